@@ -1,0 +1,132 @@
+"""Every environment variable Tilewright reads, declared once.
+
+A variable is one field of `Settings`; its name is `TILEWRIGHT_` plus the field in upper case.
+Nothing else in the package looks at the environment: code asks `settings()`, which reads it once,
+when first needed. Tests build `Settings.from_environ({...})` instead of changing the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import ConfigError
+from tilewright.support.suggestions import did_you_mean
+
+PREFIX = "TILEWRIGHT_"
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+
+
+def _parse_bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError("expected 1 or 0 (or true/false, yes/no, on/off)")
+    return word in _TRUE
+
+
+def _parse_count(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError("expected a whole number of at least 1")
+    return int(text)
+
+
+def _parse_microseconds(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError("expected a whole number of microseconds, 0 or more")
+    return int(text)
+
+
+def _parse_directory(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("expected the path of a directory")
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise ValueError("expected a directory, but a file stands there")
+    return path
+
+
+def _default_cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+
+
+def _variable(
+    parse: Callable[[str], Any],
+    help_text: str,
+    *,
+    default: object = None,
+    default_factory: Callable[[], object] | None = None,
+) -> Any:
+    metadata = {"parse": parse, "help": help_text}
+    if default_factory is not None:
+        return field(default_factory=default_factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment asks for; every field is one variable."""
+
+    num_threads: int | None = _variable(
+        _parse_count, "threads of the CPU pool; unset: one a core that this process may use"
+    )
+    cache_dir: Path = _variable(
+        _parse_directory,
+        "where compiled code and tuning records are kept between runs",
+        default_factory=_default_cache_dir,
+    )
+    spin_us: int = _variable(
+        _parse_microseconds,
+        "how long an idle worker thread spins before it sleeps, in microseconds",
+        default=200,
+    )
+    no_color: bool = _variable(
+        _parse_bool, "1 prints without colours (as the variable NO_COLOR does)", default=False
+    )
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Settings:
+        """Read the settings from `environ`; a bad value or an unknown variable is an error."""
+        known = {PREFIX + item.name.upper(): item for item in fields(cls)}
+        values: dict[str, Any] = {}
+        for variable, text in environ.items():
+            if not variable.startswith(PREFIX):
+                continue
+            if variable not in known:
+                hint = did_you_mean(variable, known)
+                raise ConfigError(f"unknown environment variable {variable}{hint}")
+            item = known[variable]
+            try:
+                values[item.name] = item.metadata["parse"](text)
+            except ValueError as error:
+                raise ConfigError(f"{variable}={text!r}: {error}") from None
+        if environ.get("NO_COLOR"):
+            values.setdefault("no_color", True)
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One declared environment variable, for listings."""
+
+    name: str
+    help: str
+
+
+def variables() -> tuple[Variable, ...]:
+    """All variables, in the order of declaration."""
+    return tuple(
+        Variable(PREFIX + item.name.upper(), item.metadata["help"]) for item in fields(Settings)
+    )
+
+
+@functools.cache
+def settings() -> Settings:
+    """The settings of this process, read when first asked for."""
+    return Settings.from_environ(os.environ)

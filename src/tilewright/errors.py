@@ -1,0 +1,86 @@
+"""Every exception Tilewright raises on purpose.
+
+    TilewrightError
+    ├── ConfigError             an environment variable with a value that makes no sense
+    ├── IRError                 a node that cannot be built (dtype mismatch, bad lanes, ...)
+    │   └── WellFormedError     a program that breaks a rule of TensorIR (undefined variable, ...)
+    ├── ScriptError             a TVMScript source that does not parse; shows the user's line
+    ├── TensorExpressionError   a tensor expression that makes no sense
+    ├── ArithError              an arithmetic analysis asked something it cannot answer
+    ├── ScheduleError           a primitive whose precondition does not hold
+    ├── LowerError              a pass that met a program it cannot lower
+    ├── CodegenError            a lowered program that a backend cannot express
+    ├── TargetError             an unknown or inconsistent target
+    ├── RuntimeFailure          a compiled function that could not run
+    │   ├── ArgumentError       a wrong argument: shape, dtype, device, contiguity, alignment
+    │   └── KernelAssertError   an assertion inside the compiled function failed
+    └── RegistryError           a name that is registered twice or not at all
+
+A user's mistake is always one of these; a bug of ours surfaces as a built-in exception.
+"""
+
+from __future__ import annotations
+
+
+class TilewrightError(Exception):
+    """Root of all errors that Tilewright raises on purpose."""
+
+
+class ConfigError(TilewrightError, ValueError):
+    """An environment variable with a value that makes no sense."""
+
+
+class IRError(TilewrightError, ValueError):
+    """A node that cannot be built from what was given."""
+
+
+class WellFormedError(IRError):
+    """A program that breaks a rule of TensorIR."""
+
+
+class ScriptError(TilewrightError, SyntaxError):
+    """A script source that cannot be turned into TensorIR."""
+
+
+class TensorExpressionError(TilewrightError, ValueError):
+    """A tensor expression that makes no sense."""
+
+
+class ArithError(TilewrightError, ValueError):
+    """An arithmetic analysis was asked something it cannot answer."""
+
+
+class ScheduleError(TilewrightError, RuntimeError):
+    """A schedule primitive whose precondition does not hold."""
+
+
+class LowerError(TilewrightError, RuntimeError):
+    """A pass met a program that it cannot lower."""
+
+
+class CodegenError(TilewrightError, RuntimeError):
+    """A backend cannot express the lowered program."""
+
+
+class TargetError(TilewrightError, ValueError):
+    """An unknown or inconsistent target."""
+
+
+class RuntimeFailure(TilewrightError, RuntimeError):
+    """A compiled function could not run."""
+
+
+class ArgumentError(RuntimeFailure, TypeError):
+    """An argument of a compiled function does not fit its signature."""
+
+
+class KernelAssertError(RuntimeFailure):
+    """An assertion inside a compiled function failed."""
+
+
+class RegistryError(TilewrightError, KeyError):
+    """A name is registered twice, or not at all."""
+
+    def __str__(self) -> str:
+        # KeyError would show the repr of the message.
+        return str(self.args[0]) if self.args else ""
