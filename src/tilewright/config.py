@@ -56,38 +56,31 @@ def _default_cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tilewright"
 
 
-def _variable(
-    parse: Callable[[str], Any],
-    help_text: str,
-    *,
-    default: object = None,
-    default_factory: Callable[[], object] | None = None,
-) -> Any:
-    metadata = {"parse": parse, "help": help_text}
-    if default_factory is not None:
-        return field(default_factory=default_factory, metadata=metadata)
-    return field(default=default, metadata=metadata)
+def _declared(parse: Callable[[str], object], help_text: str) -> dict[str, Any]:
+    return {"parse": parse, "help": help_text}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment asks for; every field is one variable."""
 
-    num_threads: int | None = _variable(
-        _parse_count, "threads of the CPU pool; unset: one a core that this process may use"
+    num_threads: int | None = field(
+        default=None,
+        metadata=_declared(_parse_count, "threads of the CPU pool; unset: one a usable core"),
     )
-    cache_dir: Path = _variable(
-        _parse_directory,
-        "where compiled code and tuning records are kept between runs",
+    cache_dir: Path = field(
         default_factory=_default_cache_dir,
+        metadata=_declared(_parse_directory, "where compiled code is kept between runs"),
     )
-    spin_us: int = _variable(
-        _parse_microseconds,
-        "how long an idle worker thread spins before it sleeps, in microseconds",
+    spin_us: int = field(
         default=200,
+        metadata=_declared(
+            _parse_microseconds, "microseconds that an idle worker thread spins before it sleeps"
+        ),
     )
-    no_color: bool = _variable(
-        _parse_bool, "1 prints without colours (as the variable NO_COLOR does)", default=False
+    no_color: bool = field(
+        default=False,
+        metadata=_declared(_parse_bool, "1 prints without colours, as the variable NO_COLOR does"),
     )
 
     @classmethod

@@ -1,0 +1,103 @@
+"""The kinds of target, as a table: which attributes each takes, and their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from tilewright.errors import TargetError
+from tilewright.support.suggestions import did_you_mean
+
+AttrValue = int | bool | str | tuple[str, ...]
+AttrType = Literal["int", "bool", "str", "list"]
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """One kind of target; compares by name."""
+
+    name: str
+    default_keys: tuple[str, ...] = field(compare=False)
+    attrs: Mapping[str, AttrType] = field(compare=False, repr=False)
+    defaults: Mapping[str, AttrValue] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def attr_type(self, name: str) -> AttrType:
+        """The type of an attribute; an unknown attribute is an error."""
+        found = self.attrs.get(name)
+        if found is None:
+            hint = did_you_mean(name, self.attrs)
+            raise TargetError(f"target kind {self.name!r} has no attribute {name!r}{hint}")
+        return found
+
+
+# Attributes that every kind takes. `libs`, `model` and `device` describe a target to other tools.
+_COMMON: dict[str, AttrType] = {"libs": "list", "model": "str", "device": "str"}
+
+_CPU: dict[str, AttrType] = {
+    "mcpu": "str",
+    "mattr": "list",
+    "mtriple": "str",
+    "num-cores": "int",
+    "vector-width": "int",
+    "l1d_cache_size_bytes": "int",
+    "l2_cache_size_bytes": "int",
+    "l3_cache_size_bytes": "int",
+}
+
+_LLVM: dict[str, AttrType] = {"mabi": "str", "mfloat-abi": "str"}
+
+_CUDA: dict[str, AttrType] = {
+    "arch": "str",
+    "max_num_threads": "int",
+    "max_threads_per_block": "int",
+    "max_shared_memory_per_block": "int",
+    "registers_per_block": "int",
+    "thread_warp_size": "int",
+    "l2_cache_size_bytes": "int",
+}
+
+
+def _kind(
+    name: str,
+    keys: tuple[str, ...],
+    attrs: dict[str, AttrType],
+    defaults: dict[str, AttrValue] | None = None,
+) -> TargetKind:
+    return TargetKind(
+        name, keys, MappingProxyType({**_COMMON, **attrs}), MappingProxyType(defaults or {})
+    )
+
+
+_KINDS: Mapping[str, TargetKind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            _kind("llvm", ("cpu",), {**_CPU, **_LLVM}),
+            _kind("c", ("cpu",), _CPU),
+            _kind(
+                "cuda",
+                ("cuda", "gpu"),
+                _CUDA,
+                {"arch": "sm_50", "max_num_threads": 1024, "thread_warp_size": 32},
+            ),
+        )
+    }
+)
+
+
+def get_kind(name: str) -> TargetKind:
+    """The kind of that name; an unknown name is an error."""
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise TargetError(f"unknown target kind {name!r}{did_you_mean(name, _KINDS)}")
+    return kind
+
+
+def list_kinds() -> list[str]:
+    """The names of all kinds."""
+    return list(_KINDS)

@@ -1,0 +1,182 @@
+"""`Target`: what a program is compiled for."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tilewright.errors import TargetError
+from tilewright.target import parse
+from tilewright.target.cpu import CpuDescription, describe
+from tilewright.target.kinds import AttrValue, TargetKind
+
+_scopes: contextvars.ContextVar[tuple[Target, ...]] = contextvars.ContextVar(
+    "tilewright_target_scopes", default=()
+)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Target:
+    """A machine to compile for, with its attributes; immutable and hashable.
+
+    `Target("llvm")` is this machine with everything detected. Strings (`"llvm -mcpu=haswell"`),
+    dictionaries and tags (`"nvidia/nvidia-a100"`) describe others. The tag takes no part in
+    comparisons: it is only a name for the rest. `with target:` makes a target the current one.
+    """
+
+    kind: TargetKind
+    keys: tuple[str, ...]
+    tag: str = field(compare=False)
+    attr_items: tuple[tuple[str, AttrValue], ...]
+    host: Target | None
+
+    def __init__(
+        self, target: str | Mapping[str, object] | Target, host: object | None = None
+    ) -> None:
+        described = _describe(target)
+        host = described.host if host is None else host
+        values = {
+            "kind": described.kind,
+            "keys": described.keys,
+            "tag": described.tag,
+            "attr_items": described.attrs,
+            "host": None if host is None else Target._from_host(host),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if described.kind.name != "cuda":
+            _check_cpu_names(self.attrs)
+
+    @staticmethod
+    def _from_host(host: object) -> Target:
+        if not isinstance(host, str | Mapping | Target):
+            raise TargetError(f"the host of a target must itself be a target, got {host!r}")
+        made = Target(host)
+        if made.kind.name not in ("llvm", "c"):
+            raise TargetError(f"the host of a target must be a CPU target, got {str(made)!r}")
+        return made
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with target:` scope."""
+        scopes = _scopes.get()
+        if scopes:
+            return scopes[-1]
+        if allow_none:
+            return None
+        raise TargetError("no target is set; pass target=... or use `with Target('llvm'):`")
+
+    def __enter__(self) -> Target:
+        _scopes.set((*_scopes.get(), self))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        _scopes.set(_scopes.get()[:-1])
+
+    @property
+    def attrs(self) -> Mapping[str, AttrValue]:
+        """The attributes that were given, and the defaults of the kind."""
+        return MappingProxyType(dict(self.attr_items))
+
+    @property
+    def is_cpu(self) -> bool:
+        return "cpu" in self.keys
+
+    @functools.cached_property
+    def cpu(self) -> CpuDescription:
+        """The CPU behind an `llvm` or `c` target; detected when first asked for."""
+        if not self.is_cpu:
+            raise TargetError(f"target {str(self)!r} is not a CPU; ask its host instead")
+        return describe(self.attrs)
+
+    @property
+    def mcpu(self) -> str:
+        """Name of the CPU as LLVM spells it, given or detected."""
+        return self.cpu.name
+
+    @property
+    def mattr(self) -> tuple[str, ...]:
+        """Changes to the CPU's features that were asked for, as `+name` and `-name`."""
+        value = self.attrs.get("mattr", ())
+        return value if isinstance(value, tuple) else ()
+
+    @property
+    def num_cores(self) -> int:
+        """Cores to spread parallel loops over: given, or the physical ones we may use."""
+        return self.cpu.physical_cores
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Names of the CPU's instruction-set extensions, as LLVM spells them."""
+        return self.cpu.features
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of the widest vector register, in bits."""
+        return self.cpu.vector_bits
+
+    @property
+    def fingerprint(self) -> str:
+        """What two targets must share for their measurements to be comparable."""
+        if self.is_cpu:
+            isa = "+".join(self.cpu.compute_features)
+            parts = {"cpu": self.cpu.name, "cores": self.cpu.physical_cores, "isa": isa}
+        else:
+            parts = dict(self.attr_items)
+        return ";".join([self.kind.name, *(f"{name}={value}" for name, value in parts.items())])
+
+    def with_host(self, host: str | Mapping[str, object] | Target) -> Target:
+        """The same target with that host."""
+        return Target(self, host=host)
+
+    def export(self) -> dict[str, object]:
+        """A plain dictionary, as tuning records hold it; `Target(target.export()) == target`."""
+        made: dict[str, object] = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.attr_items
+        }
+        made |= {"keys": list(self.keys), "kind": self.kind.name, "tag": self.tag}
+        if self.host is not None:
+            made["host"] = self.host.export()
+        return dict(sorted(made.items()))
+
+    def __reduce__(self) -> tuple[type[Target], tuple[dict[str, object]]]:
+        # Only the description travels: the process that unpickles it detects its own CPU.
+        return Target, (self.export(),)
+
+    def __str__(self) -> str:
+        options = [f"-keys={','.join(self.keys)}"]
+        options += [f"-{name}={_option_text(value)}" for name, value in self.attr_items]
+        return " ".join([self.kind.name, *options])
+
+    def __repr__(self) -> str:
+        host = "" if self.host is None else f", host={str(self.host)!r}"
+        return f"Target({str(self)!r}{host})"
+
+
+def _describe(target: str | Mapping[str, object] | Target) -> parse.Description:
+    match target:
+        case Target():
+            return parse.Description(
+                target.kind, target.keys, target.tag, target.attr_items, target.host
+            )
+        case str():
+            return parse.from_string(target)
+        case Mapping():
+            return parse.from_mapping(target)
+    raise TargetError(f"a target is a text, a dictionary or a Target, got {target!r}")
+
+
+def _option_text(value: AttrValue) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _check_cpu_names(attrs: Mapping[str, AttrValue]) -> None:
+    """Find a misspelt CPU or feature where the target is written, not where it is first used."""
+    if attrs.keys() & {"mcpu", "mattr", "mtriple"}:
+        describe(attrs)
