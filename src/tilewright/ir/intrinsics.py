@@ -1,0 +1,292 @@
+"""Builders for calls of builtin operators: `exp(x)`, `if_then_else(c, a, b)`, `call_extern(...)`, ...
+
+`tir`, `te` and script all hand out these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.errors import IRError
+from tilewright.ir.buffer import BufferLoad
+from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType, max_value_of, min_value_of
+from tilewright.ir.expr import (
+    Call,
+    ExprLike,
+    FloatImm,
+    IntImm,
+    PrimExpr,
+    Sub,
+    bitwise,
+    cast,
+    const,
+    convert,
+    match_types,
+    maximum,
+)
+from tilewright.ir.op import Op
+
+
+def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
+    """A call of a registered operator with an explicit result type."""
+    op = Op.get(op_name)
+    if op.num_inputs is not None and len(args) != op.num_inputs:
+        raise IRError(f"{op.name} takes {op.num_inputs} arguments, got {len(args)}")
+    return Call(DType(dtype), op, tuple(convert(arg) for arg in args))
+
+
+def _float_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
+    def build(x: ExprLike) -> PrimExpr:
+        value = convert(x)
+        if value.dtype.is_integral:
+            value = cast(DType("float32").with_lanes(value.dtype.lanes), value)
+        return call_intrin(value.dtype, op_name, value)
+
+    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
+    build.__doc__ = (
+        f"`{build.__name__}` of a float, lane by lane; integers are converted to float32."
+    )
+    return build
+
+
+exp = _float_unary("tir.exp")
+exp2 = _float_unary("tir.exp2")
+exp10 = _float_unary("tir.exp10")
+expm1 = _float_unary("tir.expm1")
+erf = _float_unary("tir.erf")
+log = _float_unary("tir.log")
+log2 = _float_unary("tir.log2")
+log10 = _float_unary("tir.log10")
+log1p = _float_unary("tir.log1p")
+tanh = _float_unary("tir.tanh")
+sigmoid = _float_unary("tir.sigmoid")
+sqrt = _float_unary("tir.sqrt")
+rsqrt = _float_unary("tir.rsqrt")
+sin = _float_unary("tir.sin")
+cos = _float_unary("tir.cos")
+tan = _float_unary("tir.tan")
+asin = _float_unary("tir.asin")
+acos = _float_unary("tir.acos")
+atan = _float_unary("tir.atan")
+sinh = _float_unary("tir.sinh")
+cosh = _float_unary("tir.cosh")
+asinh = _float_unary("tir.asinh")
+acosh = _float_unary("tir.acosh")
+atanh = _float_unary("tir.atanh")
+
+
+def _same_type_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
+    def build(x: ExprLike) -> PrimExpr:
+        value = convert(x)
+        return call_intrin(value.dtype, op_name, value)
+
+    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
+    build.__doc__ = f"`{build.__name__}` of a number, lane by lane."
+    return build
+
+
+def _rounding(op_name: str) -> Callable[[ExprLike], PrimExpr]:
+    build = _same_type_unary(op_name)
+
+    def build_rounding(x: ExprLike) -> PrimExpr:
+        value = convert(x)
+        return value if value.dtype.is_integral else build(value)
+
+    build_rounding.__name__ = build_rounding.__qualname__ = build.__name__
+    build_rounding.__doc__ = f"`{build.__name__}` of a float; integers are rounded already."
+    return build_rounding
+
+
+floor = _rounding("tir.floor")
+ceil = _rounding("tir.ceil")
+trunc = _rounding("tir.trunc")
+round = _rounding("tir.round")
+nearbyint = _rounding("tir.nearbyint")
+fabs = _same_type_unary("tir.fabs")
+
+
+def abs(x: ExprLike) -> PrimExpr:
+    """The magnitude of a number."""
+    value = convert(x)
+    if value.dtype.is_float:
+        return fabs(value)
+    return value if value.dtype.is_uint else maximum(value, Sub(const(0, value.dtype), value))
+
+
+def _float_test(op_name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr]:
+    def build(x: ExprLike) -> PrimExpr:
+        value = convert(x)
+        result = BOOL.with_lanes(value.dtype.lanes)
+        if not value.dtype.is_float:
+            return const(of_integer, result)
+        return call_intrin(result, op_name, value)
+
+    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
+    build.__doc__ = f"`{build.__name__}` of a float, lane by lane."
+    return build
+
+
+isnan = _float_test("tir.isnan", False)
+isinf = _float_test("tir.isinf", False)
+isfinite = _float_test("tir.isfinite", True)
+
+
+def _binary(op_name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
+    def build(x: ExprLike, y: ExprLike) -> PrimExpr:
+        a, b = match_types(x, y)
+        return call_intrin(a.dtype, op_name, a, b)
+
+    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
+    build.__doc__ = f"`{build.__name__}` of two numbers of one type, lane by lane."
+    return build
+
+
+pow = power = _binary("tir.pow")
+fmod = _binary("tir.fmod")
+atan2 = _binary("tir.atan2")
+copysign = _binary("tir.copysign")
+nextafter = _binary("tir.nextafter")
+hypot = _binary("tir.hypot")
+
+
+def ldexp(x: ExprLike, exponent: ExprLike) -> PrimExpr:
+    """`x * 2**exponent` with an int32 exponent."""
+    value = convert(x)
+    return call_intrin(value.dtype, "tir.ldexp", value, exponent)
+
+
+def fma(a: ExprLike, b: ExprLike, c: ExprLike) -> PrimExpr:
+    """`a * b + c` with one rounding."""
+    x, y = match_types(a, b)
+    _, z = match_types(x, c)
+    return call_intrin(x.dtype, "tir.fma", x, y, z)
+
+
+def popcount(x: ExprLike) -> PrimExpr:
+    """The number of set bits of an integer."""
+    value = convert(x)
+    return call_intrin(value.dtype, "tir.popcount", value)
+
+
+def clz(x: ExprLike) -> PrimExpr:
+    """The number of leading zero bits of an integer, as int32."""
+    value = convert(x)
+    return call_intrin(INT32.with_lanes(value.dtype.lanes), "tir.clz", value)
+
+
+def bitwise_and(x: ExprLike, y: ExprLike) -> PrimExpr:
+    return bitwise("tir.bitwise_and", x, y)
+
+
+def bitwise_or(x: ExprLike, y: ExprLike) -> PrimExpr:
+    return bitwise("tir.bitwise_or", x, y)
+
+
+def bitwise_xor(x: ExprLike, y: ExprLike) -> PrimExpr:
+    return bitwise("tir.bitwise_xor", x, y)
+
+
+def bitwise_not(x: ExprLike) -> PrimExpr:
+    return ~convert(x)
+
+
+def shift_left(x: ExprLike, y: ExprLike) -> PrimExpr:
+    return bitwise("tir.shift_left", x, y)
+
+
+def shift_right(x: ExprLike, y: ExprLike) -> PrimExpr:
+    return bitwise("tir.shift_right", x, y)
+
+
+def if_then_else(cond: ExprLike, t: ExprLike, f: ExprLike) -> PrimExpr:
+    """`t` where `cond` holds, else `f`; only the chosen side is evaluated."""
+    condition = convert(cond)
+    if not condition.dtype.is_bool:
+        raise IRError(f"if_then_else needs a bool condition, got {condition.dtype!s}")
+    then_value, else_value = match_types(t, f)
+    if isinstance(condition, IntImm):
+        return then_value if condition.value else else_value
+    return call_intrin(then_value.dtype, "tir.if_then_else", condition, then_value, else_value)
+
+
+def likely(cond: ExprLike) -> PrimExpr:
+    """`cond`, marked as a bound check that loop partitioning should remove."""
+    condition = convert(cond)
+    return (
+        condition if isinstance(condition, IntImm) else call_intrin(BOOL, "tir.likely", condition)
+    )
+
+
+def min_value(dtype: str) -> PrimExpr:
+    """The smallest (finite) value of a type."""
+    return const(min_value_of(DType(dtype)), dtype)
+
+
+def max_value(dtype: str) -> PrimExpr:
+    """The largest (finite) value of a type."""
+    return const(max_value_of(DType(dtype)), dtype)
+
+
+def infinity(dtype: str) -> PrimExpr:
+    """Positive infinity of a float type."""
+    if not DType(dtype).is_float:
+        raise IRError(f"dtype {dtype!s} has no infinity")
+    return FloatImm(DType(dtype), float("inf"))
+
+
+def reinterpret(dtype: str, value: ExprLike) -> PrimExpr:
+    """The bits of `value` as another type of the same total size."""
+    source, target = convert(value), DType(dtype)
+    if source.dtype.bits * source.dtype.lanes != target.bits * target.lanes:
+        raise IRError(f"cannot reinterpret {source.dtype!s} as {target!s}: sizes differ")
+    return source if source.dtype is target else call_intrin(target, "tir.reinterpret", source)
+
+
+def q_multiply_shift(x: ExprLike, y: ExprLike, q: ExprLike, s: ExprLike) -> PrimExpr:
+    """`round(x * y * 2**-s)` with `y` in Q`q` fixed point, rounding half up."""
+    return call_intrin(convert(x).dtype, "tir.q_multiply_shift", x, y, q, s)
+
+
+def call_extern(dtype: str, func_name: str, *args: ExprLike | str) -> Call:
+    """A call of a C function that may have effects."""
+    return call_intrin(dtype, "tir.call_extern", func_name, *args)
+
+
+def call_pure_extern(dtype: str, func_name: str, *args: ExprLike | str) -> Call:
+    """A call of a C function without effects."""
+    return call_intrin(dtype, "tir.call_pure_extern", func_name, *args)
+
+
+def call_llvm_intrin(dtype: str, name: str, *args: ExprLike) -> Call:
+    """A call of an LLVM intrinsic by name, e.g. "llvm.prefetch"."""
+    return call_intrin(dtype, "tir.call_llvm_intrin", name, *args)
+
+
+def call_llvm_pure_intrin(dtype: str, name: str, *args: ExprLike) -> Call:
+    """A call of an LLVM intrinsic without effects by name."""
+    return call_intrin(dtype, "tir.call_llvm_pure_intrin", name, *args)
+
+
+def call_packed(name: str, *args: ExprLike | str) -> Call:
+    """A call of a registered global function (see `tilewright.register_func`)."""
+    return call_intrin(INT32, "tir.call_packed", name, *args)
+
+
+def address_of(load: BufferLoad) -> Call:
+    """The address of a buffer element."""
+    return call_intrin(HANDLE, "tir.address_of", load)
+
+
+def ret(value: ExprLike) -> Call:
+    """Return from the function."""
+    return call_intrin(convert(value).dtype, "tir.ret", value)
+
+
+def assume(condition: ExprLike) -> Call:
+    """Promise that `condition` holds."""
+    return call_intrin(BOOL, "tir.assume", condition)
+
+
+def undef(dtype: str) -> Call:
+    """Any value of a type, chosen freely."""
+    return call_intrin(dtype, "tir.undef")

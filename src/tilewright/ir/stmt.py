@@ -1,0 +1,203 @@
+"""The statement grammar of TensorIR."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from tilewright.ir.buffer import Buffer, BufferRegion
+from tilewright.ir.dtype import INT32, DType
+from tilewright.ir.expr import TRUE, IterVar, PrimExpr, Var, int_imm
+from tilewright.ir.node import Node
+
+
+class Stmt(Node, frozen=True):
+    """A statement."""
+
+
+class ForKind(enum.IntEnum):
+    """How the iterations of a loop are carried out."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    VECTORIZED = 2
+    UNROLLED = 3
+    THREAD_BINDING = 4
+
+
+class BufferStore(Stmt, frozen=True):
+    """`buffer[indices] = value`; an optional predicate masks the lanes of a vector store."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("value", "indices", "predicate")
+    buffer: Buffer
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+
+
+class For(Stmt, frozen=True):
+    """A loop over `[min, min + extent)`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("min", "extent", "body", "thread_binding")
+    loop_var: Var
+    min: PrimExpr
+    extent: PrimExpr
+    kind: ForKind
+    body: Stmt
+    thread_binding: IterVar | None = None
+    annotations: Mapping[str, Any] = {}
+
+
+class While(Stmt, frozen=True):
+    child_fields: ClassVar[tuple[str, ...]] = ("condition", "body")
+    condition: PrimExpr
+    body: Stmt
+
+
+class IfThenElse(Stmt, frozen=True):
+    child_fields: ClassVar[tuple[str, ...]] = ("condition", "then_case", "else_case")
+    condition: PrimExpr
+    then_case: Stmt
+    else_case: Stmt | None = None
+
+
+class LetStmt(Stmt, frozen=True):
+    """`body` with `var` standing for `value`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("value", "body")
+    var: Var
+    value: PrimExpr
+    body: Stmt
+
+
+class AttrStmt(Stmt, frozen=True):
+    """`body`, with the attribute `attr_key` of `node` set to `value`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("value", "body")
+    node: Any
+    attr_key: str
+    value: PrimExpr
+    body: Stmt
+
+
+class AssertStmt(Stmt, frozen=True):
+    """Check `condition`, then run `body`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("condition", "body")
+    condition: PrimExpr
+    message: str
+    body: Stmt
+
+
+class Allocate(Stmt, frozen=True):
+    """Memory for `extents` elements that lives as long as `body` runs."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("extents", "condition", "body")
+    buffer_var: Var
+    dtype: DType
+    extents: tuple[PrimExpr, ...]
+    condition: PrimExpr
+    body: Stmt
+    annotations: Mapping[str, Any] = {}
+
+
+class AllocateConst(Stmt, frozen=True):
+    """Read-only memory filled with `data`, a flat tuple of Python numbers, while `body` runs."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("extents", "body")
+    buffer_var: Var
+    dtype: DType
+    extents: tuple[PrimExpr, ...]
+    data: tuple[int | float, ...]
+    body: Stmt
+    annotations: Mapping[str, Any] = {}
+
+
+class DeclBuffer(Stmt, frozen=True):
+    """Give the name of a buffer to memory that exists already."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("body",)
+    buffer: Buffer
+    body: Stmt
+
+
+class SeqStmt(Stmt, frozen=True):
+    """Statements one after another; at least two, none of them a SeqStmt."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("seq",)
+    seq: tuple[Stmt, ...]
+
+
+class Evaluate(Stmt, frozen=True):
+    """Evaluate an expression for its effect."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("value",)
+    value: PrimExpr
+
+
+class MatchBufferRegion(Node, frozen=True):
+    """`buffer` as another view of the region `source`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("source",)
+    buffer: Buffer
+    source: BufferRegion
+
+
+class Block(Stmt, frozen=True):
+    """The unit of scheduling: a computation over `iter_vars` that touches only what it declares."""
+
+    child_fields: ClassVar[tuple[str, ...]] = (
+        "iter_vars",
+        "reads",
+        "writes",
+        "body",
+        "init",
+        "match_buffers",
+    )
+    iter_vars: tuple[IterVar, ...]
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    name_hint: str
+    body: Stmt
+    init: Stmt | None = None
+    alloc_buffers: tuple[Buffer, ...] = ()
+    match_buffers: tuple[MatchBufferRegion, ...] = ()
+    annotations: Mapping[str, Any] = {}
+
+
+class BlockRealize(Stmt, frozen=True):
+    """Run `block` with its iterators bound to `iter_values`, where `predicate` holds."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("iter_values", "predicate", "block")
+    iter_values: tuple[PrimExpr, ...]
+    predicate: PrimExpr
+    block: Block
+
+
+def seq(statements: Iterable[Stmt | None]) -> Stmt:
+    """Statements in order, flattened; no-ops vanish, and one statement stands alone."""
+    flat: list[Stmt] = []
+    for statement in statements:
+        if isinstance(statement, SeqStmt):
+            flat.extend(statement.seq)
+        elif statement is not None and not is_no_op(statement):
+            flat.append(statement)
+    if not flat:
+        return no_op()
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+def no_op() -> Stmt:
+    """A statement that does nothing."""
+    return Evaluate(int_imm(INT32, 0))
+
+
+def is_no_op(statement: Stmt) -> bool:
+    """True for the evaluation of a constant or a variable."""
+    return isinstance(statement, Evaluate) and not statement.value.child_fields
+
+
+def root_realize(block: Block) -> BlockRealize:
+    """A block without iterators, to be run once."""
+    return BlockRealize((), TRUE, block)

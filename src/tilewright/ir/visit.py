@@ -1,0 +1,266 @@
+"""Walking and rewriting IR.
+
+`Visitor` and `Rewriter` dispatch on the class of a node: a subclass defines `visit_for`,
+`visit_buffer_load`, ... for the nodes it cares about and inherits a walk of the children for all
+others. A rewriter gives back the same object when nothing changed below it. Buffers, variables where
+they are bound, and annotations are not children; rewriters that must change them override the nodes
+that define or use them (see `BufferRewriter` and `substitute`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
+from tilewright.ir.expr import PrimExpr, Var
+from tilewright.ir.node import Node, NodeT, children, map_children, map_tuple, replace
+from tilewright.ir.stmt import (
+    Allocate,
+    AttrStmt,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    MatchBufferRegion,
+    Stmt,
+)
+
+Method = Callable[[Any, Any], Any]
+T = TypeVar("T")
+
+
+def _method_name(node_class: type) -> str:
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node_class.__name__)
+    return "visit_" + snake.lower()
+
+
+class _Dispatcher:
+    """Finds the method for a node class once and remembers it for each visitor class."""
+
+    _methods: ClassVar[dict[type, Method]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._methods = {}
+
+    @classmethod
+    def _find(cls, node_class: type) -> Method:
+        for base in node_class.__mro__:
+            method: Method | None = getattr(cls, _method_name(base), None)
+            if method is not None:
+                cls._methods[node_class] = method
+                return method
+        cls._methods[node_class] = cls.generic_visit
+        return cls.generic_visit
+
+    def generic_visit(self, node: Any) -> Any:
+        raise NotImplementedError
+
+    def visit(self, node: Any) -> Any:
+        """Hand the node to the method for its class."""
+        node_class = type(node)
+        method = self._methods.get(node_class) or self._find(node_class)
+        return method(self, node)
+
+
+class Visitor(_Dispatcher):
+    """Looks at every node, children after the method of their parent asks for them."""
+
+    def generic_visit(self, node: Any) -> None:
+        """Visit all children."""
+        for child in children(node):
+            self.visit(child)
+
+
+class Rewriter(_Dispatcher):
+    """Rebuilds a tree bottom-up, sharing what did not change."""
+
+    def generic_visit(self, node: Any) -> Any:
+        """Rewrite all children."""
+        return map_children(node, self.visit)
+
+    def rewrite(self, node: NodeT) -> NodeT:
+        """`visit` for a node whose kind stays the same."""
+        result: NodeT = self.visit(node)
+        return result
+
+
+class BufferRewriter(Rewriter):
+    """A rewriter that passes every buffer it meets through `visit_buffer`.
+
+    `visit_buffer` must give the same answer for the same buffer; memoise it.
+    """
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return buffer
+
+    def _with_buffer(self, node: Any) -> Any:
+        node = map_children(node, self.visit)
+        buffer = self.visit_buffer(node.buffer)
+        return node if buffer is node.buffer else replace(node, buffer=buffer)
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        return self._with_buffer(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        return self._with_buffer(node)
+
+    def visit_buffer_region(self, node: BufferRegion) -> Any:
+        return self._with_buffer(node)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
+        return self._with_buffer(node)
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> Any:
+        return self._with_buffer(node)
+
+    def visit_block(self, node: Block) -> Any:
+        node = map_children(node, self.visit)
+        buffers = map_tuple(node.alloc_buffers, self.visit_buffer)
+        return node if buffers is node.alloc_buffers else replace(node, alloc_buffers=buffers)
+
+
+class _Substituter(BufferRewriter):
+    """Replaces variables, also inside the shapes and data pointers of buffers."""
+
+    def __init__(self, lookup: Callable[[Var], PrimExpr | None]) -> None:
+        self._lookup = lookup
+        self._buffers: dict[Buffer, Buffer] = {}
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        found = self._lookup(node)
+        return node if found is None else found
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        known = self._buffers.get(buffer)
+        if known is None:
+            known = self._buffers[buffer] = self._substitute_buffer(buffer)
+        return known
+
+    def _substitute_buffer(self, buffer: Buffer) -> Buffer:
+        data = self.visit(buffer.data)
+        shape = map_tuple(buffer.shape, self.visit)
+        strides = map_tuple(buffer.strides, self.visit)
+        offset = None if buffer.elem_offset is None else self.visit(buffer.elem_offset)
+        if (
+            data is buffer.data
+            and shape is buffer.shape
+            and strides is buffer.strides
+            and offset is buffer.elem_offset
+        ):
+            return buffer
+        return replace(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
+
+    def visit_allocate(self, node: Allocate) -> Any:
+        node = map_children(node, self.visit)
+        data = self.visit(node.buffer_var)
+        return node if data is node.buffer_var else replace(node, buffer_var=data)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Any:
+        node = map_children(node, self.visit)
+        if not isinstance(node.node, Var):
+            return node
+        target = self.visit(node.node)
+        return node if target is node.node else replace(node, node=target)
+
+
+VarMap = Mapping[Var, PrimExpr]
+
+
+def substitute(node: NodeT, var_map: VarMap | Callable[[Var], PrimExpr | None]) -> NodeT:
+    """Replace free variables; keys that the node does not use are ignored."""
+    if isinstance(var_map, Mapping):
+        return _Substituter(var_map.get).rewrite(node) if var_map else node
+    return _Substituter(var_map).rewrite(node)
+
+
+def post_order_visit(node: Node, visit: Callable[[Any], object]) -> None:
+    """Call `visit` on every node below and including `node`, children first."""
+    for child in children(node):
+        post_order_visit(child, visit)
+    visit(node)
+
+
+def pre_order_visit(node: Node, visit: Callable[[Any], bool]) -> None:
+    """Call `visit` on every node, parents first; False skips the children."""
+    if visit(node) is not False:
+        for child in children(node):
+            pre_order_visit(child, visit)
+
+
+def ir_transform(
+    stmt: Stmt,
+    preorder: Callable[[Any], Any] | None = None,
+    postorder: Callable[[Any], Any] | None = None,
+    only_enable: Iterable[str] | None = None,
+) -> Stmt:
+    """Rewrite statements and expressions with two functions.
+
+    `preorder` may return a node that replaces the subtree at once; `postorder` sees a node whose
+    children are done. None means "leave it". `only_enable` limits both to the named classes
+    ("tir.For" or "For").
+    """
+    enabled = None if only_enable is None else {name.split(".")[-1] for name in only_enable}
+
+    def transform(node: Any) -> Any:
+        active = enabled is None or type(node).__name__ in enabled
+        if active and preorder is not None:
+            replacement = preorder(node)
+            if replacement is not None:
+                return replacement
+        node = map_children(node, transform)
+        if active and postorder is not None:
+            replacement = postorder(node)
+            if replacement is not None:
+                return replacement
+        return node
+
+    result: Stmt = transform(stmt)
+    return result
+
+
+def free_vars(node: Node) -> list[Var]:
+    """Variables used but not bound below `node`, each once, in order of first use."""
+    collector = _FreeVars()
+    collector.visit(node)
+    return list(collector.found)
+
+
+class _FreeVars(Visitor):
+    def __init__(self) -> None:
+        self.found: dict[Var, None] = {}
+        self._bound: set[Var] = set()
+
+    def visit_var(self, node: Var) -> None:
+        if node not in self._bound:
+            self.found[node] = None
+
+    def _visit_binder(self, node: Any, bound: Iterable[Var]) -> None:
+        self._bound.update(bound)
+        self.generic_visit(node)
+
+    def visit_for(self, node: Any) -> None:
+        self._visit_binder(node, (node.loop_var,))
+
+    def visit_let(self, node: Any) -> None:
+        self._visit_binder(node, (node.var,))
+
+    def visit_let_stmt(self, node: Any) -> None:
+        self._visit_binder(node, (node.var,))
+
+    def visit_allocate(self, node: Any) -> None:
+        self._visit_binder(node, (node.buffer_var,))
+
+    def visit_allocate_const(self, node: Any) -> None:
+        self._visit_binder(node, (node.buffer_var,))
+
+    def visit_block(self, node: Block) -> None:
+        iterators = [iter_var.var for iter_var in node.iter_vars]
+        self._visit_binder(node, iterators + [buffer.data for buffer in node.alloc_buffers])
+
+
+def uses_var(node: Node, test: Callable[[Var], bool]) -> bool:
+    """True when some variable that `test` accepts occurs in `node`."""
+    if isinstance(node, Var):
+        return test(node)
+    return any(uses_var(child, test) for child in children(node))
