@@ -1,0 +1,5 @@
+"""`python -m tilewright.cli`."""
+
+from tilewright.cli.app import main
+
+main()

@@ -1,0 +1,192 @@
+"""What `tilewright doctor` looks at: one function a subject, listed in `CHECKS`."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from tilewright.config import settings
+from tilewright.errors import TilewrightError
+from tilewright.target import Target
+
+Status = Literal["ok", "missing", "broken"]
+
+# `missing` is an optional part that is not here; `broken` is a part of the CPU path that fails.
+ISA_OF_INTEREST = ("avx2", "fma", "avx512f", "avx512vnni", "avx512bf16", "avx512fp16", "amx-tile")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one subject, with what to do if it is not `ok`."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+def check_python() -> Finding:
+    detail = f"{platform.python_version()} ({platform.system()} {platform.machine()})"
+    return Finding("python", "ok", detail)
+
+
+def check_numpy() -> Finding:
+    return Finding("numpy", "ok", importlib.metadata.version("numpy"))
+
+
+def check_llvm() -> Finding:
+    version = ".".join(str(part) for part in llvm.llvm_version_info)
+    cpu = Target("llvm").cpu
+    detail = f"LLVM {version} (llvmlite {llvmlite.__version__}), CPU {cpu.name}"
+    return Finding("llvm", "ok", detail)
+
+
+_ADD = """
+define i64 @add(i64 %a, i64 %b) {
+  %sum = add i64 %a, %b
+  ret i64 %sum
+}
+"""
+
+
+def check_jit() -> Finding:
+    """Compile a function and run it: the one test that cannot be fooled."""
+    remedy = "reinstall llvmlite; a sandbox that forbids executable memory also causes this"
+    try:
+        result = _run_add(40, 2)
+    except (OSError, RuntimeError) as error:
+        return Finding("compile and run", "broken", f"LLVM could not compile: {error}", remedy)
+    if result != 42:
+        return Finding("compile and run", "broken", f"40 + 2 gave {result}", remedy)
+    return Finding("compile and run", "ok", "a function was compiled, run, and gave 42")
+
+
+def _run_add(left: int, right: int) -> int:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    with llvm.create_mcjit_compiler(llvm.parse_assembly(_ADD), machine) as engine:
+        engine.finalize_object()
+        signature = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        return int(signature(engine.get_function_address("add"))(left, right))
+
+
+def check_isa() -> Finding:
+    cpu = Target("llvm").cpu
+    marks = [f"{name} {'yes' if name in cpu.features else 'no'}" for name in ISA_OF_INTEREST]
+    if cpu.triple.split("-")[0] in ("aarch64", "arm64"):
+        marks = [", ".join(cpu.compute_features) or "neon"]
+    return Finding("vector units", "ok", f"{cpu.vector_bits}-bit; {', '.join(marks)}")
+
+
+def check_cores() -> Finding:
+    cpu = Target("llvm").cpu
+    detail = f"{cpu.physical_cores} physical, {cpu.logical_cores} logical usable by this process"
+    return Finding("cores", "ok", detail)
+
+
+def check_caches() -> Finding:
+    caches = Target("llvm").cpu.caches
+    sizes = {"L1d": caches.l1d_bytes, "L2": caches.l2_bytes, "L3": caches.l3_bytes}
+    shown = ", ".join(f"{name} {size >> 10} KiB" for name, size in sizes.items())
+    return Finding("caches", "ok", f"{shown}, line {caches.line_bytes} B")
+
+
+def check_settings() -> Finding:
+    try:
+        chosen = settings()
+    except TilewrightError as error:
+        return Finding("settings", "broken", str(error), "correct or unset the variable")
+    threads = chosen.num_threads or Target("llvm").num_cores
+    source = "TILEWRIGHT_NUM_THREADS" if chosen.num_threads else "one a core"
+    return Finding("threads", "ok", f"{threads} ({source})")
+
+
+def check_cache_dir() -> Finding:
+    remedy = "set TILEWRIGHT_CACHE_DIR to a directory you may write to"
+    try:
+        folder = settings().cache_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except TilewrightError:
+        return Finding("cache directory", "missing", "settings could not be read", remedy)
+    except OSError as error:
+        return Finding("cache directory", "missing", f"not writable: {error}", remedy)
+    return Finding("cache directory", "ok", f"{folder} is writable")
+
+
+def check_c_compiler() -> Finding:
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path is None:
+            continue
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        first = done.stdout.splitlines()[:1]
+        return Finding("C compiler", "ok", first[0] if first else path)
+    remedy = "only export_library needs one: install gcc or clang"
+    return Finding("C compiler", "missing", "none found; building and running needs none", remedy)
+
+
+def check_gpu() -> Finding:
+    remedy = "install the NVIDIA driver; without it the CPU path still works"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Finding("NVIDIA driver", "missing", "libcuda.so.1 is not on this machine", remedy)
+    code = int(driver.cuInit(0))
+    if code != 0:
+        return Finding("NVIDIA driver", "missing", f"cuInit failed with code {code}", remedy)
+    name = ctypes.create_string_buffer(256)
+    if driver.cuDeviceGetName(name, 256, 0) != 0:
+        return Finding("NVIDIA driver", "missing", "the driver sees no GPU", remedy)
+    return Finding("NVIDIA driver", "ok", name.value.decode())
+
+
+def _package(name: str, module: str, extra: str, purpose: str) -> Callable[[], Finding]:
+    """A check for an optional package that `pip install tilewright[extra]` brings."""
+
+    def check() -> Finding:
+        if not _importable(module):
+            return Finding(name, "missing", purpose, f"pip install 'tilewright[{extra}]'")
+        return Finding(name, "ok", importlib.metadata.version(name))
+
+    return check
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    check_python,
+    check_numpy,
+    check_llvm,
+    check_jit,
+    check_isa,
+    check_cores,
+    check_caches,
+    check_settings,
+    check_cache_dir,
+    check_c_compiler,
+    check_gpu,
+    _package("cuda-core", "cuda.core", "cuda", "needed for GPUs"),
+    _package("cuda-bindings", "cuda.bindings", "cuda", "needed for GPUs"),
+    _package("torch", "torch", "torch", "needed to import PyTorch models"),
+    _package("onnx", "onnx", "onnx", "needed to import ONNX models"),
+    _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
+)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import app, checks, doctor, main
+from tilewright.cli.checks import Finding
+from tilewright.config import settings
+from tilewright.target import Target
+from tilewright.version import __version__
+
+
+@pytest.fixture(autouse=True)
+def _fresh_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output == f"tilewright {__version__}\n"
+
+
+def test_doctor_says_what_works(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    cpu = Target("llvm").cpu
+    assert lines[0] == f"Tilewright {__version__}"
+    assert lines[-1] == "The CPU path works."
+    assert _line(lines, "llvm").endswith(f"CPU {cpu.name}")
+    assert _line(lines, "compile and run").endswith("a function was compiled, run, and gave 42")
+    assert f"{cpu.vector_bits}-bit; " in _line(lines, "vector units")
+    assert _line(lines, "cores").endswith(
+        f"{cpu.physical_cores} physical, {cpu.logical_cores} logical usable by this process"
+    )
+    assert _line(lines, "cache directory").endswith(f"{tmp_path / 'cache'} is writable")
+
+
+def _line(lines: list[str], name: str) -> str:
+    (found,) = [line for line in lines if re.match(rf"ok +{re.escape(name)}  ", line)]
+    return found
+
+
+def test_doctor_as_json() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 0
+    report = json.loads(result.output)
+    assert report["version"] == __version__
+    assert report["cpu_path_works"] is True
+    by_name = {check["name"]: check for check in report["checks"]}
+    assert by_name["compile and run"]["status"] == "ok"
+    assert set(by_name["python"]) == {"name", "status", "detail", "remedy"}
+
+
+def test_a_broken_part_fails_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Finding("llvm", "broken", "no executable memory", "ask your administrator")
+    monkeypatch.setattr(doctor, "CHECKS", (lambda: broken,))
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 1
+    assert "broken  llvm  no executable memory" in result.output
+    assert "-> ask your administrator" in result.output
+    assert "The CPU path does not work; see `broken` above." in result.output
+
+
+def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_run_add", lambda left, right: left * right)
+    finding = checks.check_jit()
+    assert (finding.status, finding.detail) == ("broken", "40 + 2 gave 80")
+
+
+def test_bad_settings_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "none")
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 1
+    assert "TILEWRIGHT_NUM_THREADS='none': expected a whole number of at least 1" in result.output
+
+
+def test_thread_count_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "7")
+    assert checks.check_settings() == Finding("threads", "ok", "7 (TILEWRIGHT_NUM_THREADS)")
+
+
+def test_unwritable_cache_is_no_catastrophe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "file" / "below"))
+    finding = checks.check_cache_dir()
+    assert finding.status == "missing"
+    assert finding.remedy == "set TILEWRIGHT_CACHE_DIR to a directory you may write to"
+
+
+def test_no_compiler_is_no_catastrophe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    finding = checks.check_c_compiler()
+    assert finding.status == "missing"
+    assert finding.detail == "none found; building and running needs none"
+
+
+def test_missing_package_names_its_extra() -> None:
+    check = checks._package("no-such-thing", "no_such_thing.part", "cuda", "needed for GPUs")
+    assert check() == Finding(
+        "no-such-thing", "missing", "needed for GPUs", "pip install 'tilewright[cuda]'"
+    )
+
+
+def test_a_mistake_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*, as_json: bool) -> int:
+        return len(Target("nonsense").keys)
+
+    monkeypatch.setattr(doctor, "run", fail)
+    monkeypatch.setattr("sys.argv", ["tilewright", "doctor"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: unknown target kind 'nonsense'; known: c, cuda, llvm\n"
+    )

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.support.names import NameSupply
+
+
+def test_fresh_numbers_from_one() -> None:
+    names = NameSupply()
+    assert [names.fresh("x") for _ in range(3)] == ["x", "x_1", "x_2"]
+
+
+def test_fresh_skips_reserved_names() -> None:
+    names = NameSupply(["x", "x_1"])
+    names.reserve("x_2")
+    assert names.fresh("x") == "x_3"
+    assert "x_3" in names
+    assert "x_4" not in names
+
+
+@given(st.lists(st.sampled_from(["a", "a_1", "a_1_1", "b"]), max_size=30))
+def test_never_hands_out_a_name_twice(bases: list[str]) -> None:
+    names = NameSupply()
+    given_out = [names.fresh(base) for base in bases]
+    assert len(set(given_out)) == len(bases)
