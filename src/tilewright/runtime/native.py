@@ -1,0 +1,51 @@
+"""Our own native code (thread pool, workspace allocator): one object for the JIT and for export."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+
+from tilewright.runtime.allocator import workspace_ir
+from tilewright.runtime.jit import (
+    CompiledObject,
+    MachineOptions,
+    compile_ir,
+    host_machine,
+    load_permanently,
+)
+from tilewright.runtime.platform import NativePlatform, platform_of
+from tilewright.runtime.thread_pool_ir import thread_pool_ir
+
+# Declared once here, since several parts of the native code use them.
+_SHARED_DECLARATIONS = """
+declare ptr @calloc(i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+"""
+
+_loading = threading.Lock()
+
+
+def runtime_ir(platform: NativePlatform) -> str:
+    """All native code of the runtime as LLVM IR."""
+    return _SHARED_DECLARATIONS + thread_pool_ir(platform) + workspace_ir(platform)
+
+
+@lru_cache(maxsize=8)
+def runtime_object(machine: MachineOptions) -> CompiledObject:
+    """The runtime compiled for ``machine``: what an exported library is linked with."""
+    return compile_ir(runtime_ir(platform_of(machine.triple)), machine)
+
+
+def symbols() -> dict[str, int]:
+    """Addresses of every ``tw_*`` function of the runtime in this process.
+
+    Loaded on first use and never unloaded: the pool's threads may still run while Python exits.
+    Locked, because a second copy would start a second set of threads.
+    """
+    with _loading:
+        return dict(_load())
+
+
+@lru_cache(maxsize=1)
+def _load() -> dict[str, int]:
+    return load_permanently([runtime_object(host_machine())])

@@ -1,0 +1,477 @@
+"""The thread pool as LLVM IR: compiled once a process, or linked into an exported library.
+
+Each worker has one mailbox, a cache line of its own (two, because processors fetch lines in
+pairs). Its ``state`` word is everything there is to synchronise:
+
+    IDLE      -> JOB       the caller posts a chunk
+    JOB       -> RUNNING   the worker takes it
+    JOB       -> IDLE      the caller takes it back, because it finished its own chunk first
+    RUNNING   -> IDLE      the worker is done
+    RUNNING   -> WAITED    the caller sleeps until the worker is done; the worker must wake it
+    IDLE      -> SLEEPING  the worker found nothing to do for the spin time
+    SLEEPING  -> JOB       as above, and the caller must wake the worker
+
+Taking a chunk back means that a region never waits for a thread that has not even started: not
+for one that sleeps, not for one that lost its core to another process, and not for one that is
+gone after fork(). ``busy`` admits one region at a time; a nested or concurrent one runs serially.
+
+The mailboxes live in pages that the kernel zeroes in a forked child (where it can), so that the
+child finds an empty pool and starts its own threads.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from tilewright.runtime.platform import NativePlatform
+from tilewright.runtime.thread_pool_system_ir import (
+    CONDITION_SYSTEM,
+    FUTEX_SYSTEM,
+    SERIAL_POOL,
+)
+
+MAX_THREADS = 256
+DEFAULT_SPIN_NS = 200_000
+
+# A spin batch is about a microsecond; the clock is read between batches.
+_SPIN_BATCH = 64
+# From this age on a spinning thread offers its core to others between batches.
+_YIELD_AFTER_NS = 20_000
+# An offer that was taken for this long means that the core is contended: sleep.
+_CONTENDED_NS = 30_000
+
+_TYPES = Template("""
+%worker = type { i32, i32, ptr, ptr, i64, i64, [88 x i8] } ; state result task context begin end
+%pool = type { i32, i32, i32, [116 x i8], [$MAX_THREADS x %worker] } ; busy spawned spawn_failed
+
+@tw_pool = internal global ptr null
+@tw_creating = internal global i32 0
+@tw_threads = internal global i32 0
+@tw_spin_setting = internal global i64 $DEFAULT_SPIN_NS
+@tw_spin_ns = internal global i64 0
+@tw_env_threads = internal constant [23 x i8] c"TILEWRIGHT_NUM_THREADS\\00"
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sigfillset(ptr)
+declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+declare ptr @getenv(ptr)
+declare i32 @atoi(ptr)
+""")
+
+_SETTINGS = Template("""
+define internal void @tw_apply_spin() noinline {
+  %threads = load atomic i32, ptr @tw_threads monotonic, align 4
+  %setting = load atomic i64, ptr @tw_spin_setting monotonic, align 8
+  %cores = call i32 @tw_cores()
+  %crowded = icmp sgt i32 %threads, %cores
+  %spin = select i1 %crowded, i64 0, i64 %setting
+  store atomic i64 %spin, ptr @tw_spin_ns monotonic, align 8
+  ret void
+}
+
+define void @tw_set_num_threads(i32 %wanted) {
+  %low = icmp slt i32 %wanted, 1
+  %above = select i1 %low, i32 1, i32 %wanted
+  %high = icmp sgt i32 %above, $MAX_THREADS
+  %threads = select i1 %high, i32 $MAX_THREADS, i32 %above
+  store atomic i32 %threads, ptr @tw_threads monotonic, align 4
+  call void @tw_apply_spin()
+  ret void
+}
+
+define void @tw_set_spin_ns(i64 %ns) {
+  store atomic i64 %ns, ptr @tw_spin_setting monotonic, align 8
+  call void @tw_apply_spin()
+  ret void
+}
+
+define internal i32 @tw_default_threads() noinline {
+  %text = call ptr @getenv(ptr @tw_env_threads)
+  %unset = icmp eq ptr %text, null
+  br i1 %unset, label %cores, label %parse
+parse:
+  %value = call i32 @atoi(ptr %text)
+  %valid = icmp sgt i32 %value, 0
+  br i1 %valid, label %use, label %cores
+cores:
+  %count = call i32 @tw_cores()
+  br label %use
+use:
+  %threads = phi i32 [ %value, %parse ], [ %count, %cores ]
+  call void @tw_set_num_threads(i32 %threads)
+  %result = load atomic i32, ptr @tw_threads monotonic, align 4
+  ret i32 %result
+}
+
+define i32 @tw_num_threads() {
+  %set = load atomic i32, ptr @tw_threads monotonic, align 4
+  %unset = icmp eq i32 %set, 0
+  br i1 %unset, label %first, label %known
+first:
+  %default = call i32 @tw_default_threads()
+  ret i32 %default
+known:
+  ret i32 %set
+}
+""")
+
+_WAITING = Template("""
+define internal i64 @tw_now_ns() noinline {
+  %time = alloca [2 x i64], align 8
+  %ignored = call i32 @clock_gettime(i32 $CLOCK, ptr %time)
+  %seconds = load i64, ptr %time
+  %fraction.at = getelementptr i64, ptr %time, i64 1
+  %fraction = load i64, ptr %fraction.at
+  %scaled = mul i64 %seconds, 1000000000
+  %now = add i64 %scaled, %fraction
+  ret i64 %now
+}
+
+; Spin while `state` is `present`: true once it changed, false when spinning stops making sense.
+define internal i1 @tw_spin_while(ptr %state, i32 %present) noinline {
+entry:
+  br label %batch
+batch:
+  %started = phi i64 [ 0, %entry ], [ %since, %next ]
+  br label %poll
+poll:
+  %i = phi i32 [ 0, %batch ], [ %i.next, %again ]
+  %now.state = load atomic i32, ptr %state acquire, align 4
+  %changed = icmp ne i32 %now.state, %present
+  br i1 %changed, label %yes, label %again
+again:
+  call void asm sideeffect "$RELAX", "~{memory}"()
+  %i.next = add i32 %i, 1
+  %more = icmp ult i32 %i.next, $SPIN_BATCH
+  br i1 %more, label %poll, label %clock
+clock:
+  %now = call i64 @tw_now_ns()
+  %first = icmp eq i64 %started, 0
+  %since = select i1 %first, i64 %now, i64 %started
+  %age = sub i64 %now, %since
+  %limit = load atomic i64, ptr @tw_spin_ns monotonic, align 8
+  %old = icmp sge i64 %age, %limit
+  br i1 %old, label %no, label %patience
+patience:
+  %young = icmp slt i64 %age, $YIELD_AFTER_NS
+  br i1 %young, label %next, label %offer
+offer:
+  %ignored = call i32 @sched_yield()
+  %back = call i64 @tw_now_ns()
+  %away = sub i64 %back, %now
+  %contended = icmp sgt i64 %away, $CONTENDED_NS
+  br i1 %contended, label %no, label %next
+next:
+  br label %batch
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal void @tw_wait_done(ptr %state) noinline {
+entry:
+  %spun = call i1 @tw_spin_while(ptr %state, i32 2)
+  br i1 %spun, label %done, label %announce
+announce:
+  %attempt = cmpxchg ptr %state, i32 2, i32 3 acq_rel acquire
+  %asleep = extractvalue { i32, i1 } %attempt, 1
+  br i1 %asleep, label %sleep, label %done
+sleep:
+  call void @tw_sleep(ptr %state, i32 3)
+  %now = load atomic i32, ptr %state acquire, align 4
+  %still = icmp eq i32 %now, 3
+  br i1 %still, label %sleep, label %done
+done:
+  ret void
+}
+""")
+
+_WORKER = Template("""
+define internal ptr @tw_worker_main(ptr %self) noinline {
+entry:
+  %result.at = getelementptr %worker, ptr %self, i32 0, i32 1
+  %task.at = getelementptr %worker, ptr %self, i32 0, i32 2
+  %context.at = getelementptr %worker, ptr %self, i32 0, i32 3
+  %begin.at = getelementptr %worker, ptr %self, i32 0, i32 4
+  %end.at = getelementptr %worker, ptr %self, i32 0, i32 5
+  br label %look
+look:
+  %found = call i1 @tw_spin_while(ptr %self, i32 0)
+  br i1 %found, label %take, label %doze
+take:
+  %taken = cmpxchg ptr %self, i32 1, i32 2 acq_rel monotonic
+  %mine = extractvalue { i32, i1 } %taken, 1
+  br i1 %mine, label %run, label %look
+run:
+  %task = load ptr, ptr %task.at
+  %context = load ptr, ptr %context.at
+  %begin = load i64, ptr %begin.at
+  %end = load i64, ptr %end.at
+  %result = call i32 %task(ptr %context, i64 %begin, i64 %end)
+  store i32 %result, ptr %result.at
+  %before = atomicrmw xchg ptr %self, i32 0 acq_rel
+  %waited = icmp eq i32 %before, 3
+  br i1 %waited, label %wake, label %look
+wake:
+  call void @tw_wake(ptr %self)
+  br label %look
+doze:
+  %dozed = cmpxchg ptr %self, i32 0, i32 4 acq_rel monotonic
+  %asleep = extractvalue { i32, i1 } %dozed, 1
+  br i1 %asleep, label %sleep, label %look
+sleep:
+  call void @tw_sleep(ptr %self, i32 4)
+  %now = load atomic i32, ptr %self acquire, align 4
+  %still = icmp eq i32 %now, 4
+  br i1 %still, label %sleep, label %look
+}
+
+; The caller's signal mask is filled while threads start: signals are for the program's own threads.
+define internal i32 @tw_spawn(ptr %pool, i32 %wanted) noinline {
+entry:
+  %every = alloca [128 x i8], align 8
+  %saved = alloca [128 x i8], align 8
+  %thread = alloca ptr, align 8
+  %spawned.at = getelementptr %pool, ptr %pool, i32 0, i32 1
+  %failed.at = getelementptr %pool, ptr %pool, i32 0, i32 2
+  %have = load i32, ptr %spawned.at
+  %failed = load i32, ptr %failed.at
+  %hopeless = icmp ne i32 %failed, 0
+  br i1 %hopeless, label %keep, label %mask
+keep:
+  ret i32 %have
+mask:
+  %fill = call i32 @sigfillset(ptr %every)
+  %block = call i32 @pthread_sigmask(i32 $SIG_SETMASK, ptr %every, ptr %saved)
+  br label %check
+check:
+  %count = phi i32 [ %have, %mask ], [ %count.next, %started ]
+  %more = icmp slt i32 %count, %wanted
+  br i1 %more, label %start, label %done
+start:
+  %worker = getelementptr %pool, ptr %pool, i32 0, i32 4, i32 %count
+  %status = call i32 @pthread_create(ptr %thread, ptr null, ptr @tw_worker_main, ptr %worker)
+  %ok = icmp eq i32 %status, 0
+  br i1 %ok, label %started, label %refused
+started:
+  %handle = load ptr, ptr %thread
+  %detach = call i32 @pthread_detach(ptr %handle)
+  %count.next = add i32 %count, 1
+  br label %check
+refused:
+  store i32 1, ptr %failed.at
+  br label %done
+done:
+  store i32 %count, ptr %spawned.at
+  %unblock = call i32 @pthread_sigmask(i32 $SIG_SETMASK, ptr %saved, ptr null)
+  ret i32 %count
+}
+""")
+
+_LAUNCH = Template("""
+; One thread creates the pool; who comes meanwhile runs its region serially.
+define internal ptr @tw_pool_create() noinline {
+  %attempt = cmpxchg ptr @tw_creating, i32 0, i32 1 acq_rel monotonic
+  %first = extractvalue { i32, i1 } %attempt, 1
+  br i1 %first, label %create, label %give_up
+give_up:
+  ret ptr null
+create:
+  %pool = call ptr @tw_pool_memory()
+  store atomic ptr %pool, ptr @tw_pool release, align 8
+  ret ptr %pool
+}
+
+define internal void @tw_post(
+    ptr %pool, i32 %parts, ptr %task, ptr %context, i64 %share, i64 %rest) {
+entry:
+  br label %post
+post:
+  %w = phi i32 [ 1, %entry ], [ %w.next, %posted ]
+  %slot = sub i32 %w, 1
+  %worker = getelementptr %pool, ptr %pool, i32 0, i32 4, i32 %slot
+  %index = zext i32 %w to i64
+  %before = mul i64 %index, %share
+  %early = icmp ult i64 %index, %rest
+  %extra = select i1 %early, i64 %index, i64 %rest
+  %begin = add i64 %before, %extra
+  %more.one = zext i1 %early to i64
+  %length = add i64 %share, %more.one
+  %end = add i64 %begin, %length
+  %task.at = getelementptr %worker, ptr %worker, i32 0, i32 2
+  %context.at = getelementptr %worker, ptr %worker, i32 0, i32 3
+  %begin.at = getelementptr %worker, ptr %worker, i32 0, i32 4
+  %end.at = getelementptr %worker, ptr %worker, i32 0, i32 5
+  store ptr %task, ptr %task.at
+  store ptr %context, ptr %context.at
+  store i64 %begin, ptr %begin.at
+  store i64 %end, ptr %end.at
+  %was = atomicrmw xchg ptr %worker, i32 1 acq_rel
+  %slept = icmp eq i32 %was, 4
+  br i1 %slept, label %wake, label %posted
+wake:
+  call void @tw_wake(ptr %worker)
+  br label %posted
+posted:
+  %w.next = add i32 %w, 1
+  %again = icmp slt i32 %w.next, %parts
+  br i1 %again, label %post, label %done
+done:
+  ret void
+}
+
+; From the last worker to the first, since the first ones were woken first.
+define internal void @tw_take_back(ptr %pool, i32 %parts) {
+entry:
+  br label %look
+look:
+  %w = phi i32 [ %parts, %entry ], [ %w.next, %next ]
+  %slot = sub i32 %w, 2
+  %worker = getelementptr %pool, ptr %pool, i32 0, i32 4, i32 %slot
+  %state = load atomic i32, ptr %worker monotonic, align 4
+  %untouched = icmp eq i32 %state, 1
+  br i1 %untouched, label %take, label %next
+take:
+  %attempt = cmpxchg ptr %worker, i32 1, i32 0 acq_rel monotonic
+  %taken = extractvalue { i32, i1 } %attempt, 1
+  br i1 %taken, label %run, label %next
+run:
+  %result.at = getelementptr %worker, ptr %worker, i32 0, i32 1
+  %task.at = getelementptr %worker, ptr %worker, i32 0, i32 2
+  %context.at = getelementptr %worker, ptr %worker, i32 0, i32 3
+  %begin.at = getelementptr %worker, ptr %worker, i32 0, i32 4
+  %end.at = getelementptr %worker, ptr %worker, i32 0, i32 5
+  %task = load ptr, ptr %task.at
+  %context = load ptr, ptr %context.at
+  %begin = load i64, ptr %begin.at
+  %end = load i64, ptr %end.at
+  %result = call i32 %task(ptr %context, i64 %begin, i64 %end)
+  store i32 %result, ptr %result.at
+  br label %next
+next:
+  %w.next = sub i32 %w, 1
+  %again = icmp sgt i32 %w.next, 1
+  br i1 %again, label %look, label %done
+done:
+  ret void
+}
+
+define internal i32 @tw_join(ptr %pool, i32 %parts, i32 %own) {
+entry:
+  br label %join
+join:
+  %w = phi i32 [ 1, %entry ], [ %w.next, %joined ]
+  %status = phi i32 [ %own, %entry ], [ %status.next, %joined ]
+  %slot = sub i32 %w, 1
+  %worker = getelementptr %pool, ptr %pool, i32 0, i32 4, i32 %slot
+  %state = load atomic i32, ptr %worker acquire, align 4
+  %running = icmp eq i32 %state, 2
+  br i1 %running, label %wait, label %joined
+wait:
+  call void @tw_wait_done(ptr %worker)
+  br label %joined
+joined:
+  %result.at = getelementptr %worker, ptr %worker, i32 0, i32 1
+  %result = load i32, ptr %result.at
+  %clean = icmp eq i32 %status, 0
+  %status.next = select i1 %clean, i32 %result, i32 %status
+  %w.next = add i32 %w, 1
+  %again = icmp slt i32 %w.next, %parts
+  br i1 %again, label %join, label %done
+done:
+  ret i32 %status.next
+}
+
+define i32 @tw_parallel_launch(ptr %task, ptr %context, i64 %extent) {
+entry:
+  %empty = icmp slt i64 %extent, 1
+  br i1 %empty, label %nothing, label %count
+nothing:
+  ret i32 0
+count:
+  %threads = call i32 @tw_num_threads()
+  %one.thread = icmp slt i32 %threads, 2
+  %one.item = icmp eq i64 %extent, 1
+  %alone = or i1 %one.thread, %one.item
+  br i1 %alone, label %serial, label %find
+serial:
+  %serial.status = call i32 %task(ptr %context, i64 0, i64 %extent)
+  ret i32 %serial.status
+find:
+  %known = load atomic ptr, ptr @tw_pool acquire, align 8
+  %unknown = icmp eq ptr %known, null
+  br i1 %unknown, label %create, label %enter
+create:
+  %created = call ptr @tw_pool_create()
+  %no.pool = icmp eq ptr %created, null
+  br i1 %no.pool, label %serial, label %enter
+enter:
+  %pool = phi ptr [ %known, %find ], [ %created, %create ]
+  %entered = cmpxchg ptr %pool, i32 0, i32 1 acquire monotonic
+  %ours = extractvalue { i32, i1 } %entered, 1
+  br i1 %ours, label %staff, label %serial
+staff:
+  %spawned.at = getelementptr %pool, ptr %pool, i32 0, i32 1
+  %spawned = load i32, ptr %spawned.at
+  %wanted = sub i32 %threads, 1
+  %short = icmp slt i32 %spawned, %wanted
+  br i1 %short, label %spawn, label %split
+spawn:
+  %now = call i32 @tw_spawn(ptr %pool, i32 %wanted)
+  br label %split
+split:
+  %have = phi i32 [ %wanted, %staff ], [ %now, %spawn ]
+  %hands = add i32 %have, 1
+  %hands.wide = zext i32 %hands to i64
+  %fewer = icmp slt i64 %extent, %hands.wide
+  %parts.wide = select i1 %fewer, i64 %extent, i64 %hands.wide
+  %parts = trunc i64 %parts.wide to i32
+  %share = udiv i64 %extent, %parts.wide
+  %covered = mul i64 %share, %parts.wide
+  %rest = sub i64 %extent, %covered
+  %lonely = icmp eq i32 %parts, 1
+  br i1 %lonely, label %only, label %fork
+only:
+  %only.status = call i32 %task(ptr %context, i64 0, i64 %extent)
+  store atomic i32 0, ptr %pool release, align 4
+  ret i32 %only.status
+fork:
+  call void @tw_post(ptr %pool, i32 %parts, ptr %task, ptr %context, i64 %share, i64 %rest)
+  %some.rest = icmp ne i64 %rest, 0
+  %one = zext i1 %some.rest to i64
+  %own.end = add i64 %share, %one
+  %own = call i32 %task(ptr %context, i64 0, i64 %own.end)
+  call void @tw_take_back(ptr %pool, i32 %parts)
+  %status = call i32 @tw_join(ptr %pool, i32 %parts, i32 %own)
+  store atomic i32 0, ptr %pool release, align 4
+  ret i32 %status
+}
+""")
+
+_SC_NPROCESSORS = {"linux": 84, "darwin": 58}
+
+
+def thread_pool_ir(platform: NativePlatform) -> str:
+    """The pool's source for ``platform``; it defines the four ``tw_*`` functions of the C ABI."""
+    if not platform.has_threads:
+        return SERIAL_POOL
+    sleeping = CONDITION_SYSTEM if platform.futex_syscall is None else FUTEX_SYSTEM
+    text = "".join(
+        part.template for part in (_TYPES, sleeping, _SETTINGS, _WAITING, _WORKER, _LAUNCH)
+    )
+    return Template(text).substitute(
+        MAX_THREADS=MAX_THREADS,
+        DEFAULT_SPIN_NS=DEFAULT_SPIN_NS,
+        SPIN_BATCH=_SPIN_BATCH,
+        YIELD_AFTER_NS=_YIELD_AFTER_NS,
+        CONTENDED_NS=_CONTENDED_NS,
+        RELAX=platform.relax_instruction,
+        CLOCK=platform.clock_monotonic,
+        FUTEX=platform.futex_syscall,
+        SIG_SETMASK=platform.sig_setmask,
+        SC_NPROCESSORS=_SC_NPROCESSORS.get(platform.system, 84),
+    )
