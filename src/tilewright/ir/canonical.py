@@ -1,0 +1,395 @@
+"""The canonical encoding of IR as a flat list of tokens.
+
+A bound variable becomes the number of its definition and a name never appears, so two nodes have the
+same tokens exactly when they are structurally equal. `equal.py` compares and hashes these tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tilewright.errors import IRError
+from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
+from tilewright.ir.dtype import DType
+from tilewright.ir.expr import (
+    Broadcast,
+    Call,
+    Cast,
+    CommReducer,
+    FloatImm,
+    GlobalVar,
+    IntImm,
+    IterVar,
+    Let,
+    PointerType,
+    Ramp,
+    Reduce,
+    SizeVar,
+    StringImm,
+    Var,
+)
+from tilewright.ir.function import IRModule, PrimFunc
+from tilewright.ir.node import Node
+from tilewright.ir.op import Op
+from tilewright.ir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+    MatchBufferRegion,
+)
+
+Token: TypeAlias = str | int
+Step: TypeAlias = tuple[str, Callable[["Encoder", Any], None]]
+
+
+class Encoder:
+    """Turns nodes into tokens; `_PLANS` says in which order the fields of a class are read."""
+
+    def __init__(self, map_free_vars: bool) -> None:
+        self.tokens: list[Token] = []
+        self._map_free_vars = map_free_vars
+        self._numbers: dict[Var, int] = {}
+        self._buffers: dict[Buffer, tuple[int, int | None]] = {}
+        self._count = 0
+
+    # --- values: nodes, numbers, texts and containers of them ---
+
+    def value(self, value: Any) -> None:
+        """Encode a node or anything that may stand in an attribute."""
+        if isinstance(value, Node):
+            self.node(value)
+            return
+        for kind, encode in _VALUE_ENCODERS:
+            if isinstance(value, kind):
+                encode(self, value)
+                return
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            self.tokens.append(type(value).__qualname__)
+            for field in dataclasses.fields(value):
+                self.child(field.name, Encoder.value, getattr(value, field.name))
+        elif "__repr__" in type(value).__dict__:
+            self.text(f"{type(value).__qualname__} {value!r}")
+        else:
+            raise IRError(
+                f"an attribute value of type {type(value).__qualname__} cannot be compared: "
+                "use numbers, strings, tuples, dicts, IR nodes or dataclasses of them"
+            )
+
+    def node(self, node: Any) -> None:
+        node_class = type(node)
+        self.tokens.append(node_class.__name__)
+        whole = _WHOLE.get(node_class)
+        if whole is not None:
+            whole(self, node)
+            return
+        for name, encode in _PLANS.get(node_class) or _default_plan(node_class):
+            self.child(name, encode, getattr(node, name))
+
+    def child(self, name: str, encode: Callable[[Encoder, Any], None], value: Any) -> None:
+        """Encode one field; the tracer notes where it is."""
+        encode(self, value)
+
+    def text(self, value: str) -> None:
+        self.tokens.append(repr(value))
+
+    def word(self, value: Any) -> None:
+        """A value that is a token already: a dtype, an enum name, a number of lanes."""
+        self.tokens.append(value)
+
+    def items(self, values: Any) -> None:
+        self.tokens.append(len(values))
+        for index, value in enumerate(values):
+            self.child(f"[{index}]", Encoder.value, value)
+
+    def mapping(self, values: Mapping[Any, Any]) -> None:
+        self.tokens.append(len(values))
+        for key in sorted(values, key=str):
+            self.text(str(key))
+            self.child(f"[{key!r}]", Encoder.value, values[key])
+
+    def literal(self, value: Any) -> None:
+        """A Python number, or the constant node that holds it: both mean the same in attributes."""
+        number = value.value if isinstance(value, (IntImm, FloatImm)) else value
+        if isinstance(number, float):
+            self.tokens.append(f"float {number.hex()}")
+        else:
+            self.tokens.append(f"int {int(number)}")
+
+    def enum_name(self, value: enum.Enum) -> None:
+        self.tokens.append(value.name)
+
+    def integer(self, node: IntImm) -> None:
+        self.tokens.append(node.dtype)
+        self.tokens.append(node.value)
+
+    def floating(self, node: FloatImm) -> None:
+        self.tokens.append(node.dtype)
+        self.tokens.append(node.value.hex())
+
+    def annotation(self, values: Mapping[str, Any]) -> None:
+        self.tokens.append(len(values))
+        for key in sorted(values):
+            self.text(key)
+            self.child(f"[{key!r}]", Encoder.attribute, values[key])
+
+    def attribute(self, value: Any) -> None:
+        if isinstance(value, (IntImm, FloatImm)):
+            self.literal(value)
+        elif isinstance(value, StringImm):
+            self.text(value.value)
+        elif isinstance(value, Mapping):
+            self.annotation(value)
+        elif isinstance(value, (tuple, list)):
+            self.tokens.append(len(value))
+            for index, item in enumerate(value):
+                self.child(f"[{index}]", Encoder.attribute, item)
+        else:
+            self.value(value)
+
+    # --- variables and buffers ---
+
+    def define(self, var: Var) -> None:
+        """A variable where it is bound; binding it again makes it a new one."""
+        self._number(var)
+        self._var_type(var)
+
+    def _number(self, var: Var) -> int:
+        self._count += 1
+        self._numbers[var] = self._count
+        return self._count
+
+    def _var_type(self, var: Var) -> None:
+        self.tokens.append(var.dtype)
+        pointer = var.type_annotation
+        if pointer is not None:
+            self.tokens.append(pointer.element_type)
+            self.tokens.append(pointer.storage_scope)
+
+    def use(self, var: Var) -> None:
+        number = self._numbers.get(var)
+        if number is not None:
+            self.tokens.append(number)
+        elif self._map_free_vars:
+            self.tokens.append("free")
+            self.define(var)
+        else:
+            self.tokens.append(f"free {id(var)}")
+
+    def use_or_define(self, value: Any) -> None:
+        """An expression where an unbound variable standing alone becomes defined, as in a shape."""
+        if isinstance(value, Var) and value not in self._numbers:
+            self.define(value)
+        else:
+            self.value(value)
+
+    def use_or_define_all(self, values: tuple[Any, ...]) -> None:
+        self.tokens.append(len(values))
+        for index, value in enumerate(values):
+            self.child(f"[{index}]", Encoder.use_or_define, value)
+
+    def buffer(self, buffer: Buffer) -> None:
+        """A buffer where it is used; in lowered programs the first use is all there is."""
+        known = self._buffers.get(buffer)
+        if known is not None and known[1] == self._numbers.get(buffer.data):
+            self.tokens.append(known[0])
+            return
+        self.tokens.append("buffer")
+        self.child("data", Encoder.value, buffer.data)
+        self._buffer_fields(buffer, Encoder.items, Encoder.value)
+
+    def declared_buffer(self, buffer: Buffer) -> None:
+        """A buffer over memory that may be bound already."""
+        self.child("data", Encoder.use_or_define, buffer.data)
+        self._buffer_fields(buffer, Encoder.use_or_define_all, Encoder.use_or_define)
+
+    def defined_buffer(self, buffer: Buffer) -> None:
+        """A buffer that comes with its own memory."""
+        self.child("data", Encoder.define, buffer.data)
+        self._buffer_fields(buffer, Encoder.use_or_define_all, Encoder.use_or_define)
+
+    def defined_buffers(self, buffers: tuple[Buffer, ...]) -> None:
+        self.tokens.append(len(buffers))
+        for index, buffer in enumerate(buffers):
+            self.child(f"[{index}]", Encoder.defined_buffer, buffer)
+
+    def _buffer_fields(
+        self,
+        buffer: Buffer,
+        several: Callable[[Encoder, Any], None],
+        one: Callable[[Encoder, Any], None],
+    ) -> None:
+        self.child("dtype", Encoder.word, buffer.dtype)
+        self.child("shape", several, buffer.shape)
+        self.child("strides", several, buffer.strides)
+        offset = buffer.elem_offset
+        if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0):
+            self.child("elem_offset", one, offset)
+        self.child("data_alignment", Encoder.word, buffer.data_alignment)
+        self.child("offset_factor", Encoder.word, buffer.offset_factor)
+        self.child("axis_separators", Encoder.items, buffer.axis_separators)
+        self._count += 1
+        self._buffers[buffer] = (self._count, self._numbers.get(buffer.data))
+
+    # --- nodes that need more than a list of fields ---
+
+    def defined_vars(self, variables: tuple[Var, ...]) -> None:
+        self.tokens.append(len(variables))
+        for index, var in enumerate(variables):
+            self.child(f"[{index}]", Encoder.define, var)
+
+    def operator(self, op: Op | GlobalVar) -> None:
+        self.tokens.append(op.name)
+
+    def attr_target(self, target: Any) -> None:
+        if isinstance(target, Buffer):
+            self.buffer(target)
+        else:
+            self.value(target)
+
+    def function(self, func: PrimFunc) -> None:
+        self.child("params", Encoder.defined_vars, func.params)
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            self.tokens.append("scalar" if buffer is None else "buffer")
+            if buffer is not None:
+                self.child(f"buffer_map[{param.name}]", Encoder.defined_buffer, buffer)
+        self.child("ret_type", Encoder.text, func.ret_type)
+        self.child("attrs", Encoder.annotation, func.attrs)
+        self.child("body", Encoder.value, func.body)
+
+    def module(self, module: IRModule) -> None:
+        self.child("attrs", Encoder.annotation, module.attrs)
+        self.child("functions", Encoder.text, ", ".join(sorted(module.functions)))
+        for name in sorted(module.functions):
+            self.child(name, Encoder.node, module.functions[name])
+
+
+_VALUE_ENCODERS: tuple[tuple[Any, Callable[[Encoder, Any], None]], ...] = (
+    (DType, Encoder.word),
+    (enum.Enum, Encoder.enum_name),
+    (str, Encoder.text),
+    ((bool, int, float), Encoder.literal),
+    ((tuple, list), Encoder.items),
+    (Mapping, Encoder.mapping),
+    (type(None), lambda encoder, _: encoder.word("None")),
+    (Op, Encoder.operator),
+)
+
+
+def _plan(**steps: Callable[[Encoder, Any], None]) -> tuple[Step, ...]:
+    return tuple(steps.items())
+
+
+# How each class is read where "every field as a value, in order" would not do. The order matters:
+# a definition comes before its uses, and what is evaluated outside a scope before the definition.
+_PLANS: dict[type, tuple[Step, ...]] = {
+    StringImm: _plan(value=Encoder.text),
+    GlobalVar: _plan(name=Encoder.text),
+    PointerType: _plan(element_type=Encoder.word, storage_scope=Encoder.word),
+    Cast: _plan(dtype=Encoder.word, value=Encoder.node),
+    Ramp: _plan(base=Encoder.node, stride=Encoder.node, lanes=Encoder.word),
+    Broadcast: _plan(value=Encoder.node, lanes=Encoder.word),
+    Let: _plan(value=Encoder.node, var=Encoder.define, body=Encoder.node),
+    Call: _plan(dtype=Encoder.word, op=Encoder.operator, args=Encoder.items),
+    IterVar: _plan(
+        dom=Encoder.value,
+        var=Encoder.define,
+        iter_type=Encoder.enum_name,
+        thread_tag=Encoder.text,
+    ),
+    CommReducer: _plan(
+        lhs=Encoder.defined_vars,
+        rhs=Encoder.defined_vars,
+        result=Encoder.items,
+        identity_element=Encoder.items,
+    ),
+    Reduce: _plan(
+        combiner=Encoder.node,
+        axis=Encoder.items,
+        source=Encoder.items,
+        condition=Encoder.node,
+        value_index=Encoder.word,
+        init=Encoder.items,
+    ),
+    BufferLoad: _plan(buffer=Encoder.buffer, indices=Encoder.items, predicate=Encoder.value),
+    BufferRegion: _plan(buffer=Encoder.buffer, region=Encoder.items),
+    BufferStore: _plan(
+        buffer=Encoder.buffer,
+        indices=Encoder.items,
+        value=Encoder.node,
+        predicate=Encoder.value,
+    ),
+    For: _plan(
+        loop_var=Encoder.define,
+        min=Encoder.node,
+        extent=Encoder.node,
+        kind=Encoder.enum_name,
+        thread_binding=Encoder.value,
+        annotations=Encoder.annotation,
+        body=Encoder.node,
+    ),
+    LetStmt: _plan(value=Encoder.node, var=Encoder.define, body=Encoder.node),
+    AttrStmt: _plan(
+        node=Encoder.attr_target,
+        attr_key=Encoder.text,
+        value=Encoder.value,
+        body=Encoder.node,
+    ),
+    AssertStmt: _plan(condition=Encoder.node, message=Encoder.text, body=Encoder.node),
+    Allocate: _plan(
+        extents=Encoder.items,
+        condition=Encoder.node,
+        buffer_var=Encoder.define,
+        dtype=Encoder.word,
+        annotations=Encoder.annotation,
+        body=Encoder.node,
+    ),
+    AllocateConst: _plan(
+        extents=Encoder.items,
+        buffer_var=Encoder.define,
+        dtype=Encoder.word,
+        data=Encoder.items,
+        annotations=Encoder.annotation,
+        body=Encoder.node,
+    ),
+    DeclBuffer: _plan(buffer=Encoder.declared_buffer, body=Encoder.node),
+    MatchBufferRegion: _plan(source=Encoder.node, buffer=Encoder.defined_buffer),
+    Block: _plan(
+        iter_vars=Encoder.items,
+        alloc_buffers=Encoder.defined_buffers,
+        match_buffers=Encoder.items,
+        reads=Encoder.items,
+        writes=Encoder.items,
+        annotations=Encoder.annotation,
+        init=Encoder.value,
+        body=Encoder.node,
+    ),
+}
+# Classes that are more than a list of fields.
+_WHOLE: dict[type, Callable[[Encoder, Any], None]] = {
+    Var: Encoder.use,
+    SizeVar: Encoder.use,
+    IntImm: Encoder.integer,
+    FloatImm: Encoder.floating,
+    IRModule: Encoder.module,
+    Buffer: Encoder.buffer,
+    PrimFunc: Encoder.function,
+}
+
+
+def _default_plan(node_class: type) -> tuple[Step, ...]:
+    """Every field as a value, in the order of the class."""
+    names = (field.name for field in msgspec.structs.fields(node_class))
+    plan = _PLANS[node_class] = tuple((name, Encoder.value) for name in names)
+    return plan
