@@ -43,6 +43,18 @@ from tilewright.ir.dtype import (
 from tilewright.ir.dtype import (
     min_value_of as min_value_of,
 )
+from tilewright.ir.equal import (
+    StructuralMismatchError as StructuralMismatchError,
+)
+from tilewright.ir.equal import (
+    assert_structural_equal as assert_structural_equal,
+)
+from tilewright.ir.equal import (
+    structural_equal as structural_equal,
+)
+from tilewright.ir.equal import (
+    structural_hash as structural_hash,
+)
 from tilewright.ir.expr import (
     EQ as EQ,
 )
@@ -363,6 +375,7 @@ from tilewright.ir.stmt import (
 )
 from tilewright.ir.visit import (
     BufferRewriter as BufferRewriter,
+    Dispatcher as Dispatcher,
 )
 from tilewright.ir.visit import (
     Rewriter as Rewriter,

@@ -1,7 +1,7 @@
 """The canonical encoding of IR as a flat list of tokens.
 
-A bound variable becomes the number of its definition and a name never appears, so two nodes have the
-same tokens exactly when they are structurally equal. `equal.py` compares and hashes these tokens.
+A bound variable becomes the number of its definition and a name never appears, so two nodes have
+the same tokens exactly when they are structurally equal. `equal.py` compares and hashes the tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Structural equality, its explanation, and a stable structural hash.
 
-All three read the tokens of `canonical.py`: two nodes are equal when their tokens are, the hash is a
-digest of the tokens, and the first token that differs is the first difference.
+All three read the tokens of `canonical.py`: two nodes are equal when their tokens are, the hash is
+a digest of the tokens, and the first token that differs is the first difference.
 """
 
 from __future__ import annotations
