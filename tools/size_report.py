@@ -42,7 +42,8 @@ def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def measure(folders: list[Path]) -> tuple[list[Size], list[Size]]:
     """Sizes of all files and of all functions below the folders."""
-    files, functions = [], []
+    files: list[Size] = []
+    functions: list[Size] = []
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         files.append(Size(str(path), len(text.splitlines()), FILE_LIMIT))
