@@ -15,6 +15,11 @@ from pathlib import Path
 FILE_LIMIT = 600
 FUNCTION_LIMIT = 80
 
+# Places that may be larger, and why.
+ALLOWED = {
+    "src/tilewright/ir/expr.py": (850, "the whole expression grammar with its operators"),
+}
+
 
 @dataclass(frozen=True)
 class Size:
@@ -46,7 +51,8 @@ def measure(folders: list[Path]) -> tuple[list[Size], list[Size]]:
     functions: list[Size] = []
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        files.append(Size(str(path), len(text.splitlines()), FILE_LIMIT))
+        limit, _ = ALLOWED.get(path.as_posix(), (FILE_LIMIT, ""))
+        files.append(Size(str(path), len(text.splitlines()), limit))
         functions += function_sizes(path, ast.parse(text))
     return files, functions
 
