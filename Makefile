@@ -23,6 +23,7 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Tilewright needs Python 3.10 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 10) else 0)'
 	@echo "Making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
