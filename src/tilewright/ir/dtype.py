@@ -1,7 +1,7 @@
 """Data types: interned strings that know their own structure.
 
-A `DType` *is* the string a user writes (`expr.dtype == "float32"` holds), so it compares, hashes and
-prints as one; code, bits and lanes are attributes, computed once for each distinct type.
+A `DType` *is* the string a user writes (`expr.dtype == "float32"` holds), so it compares, hashes
+and prints as one; code, bits and lanes are attributes, computed once for each distinct type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The expression grammar of TensorIR.
 
-Constructors take fields as they are; the functions at the end (`add`, `floordiv`, ...), which Python's
-operators call, match the operand types first and fold constants.
+Constructors take fields as they are; the functions at the end (`add`, `floordiv`, ...), which
+Python's operators call, match the operand types first and fold constants.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class ExprOperators(Node, frozen=True):
 
     def __bool__(self) -> bool:
         raise IRError(
-            f"the symbolic expression `{self}` has no truth value while the program is being built; "
-            "use T.if_then_else / T.Select for a value that depends on it, `is` to compare nodes"
+            f"the symbolic expression `{self}` has no truth value while the program is being built;"
+            " use T.if_then_else / T.Select for a value that depends on it, `is` to compare nodes"
         )
 
 
@@ -443,7 +443,7 @@ class IterType(enum.IntEnum):
 
 
 class IterVar(ExprOperators, frozen=True):
-    """An iterator: a variable with a domain and a purpose; in arithmetic it stands for its variable."""
+    """A variable with a domain and a purpose; in arithmetic it stands for its variable."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("dom",)
     dom: Range | None
@@ -478,7 +478,7 @@ class Reduce(PrimExpr, frozen=True):
         return self.source[self.value_index].dtype
 
 
-# --- construction with type matching and constant folding -------------------------------------------
+# --- construction with type matching and constant folding ---
 
 
 def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
@@ -562,8 +562,8 @@ def cast(dtype: str, value: ExprLike) -> PrimExpr:
 def match_types(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     """Both operands in one type.
 
-    A Python literal takes the type of the other operand where its value fits, so `x + 1` never widens
-    `x`. Otherwise floats win over integers, more bits over fewer, and signed over unsigned.
+    A Python literal takes the type of the other operand where its value fits, so `x + 1` never
+    widens `x`. Otherwise floats win over integers, more bits over fewer, and signed over unsigned.
     """
     left = a if isinstance(a, PrimExpr) else _adapt_literal(a, b)
     right = b if isinstance(b, PrimExpr) else _adapt_literal(b, a)

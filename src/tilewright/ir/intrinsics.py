@@ -1,4 +1,4 @@
-"""Builders for calls of builtin operators: `exp(x)`, `if_then_else(c, a, b)`, `call_extern(...)`, ...
+"""Builders for calls of builtin operators: `exp(x)`, `if_then_else(c, a, b)`, `call_extern(...)`.
 
 `tir`, `te` and script all hand out these functions.
 """

@@ -1,7 +1,7 @@
 """The base of every IR node, and the three things one can do to any node: list, map, replace.
 
-Nodes are frozen and compared by identity; `structural_equal` compares them by meaning. A class names
-the fields that hold child nodes in `child_fields`; visitors and rewriters need nothing else.
+Nodes are frozen and compared by identity; `structural_equal` compares them by meaning. A class
+names the fields that hold child nodes in `child_fields`; visitors and rewriters need nothing else.
 """
 
 from __future__ import annotations

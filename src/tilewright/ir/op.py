@@ -89,8 +89,8 @@ def all_ops() -> Iterator[Op]:
 
 
 _UNARY_MATH = (
-    "exp exp2 exp10 expm1 erf log log2 log10 log1p tanh sigmoid sqrt rsqrt sin cos tan asin acos atan "
-    "sinh cosh asinh acosh atanh floor ceil trunc round nearbyint fabs popcount clz "
+    "exp exp2 exp10 expm1 erf log log2 log10 log1p tanh sigmoid sqrt rsqrt sin cos tan asin acos "
+    "atan sinh cosh asinh acosh atanh floor ceil trunc round nearbyint fabs popcount clz "
     "isnan isfinite isinf"
 )
 _BINARY_MATH = "pow fmod atan2 copysign nextafter ldexp hypot"
@@ -149,8 +149,8 @@ _DTYPE_FIRST: dict[str, tuple[int | None, CallEffect]] = {
 }
 _LANE_MIXING = {
     "reinterpret", "vectorlow", "vectorhigh", "vectorcombine", "call_extern", "call_pure_extern",
-    "call_llvm_intrin", "call_llvm_pure_intrin", "tvm_access_ptr", "address_of", "ret", "call_packed",
-    "tvm_call_packed", "prefetch", "atomic_add", "assume",
+    "call_llvm_intrin", "call_llvm_pure_intrin", "tvm_access_ptr", "address_of", "ret",
+    "call_packed", "tvm_call_packed", "prefetch", "atomic_add", "assume",
 }  # fmt: skip
 
 

@@ -2,9 +2,9 @@
 
 `Visitor` and `Rewriter` dispatch on the class of a node: a subclass defines `visit_for`,
 `visit_buffer_load`, ... for the nodes it cares about and inherits a walk of the children for all
-others. A rewriter gives back the same object when nothing changed below it. Buffers, variables where
-they are bound, and annotations are not children; rewriters that must change them override the nodes
-that define or use them (see `BufferRewriter` and `substitute`).
+others. A rewriter gives back the same object when nothing changed below it. Buffers, variables
+where they are bound, and annotations are not children; rewriters that must change them override the
+nodes that define or use them (see `BufferRewriter` and `substitute`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _method_name(node_class: type) -> str:
     return "visit_" + snake.lower()
 
 
-class _Dispatcher:
+class Dispatcher:
     """Finds the method for a node class once and remembers it for each visitor class."""
 
     _methods: ClassVar[dict[type, Method]] = {}
@@ -63,7 +63,7 @@ class _Dispatcher:
         return method(self, node)
 
 
-class Visitor(_Dispatcher):
+class Visitor(Dispatcher):
     """Looks at every node, children after the method of their parent asks for them."""
 
     def generic_visit(self, node: Any) -> None:
@@ -72,7 +72,7 @@ class Visitor(_Dispatcher):
             self.visit(child)
 
 
-class Rewriter(_Dispatcher):
+class Rewriter(Dispatcher):
     """Rebuilds a tree bottom-up, sharing what did not change."""
 
     def generic_visit(self, node: Any) -> Any:
