@@ -63,8 +63,8 @@ doctor: $(INSTALLED) ## say what works on this machine, and what does not
 	@$(BIN)/tilewright doctor
 
 .PHONY: fuzz
-fuzz: $(INSTALLED_DEV) ## the slow tests: long random programs and properties
-	@$(BIN)/python -m pytest -W error -q -n $(JOBS) -m slow $(ARGS)
+fuzz: $(INSTALLED_DEV) ## all tests, the slow ones too, with many new random inputs
+	@$(BIN)/python -m pytest -W error -q -n $(JOBS) --hypothesis-profile=fuzz $(ARGS)
 
 .PHONY: bench
 bench: $(BENCH_VENV)/.installed ## measure against the rivals that `make bench-env` installs

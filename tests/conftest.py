@@ -14,6 +14,10 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# `make fuzz` looks for new counterexamples instead of repeating the known ones.
+settings.register_profile(
+    "fuzz", settings.get_profile("tilewright"), derandomize=False, max_examples=2000
+)
 settings.load_profile("tilewright")
 
 
