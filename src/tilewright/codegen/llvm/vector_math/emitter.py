@@ -1,0 +1,346 @@
+"""A small builder of LLVM IR text whose values are combined with Python operators.
+
+`Real`, `Int` and `Mask` stand for SSA values (or constants) of one lane count; `a * b + 1.0` emits
+the instructions and returns the value, so that the math files read like the formulas they encode.
+No fast-math flag is ever emitted: the roundings the formulas rely on must survive optimisation.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from tilewright.codegen.llvm.vector_math.formats import FloatFormat, vector_of
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A function that generated functions call, with the intrinsics it declares."""
+
+    name: str
+    text: str
+    declarations: frozenset[str]
+
+
+@dataclass
+class FunctionBody:
+    """What has been emitted so far for one function."""
+
+    lines: list[str] = field(default_factory=list)
+    declarations: set[str] = field(default_factory=set)
+    helpers: dict[str, Helper] = field(default_factory=dict)
+    counter: int = 0
+
+    def fresh(self, prefix: str) -> str:
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def assign(self, instruction: str) -> str:
+        name = self.fresh("%t")
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def statement(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+
+    def declare(self, result: str, name: str, parameters: Sequence[str]) -> None:
+        self.declarations.add(f"declare {result} @{name}({', '.join(parameters)})")
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """Emits code for `lanes` values of one float format into a function body."""
+
+    body: FunctionBody
+    fmt: FloatFormat
+    lanes: int
+
+    @property
+    def real_type(self) -> str:
+        return vector_of(self.fmt.llvm, self.lanes)
+
+    @property
+    def int_type(self) -> str:
+        return vector_of(f"i{self.fmt.bits}", self.lanes)
+
+    @property
+    def mask_type(self) -> str:
+        return vector_of("i1", self.lanes)
+
+    @property
+    def type_suffix(self) -> str:
+        scalar = f"f{self.fmt.bits}"
+        return scalar if self.lanes == 1 else f"v{self.lanes}{scalar}"
+
+    def real(self, value: float) -> Real:
+        """A constant, rounded to the format."""
+        (pattern,) = struct.unpack("<Q", struct.pack("<d", self.fmt.round(value)))
+        return Real(self, self._splat(self.fmt.llvm, f"0x{pattern:016X}"))
+
+    def int(self, value: int) -> Int:
+        """An integer constant as wide as the float format."""
+        return Int(self, self._splat(f"i{self.fmt.bits}", str(value)))
+
+    def _splat(self, scalar: str, constant: str) -> str:
+        return constant if self.lanes == 1 else f"splat ({scalar} {constant})"
+
+    def intrinsic(self, name: str, *arguments: Real) -> Real:
+        """A call of an overloaded LLVM intrinsic from reals to a real."""
+        symbol = f"llvm.{name}.{self.type_suffix}"
+        self.body.declare(self.real_type, symbol, [self.real_type] * len(arguments))
+        passed = ", ".join(f"{self.real_type} {value.text}" for value in arguments)
+        return Real(self, self.body.assign(f"call {self.real_type} @{symbol}({passed})"))
+
+    def any_lane(self, mask: Mask) -> str:
+        """An i1: does the mask hold in some lane?"""
+        if self.lanes == 1:
+            return mask.text
+        symbol = f"llvm.vector.reduce.or.v{self.lanes}i1"
+        self.body.declare("i1", symbol, [self.mask_type])
+        return self.body.assign(f"call i1 @{symbol}({self.mask_type} {mask.text})")
+
+    def in_format(self, fmt: FloatFormat) -> Emitter:
+        """An emitter into the same function for another float format."""
+        return Emitter(self.body, fmt, self.lanes)
+
+
+@dataclass(frozen=True, eq=False)
+class Real:
+    """A float value: scalar or vector, as its emitter says."""
+
+    emitter: Emitter
+    text: str
+
+    def coerce(self, other: Real | float) -> Real:
+        return other if isinstance(other, Real) else self.emitter.real(other)
+
+    def _binary(self, opcode: str, left: Real, right: Real) -> Real:
+        instruction = f"{opcode} {self.emitter.real_type} {left.text}, {right.text}"
+        return Real(self.emitter, self.emitter.body.assign(instruction))
+
+    def __add__(self, other: Real | float) -> Real:
+        return self._binary("fadd", self, self.coerce(other))
+
+    def __radd__(self, other: float) -> Real:
+        return self._binary("fadd", self.coerce(other), self)
+
+    def __sub__(self, other: Real | float) -> Real:
+        return self._binary("fsub", self, self.coerce(other))
+
+    def __rsub__(self, other: float) -> Real:
+        return self._binary("fsub", self.coerce(other), self)
+
+    def __mul__(self, other: Real | float) -> Real:
+        return self._binary("fmul", self, self.coerce(other))
+
+    def __rmul__(self, other: float) -> Real:
+        return self._binary("fmul", self.coerce(other), self)
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return self._binary("fdiv", self, self.coerce(other))
+
+    def __rtruediv__(self, other: float) -> Real:
+        return self._binary("fdiv", self.coerce(other), self)
+
+    def __neg__(self) -> Real:
+        instruction = f"fneg {self.emitter.real_type} {self.text}"
+        return Real(self.emitter, self.emitter.body.assign(instruction))
+
+    def __abs__(self) -> Real:
+        return self.emitter.intrinsic("fabs", self)
+
+    def times_plus(self, factor: Real | float, addend: Real | float) -> Real:
+        """`self * factor + addend`, fused wherever the machine can.
+
+        `fmuladd` rather than `fma`: a machine without the instruction then rounds twice instead of
+        calling into a math library that is not linked.
+        """
+        return self.emitter.intrinsic("fmuladd", self, self.coerce(factor), self.coerce(addend))
+
+    def sqrt(self) -> Real:
+        return self.emitter.intrinsic("sqrt", self)
+
+    def with_sign_of(self, other: Real) -> Real:
+        return self.emitter.intrinsic("copysign", self, other)
+
+    def compare(self, predicate: str, other: Real | float) -> Mask:
+        right = self.coerce(other).text
+        instruction = f"fcmp {predicate} {self.emitter.real_type} {self.text}, {right}"
+        return Mask(self.emitter, self.emitter.body.assign(instruction))
+
+    def __lt__(self, other: Real | float) -> Mask:
+        return self.compare("olt", other)
+
+    def __le__(self, other: Real | float) -> Mask:
+        return self.compare("ole", other)
+
+    def __gt__(self, other: Real | float) -> Mask:
+        return self.compare("ogt", other)
+
+    def __ge__(self, other: Real | float) -> Mask:
+        return self.compare("oge", other)
+
+    def equals(self, other: Real | float) -> Mask:
+        return self.compare("oeq", other)
+
+    def is_nan(self) -> Mask:
+        return self.compare("uno", self)
+
+    def bits(self) -> Int:
+        target = self.emitter.int_type
+        instruction = f"bitcast {self.emitter.real_type} {self.text} to {target}"
+        return Int(self.emitter, self.emitter.body.assign(instruction))
+
+    def converted(self, fmt: FloatFormat) -> Real:
+        """The same value in a wider format, or rounded to a narrower one."""
+        target = self.emitter.in_format(fmt)
+        opcode = "fpext" if fmt.bits > self.emitter.fmt.bits else "fptrunc"
+        instruction = f"{opcode} {self.emitter.real_type} {self.text} to {target.real_type}"
+        return Real(target, self.emitter.body.assign(instruction))
+
+
+@dataclass(frozen=True, eq=False)
+class Int:
+    """An integer value as wide as the float format of its emitter."""
+
+    emitter: Emitter
+    text: str
+
+    def _coerce(self, other: Int | int) -> Int:
+        return other if isinstance(other, Int) else self.emitter.int(other)
+
+    def _binary(self, opcode: str, left: Int, right: Int) -> Int:
+        instruction = f"{opcode} {self.emitter.int_type} {left.text}, {right.text}"
+        return Int(self.emitter, self.emitter.body.assign(instruction))
+
+    def __add__(self, other: Int | int) -> Int:
+        return self._binary("add", self, self._coerce(other))
+
+    def __sub__(self, other: Int | int) -> Int:
+        return self._binary("sub", self, self._coerce(other))
+
+    def __rsub__(self, other: int) -> Int:
+        return self._binary("sub", self._coerce(other), self)
+
+    def __and__(self, other: Int | int) -> Int:
+        return self._binary("and", self, self._coerce(other))
+
+    def __xor__(self, other: Int | int) -> Int:
+        return self._binary("xor", self, self._coerce(other))
+
+    def __lshift__(self, amount: int) -> Int:
+        return self._binary("shl", self, self._coerce(amount))
+
+    def __rshift__(self, amount: int) -> Int:
+        """The arithmetic (sign keeping) shift."""
+        return self._binary("ashr", self, self._coerce(amount))
+
+    def compare(self, predicate: str, other: Int | int) -> Mask:
+        right = self._coerce(other).text
+        instruction = f"icmp {predicate} {self.emitter.int_type} {self.text}, {right}"
+        return Mask(self.emitter, self.emitter.body.assign(instruction))
+
+    def as_real(self) -> Real:
+        """The float with these bits."""
+        target = self.emitter.real_type
+        instruction = f"bitcast {self.emitter.int_type} {self.text} to {target}"
+        return Real(self.emitter, self.emitter.body.assign(instruction))
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """One truth value a lane."""
+
+    emitter: Emitter
+    text: str
+
+    def _binary(self, opcode: str, right: str) -> Mask:
+        instruction = f"{opcode} {self.emitter.mask_type} {self.text}, {right}"
+        return Mask(self.emitter, self.emitter.body.assign(instruction))
+
+    def __and__(self, other: Mask) -> Mask:
+        return self._binary("and", other.text)
+
+    def __or__(self, other: Mask) -> Mask:
+        return self._binary("or", other.text)
+
+    def __invert__(self) -> Mask:
+        return self._binary("xor", "true" if self.emitter.lanes == 1 else "splat (i1 true)")
+
+
+@overload
+def where(mask: Mask, chosen: Real | float, otherwise: Real) -> Real: ...
+@overload
+def where(mask: Mask, chosen: Real, otherwise: Real | float) -> Real: ...
+@overload
+def where(mask: Mask, chosen: Int, otherwise: Int) -> Int: ...
+def where(mask: Mask, chosen: Real | Int | float, otherwise: Real | Int | float) -> Real | Int:
+    """`chosen` in the lanes where the mask holds, else `otherwise`."""
+    if isinstance(chosen, Int) and isinstance(otherwise, Int):
+        emitter = chosen.emitter
+        return Int(emitter, _select(mask, emitter.int_type, chosen.text, otherwise.text))
+    like = chosen if isinstance(chosen, Real) else otherwise
+    if not isinstance(like, Real) or isinstance(chosen, Int) or isinstance(otherwise, Int):
+        raise TypeError("where() needs two reals or two ints")
+    left, right = like.coerce(chosen), like.coerce(otherwise)
+    return Real(like.emitter, _select(mask, like.emitter.real_type, left.text, right.text))
+
+
+def _select(mask: Mask, kind: str, chosen: str, otherwise: str) -> str:
+    condition = f"{mask.emitter.mask_type} {mask.text}"
+    return mask.emitter.body.assign(f"select {condition}, {kind} {chosen}, {kind} {otherwise}")
+
+
+def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
+    """`c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule."""
+    *rest, last = coefficients
+    result = x.emitter.real(last)
+    for coefficient in reversed(rest):
+        result = result.times_plus(x, coefficient)
+    return result
+
+
+def at_most(x: Real, bound: float) -> Real:
+    """`min(x, bound)` that lets NaN through."""
+    return where(x > bound, bound, x)
+
+
+def at_least(x: Real, bound: float) -> Real:
+    """`max(x, bound)` that lets NaN through."""
+    return where(x < bound, bound, x)
+
+
+def nearest_integer(x: Real, factor: float) -> tuple[Real, Int]:
+    """`x * factor` rounded to the nearest integer, as a float and as an integer.
+
+    Valid while the result stays below 2^(mantissa_bits - 1); needs no rounding instruction.
+    """
+    fmt = x.emitter.fmt
+    shifted = x.times_plus(factor, fmt.rounding_magic)
+    return shifted - fmt.rounding_magic, shifted.bits() - fmt.bit_pattern(fmt.rounding_magic)
+
+
+def integer_as_real(n: Int) -> Real:
+    """The float equal to a small integer; AVX2 has no instruction for the 64-bit conversion."""
+    fmt = n.emitter.fmt
+    return (n + fmt.bit_pattern(fmt.rounding_magic)).as_real() - fmt.rounding_magic
+
+
+def power_of_two(n: Int) -> Real:
+    """2^n for an n in the normal exponent range."""
+    fmt = n.emitter.fmt
+    return ((n + fmt.exponent_bias) << fmt.mantissa_bits).as_real()
+
+
+def scaled(x: Real, n: Int) -> Real:
+    """`x * 2^n` in two steps, so that overflow and gradual underflow come out of the products.
+
+    Products rather than additions to the exponent of x: a NaN has to stay one.
+    """
+    half = n >> 1
+    return x * power_of_two(half) * power_of_two(n - half)

@@ -1,0 +1,208 @@
+"""The table of math functions and the text of their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from tilewright.codegen.llvm.vector_math import (
+    error_function,
+    exponential,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    remainder,
+    trigonometric,
+)
+from tilewright.codegen.llvm.vector_math.emitter import Emitter, FunctionBody, Helper, Real
+from tilewright.codegen.llvm.vector_math.formats import ElementType, element_type, vector_of
+from tilewright.errors import CodegenError
+
+PARAMETERS = ("%x", "%y", "%z")
+ATTRIBUTES = "alwaysinline nounwind willreturn memory(none)"
+
+
+@dataclass(frozen=True)
+class MathFunction:
+    """A function of reals: how many it takes and how its value is emitted."""
+
+    name: str
+    arity: int
+    emit: Callable[..., Real]
+
+
+@dataclass(frozen=True)
+class MathDefinition:
+    """The LLVM text of one function and what has to stand beside it in the module."""
+
+    name: str
+    text: str
+    declarations: frozenset[str]
+    helpers: tuple[Helper, ...]
+
+
+def _native(intrinsic: str) -> Callable[..., Real]:
+    """A function that the supported machines have instructions for."""
+
+    def emit(*arguments: Real) -> Real:
+        return arguments[0].emitter.intrinsic(intrinsic, *arguments)
+
+    return emit
+
+
+def _rsqrt(x: Real) -> Real:
+    return 1.0 / x.sqrt()
+
+
+_NATIVE: Mapping[str, tuple[str, int]] = {
+    "sqrt": ("sqrt", 1),
+    "floor": ("floor", 1),
+    "ceil": ("ceil", 1),
+    "trunc": ("trunc", 1),
+    "round": ("round", 1),
+    "rint": ("rint", 1),
+    "nearbyint": ("nearbyint", 1),
+    "fabs": ("fabs", 1),
+    "copysign": ("copysign", 2),
+    "minnum": ("minnum", 2),
+    "maxnum": ("maxnum", 2),
+    "fma": ("fma", 3),
+}
+
+_COMPUTED: Mapping[str, tuple[Callable[..., Real], int]] = {
+    "exp": (exponential.exp, 1),
+    "exp2": (exponential.exp2, 1),
+    "exp10": (exponential.exp10, 1),
+    "expm1": (exponential.expm1, 1),
+    "sigmoid": (exponential.sigmoid, 1),
+    "tanh": (exponential.tanh, 1),
+    "sinh": (exponential.sinh, 1),
+    "cosh": (exponential.cosh, 1),
+    "log": (logarithm.log, 1),
+    "log2": (logarithm.log2, 1),
+    "log10": (logarithm.log10, 1),
+    "log1p": (logarithm.log1p, 1),
+    "asinh": (logarithm.asinh, 1),
+    "acosh": (logarithm.acosh, 1),
+    "atanh": (logarithm.atanh, 1),
+    "pow": (power.power, 2),
+    "rsqrt": (_rsqrt, 1),
+    "sin": (trigonometric.sin, 1),
+    "cos": (trigonometric.cos, 1),
+    "tan": (trigonometric.tan, 1),
+    "atan": (inverse_trigonometric.atan, 1),
+    "atan2": (inverse_trigonometric.atan2, 2),
+    "asin": (inverse_trigonometric.asin, 1),
+    "acos": (inverse_trigonometric.acos, 1),
+    "erf": (error_function.erf, 1),
+    "fmod": (remainder.fmod, 2),
+    "hypot": (remainder.hypot, 2),
+}
+
+MATH_FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
+    {
+        name: MathFunction(name, arity, _native(intrinsic))
+        for name, (intrinsic, arity) in _NATIVE.items()
+    }
+    | {name: MathFunction(name, arity, emit) for name, (emit, arity) in _COMPUTED.items()}
+)
+
+
+def math_function(op: str) -> MathFunction:
+    """The function called `op`."""
+    found = MATH_FUNCTIONS.get(op)
+    if found is None:
+        raise CodegenError(
+            f"vector math has no function {op!r}; expected one of "
+            f"{', '.join(sorted(MATH_FUNCTIONS))}"
+        )
+    return found
+
+
+def function_name(op: str, elem: str, lanes: int) -> str:
+    """The symbol of a function, e.g. `tw.exp.v16f32`; without the `@`."""
+    if lanes < 1:
+        raise CodegenError(f"vector math needs at least one lane, got {lanes} for {op!r}")
+    mangled = element_type(elem).mangled
+    suffix = mangled if lanes == 1 else f"v{lanes}{mangled}"
+    return f"tw.{math_function(op).name}.{suffix}"
+
+
+@cache
+def definition(op: str, elem: str, lanes: int) -> MathDefinition:
+    """The definition of `op` on `lanes` elements of type `elem` (a dtype such as "float32")."""
+    function, element, name = math_function(op), element_type(elem), function_name(op, elem, lanes)
+    body = FunctionBody()
+    emitter = Emitter(body, element.compute, lanes)
+    parameters = PARAMETERS[: function.arity]
+    kind = vector_of(element.llvm, lanes)
+    result = function.emit(*(_loaded(emitter, element, text) for text in parameters))
+    returned = _stored(result, element)
+    signature = ", ".join(f"{kind} {text}" for text in parameters)
+    lines = "\n".join(["entry:", *body.lines, f"  ret {kind} {returned}"])
+    text = f"define internal {kind} @{name}({signature}) {ATTRIBUTES} {{\n{lines}\n}}"
+    helpers = tuple(body.helpers.values())
+    return MathDefinition(name, text, frozenset(body.declarations), helpers)
+
+
+def module_text(requests: Iterable[tuple[str, str, int]]) -> str:
+    """Everything the requested (op, elem, lanes) need, each definition and declaration once."""
+    declarations: set[str] = set()
+    functions: dict[str, str] = {}
+    for request in requests:
+        wanted = definition(*request)
+        declarations |= wanted.declarations
+        for helper in wanted.helpers:
+            functions[helper.name] = helper.text
+            declarations |= helper.declarations
+        functions[wanted.name] = wanted.text
+    return "\n\n".join([*functions.values(), "\n".join(sorted(declarations))]) + "\n"
+
+
+def _loaded(emitter: Emitter, element: ElementType, parameter: str) -> Real:
+    """A parameter in the format the function computes in."""
+    if element.llvm == element.compute.llvm:
+        return Real(emitter, parameter)
+    source = vector_of(element.llvm, emitter.lanes)
+    assign = emitter.body.assign
+    if element.llvm == "half":
+        return Real(emitter, assign(f"fpext {source} {parameter} to {emitter.real_type}"))
+    short = vector_of("i16", emitter.lanes)
+    bits = assign(f"bitcast {source} {parameter} to {short}")
+    wide = assign(f"zext {short} {bits} to {emitter.int_type}")
+    shifted = assign(f"shl {emitter.int_type} {wide}, {emitter.int(16).text}")
+    return Real(emitter, assign(f"bitcast {emitter.int_type} {shifted} to {emitter.real_type}"))
+
+
+def _stored(result: Real, element: ElementType) -> str:
+    """The result rounded to the element type.
+
+    bfloat16 is rounded with integer instructions: most machines have no conversion to it, and the
+    instruction would become a call into a support library that is not linked.
+    """
+    if element.llvm == element.compute.llvm:
+        return result.text
+    emitter, assign = result.emitter, result.emitter.body.assign
+    target = vector_of(element.llvm, emitter.lanes)
+    if element.llvm == "half":
+        return assign(f"fptrunc {emitter.real_type} {result.text} to {target}")
+    upper = bfloat16_bits(result)
+    short = vector_of("i16", emitter.lanes)
+    bits = assign(f"trunc {emitter.int_type} {upper} to {short}")
+    return assign(f"bitcast {short} {bits} to {target}")
+
+
+def bfloat16_bits(value: Real) -> str:
+    """The upper half of a float32, rounded to nearest even; a NaN stays a (quiet) NaN."""
+    emitter, bits = value.emitter, value.bits()
+    assign, kind = emitter.body.assign, emitter.int_type
+    upper = assign(f"lshr {kind} {bits.text}, {emitter.int(16).text}")
+    odd = assign(f"and {kind} {upper}, {emitter.int(1).text}")
+    bias = assign(f"add {kind} {odd}, {emitter.int(0x7FFF).text}")
+    biased = assign(f"add {kind} {bits.text}, {bias}")
+    rounded = assign(f"lshr {kind} {biased}, {emitter.int(16).text}")
+    quiet = assign(f"or {kind} {upper}, {emitter.int(0x40).text}")
+    nan = value.is_nan().text
+    return assign(f"select {emitter.mask_type} {nan}, {kind} {quiet}, {kind} {rounded}")
