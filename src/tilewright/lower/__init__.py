@@ -1,0 +1,30 @@
+"""From TensorIR to what code generators consume: one pass a file, one ordered pipeline."""
+
+from tilewright.lower.base import (
+    FunctionPass,
+    Pass,
+    get_pass,
+    list_passes,
+    prim_func_pass,
+    register_pass,
+)
+from tilewright.lower.context import PassContext
+from tilewright.lower.host_abi import ArgumentSpec, DerivedParameter, signature_of
+from tilewright.lower.pipeline import Stage, Stages, lower, passes_of
+
+__all__ = [
+    "ArgumentSpec",
+    "DerivedParameter",
+    "FunctionPass",
+    "Pass",
+    "PassContext",
+    "Stage",
+    "Stages",
+    "get_pass",
+    "list_passes",
+    "lower",
+    "passes_of",
+    "prim_func_pass",
+    "register_pass",
+    "signature_of",
+]

@@ -1,0 +1,129 @@
+"""The order in which a TensorIR function becomes what code generators consume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, overload
+
+from tilewright.errors import LowerError
+from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.lower.base import Pass
+from tilewright.lower.context import PassContext
+from tilewright.lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
+from tilewright.lower.flatten_buffer import FlattenBuffer
+from tilewright.lower.host_abi import HostABI
+from tilewright.lower.lower_init_block import LowerInitBlock
+from tilewright.lower.lower_opaque_block import LowerOpaqueBlock
+from tilewright.lower.unroll_loop import UnrollLoop
+from tilewright.lower.vectorize_loop import VectorizeLoop
+from tilewright.target import Target
+
+
+def passes_of(context: PassContext) -> list[Pass]:
+    """All passes in order; `context` gives their options and the user's own passes."""
+    option = context.option
+    return [
+        *context.user_passes(0),
+        LowerInitBlock(),
+        ConvertBlocksToOpaque(),
+        LowerOpaqueBlock(),
+        FlattenBuffer(),
+        *context.user_passes(1),
+        VectorizeLoop(not option("tir.disable_vectorize")),
+        UnrollLoop(**{"expand": False, **option("tir.UnrollLoop")}),
+        *context.user_passes(2),
+        *context.user_passes(3),
+        HostABI(),
+    ]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A module as it was after one pass."""
+
+    name: str
+    module: IRModule
+
+    def __str__(self) -> str:
+        return f"# after {self.name}\n{self.module}"
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The module before the pipeline and after every pass; prints as all of them."""
+
+    items: tuple[Stage, ...]
+
+    @property
+    def module(self) -> IRModule:
+        """The lowered module."""
+        return self.items[-1].module
+
+    def after(self, name: str) -> IRModule:
+        """The module after the (last) pass of that name."""
+        for stage in reversed(self.items):
+            if stage.name == name:
+                return stage.module
+        known = ", ".join(stage.name for stage in self.items)
+        raise LowerError(f"no pass {name!r} was run; there are {known}")
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.items))
+
+
+Watcher = Callable[[str, IRModule], object]
+
+
+@overload
+def lower(
+    program: PrimFunc | IRModule,
+    target: Target | str | None = None,
+    *,
+    stages: Literal[False] | Watcher = False,
+) -> IRModule: ...
+@overload
+def lower(
+    program: PrimFunc | IRModule, target: Target | str | None = None, *, stages: Literal[True]
+) -> Stages: ...
+
+
+def lower(
+    program: PrimFunc | IRModule,
+    target: Target | str | None = None,
+    *,
+    stages: bool | Watcher = False,
+) -> IRModule | Stages:
+    """Lower a function or module to the form that code generators consume.
+
+    `stages=True` gives every intermediate module instead of the last one; a callable is called with
+    the name of each pass and the module after it.
+    """
+    context = PassContext.current()
+    module = as_module(program)
+    chosen = Target(target) if isinstance(target, str) else target or Target.current()
+    kept = [Stage("input", module)]
+    for step in passes_of(context):
+        module = _run(step, module, chosen, context)
+        if stages is True:
+            kept.append(Stage(step.name, module))
+        elif callable(stages):
+            stages(step.name, module)
+    return Stages(tuple(kept)) if stages is True else module
+
+
+def _run(step: Pass, module: IRModule, target: Target | None, context: PassContext) -> IRModule:
+    if step.name in context.disabled_pass:
+        return module
+    if not context.instruments:
+        return step(module, target)
+    context.run_before_pass(module, step)
+    result = step(module, target)
+    context.run_after_pass(result, step)
+    return result

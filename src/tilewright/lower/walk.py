@@ -1,0 +1,240 @@
+"""Rewriters that several passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Allocate,
+    And,
+    AttrStmt,
+    BinaryOp,
+    Buffer,
+    BufferRewriter,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    For,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Rewriter,
+    Select,
+    Stmt,
+    Sub,
+    Var,
+    add,
+    divide,
+    equal,
+    floordiv,
+    floormod,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    map_children,
+    map_tuple,
+    maximum,
+    minimum,
+    multiply,
+    no_op,
+    not_equal,
+    replace,
+    subtract,
+    truncdiv,
+    truncmod,
+)
+from tilewright.ir.op import Op
+
+IF_THEN_ELSE = Op.get("tir.if_then_else")
+LIKELY = Op.get("tir.likely")
+
+
+class StmtRewriter(Rewriter):
+    """Rewrites statements only; expressions and regions are left as they are."""
+
+    def _keep(self, node: Any) -> Any:
+        return node
+
+    visit_prim_expr = _keep
+    visit_iter_var = _keep
+    visit_range = _keep
+    visit_buffer_region = _keep
+    visit_match_buffer_region = _keep
+
+
+def is_true(condition: PrimExpr) -> bool:
+    return type(condition) is IntImm and condition.value != 0
+
+
+def is_false(condition: PrimExpr) -> bool:
+    return type(condition) is IntImm and condition.value == 0
+
+
+def _quotient(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return divide(a, b) if a.dtype.is_float else truncdiv(a, b)
+
+
+_FOLDERS: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    Add: add,
+    Sub: subtract,
+    Mul: multiply,
+    Div: _quotient,
+    Mod: truncmod,
+    FloorDiv: floordiv,
+    FloorMod: floormod,
+    Min: minimum,
+    Max: maximum,
+    EQ: equal,
+    NE: not_equal,
+    LT: less,
+    LE: less_equal,
+    GT: greater,
+    GE: greater_equal,
+    And: logical_and,
+    Or: logical_or,
+}
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
+def fold_binary(node_class: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """`node_class(a, b)` with constants folded; a division by zero stays for the run to meet."""
+    if node_class in _DIVISIONS and type(b) is IntImm and b.value == 0:
+        return node_class(a, b)
+    return _FOLDERS[node_class](a, b)
+
+
+class FoldingSubstituter(BufferRewriter):
+    """Replaces variables by expressions, and folds the constants that this uncovers.
+
+    `bindings` may grow while the walk goes on. With `fresh_binders` every loop, let and allocation
+    below gets variables of its own, so that the result may stand beside the original.
+    """
+
+    def __init__(self, bindings: Mapping[Var, PrimExpr], fresh_binders: bool = False) -> None:
+        self.bindings: dict[Var, PrimExpr] = dict(bindings)
+        self._fresh_binders = fresh_binders
+        self._buffers: dict[Buffer, Buffer] = {}
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        return self.bindings.get(node, node)
+
+    def visit_int_imm(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_float_imm(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        return fold_binary(type(node), a, b)
+
+    def visit_not(self, node: Not) -> PrimExpr:
+        a = self.visit(node.a)
+        return node if a is node.a else logical_not(a)
+
+    def visit_select(self, node: Select) -> PrimExpr:
+        node = map_children(node, self.visit)
+        if isinstance(node.condition, IntImm):
+            return node.true_value if node.condition.value else node.false_value
+        return node
+
+    def visit_call(self, node: Call) -> PrimExpr:
+        node = map_children(node, self.visit)
+        if node.op is IF_THEN_ELSE and isinstance(node.args[0], IntImm):
+            return node.args[1] if node.args[0].value else node.args[2]
+        if node.op is LIKELY and isinstance(node.args[0], IntImm):
+            return node.args[0]
+        return node
+
+    def visit_if_then_else(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        if isinstance(condition, IntImm):
+            chosen = node.then_case if condition.value else node.else_case
+            return no_op() if chosen is None else self.visit(chosen)
+        then_case = self.visit(node.then_case)
+        else_case = None if node.else_case is None else self.visit(node.else_case)
+        if (
+            condition is node.condition
+            and then_case is node.then_case
+            and else_case is node.else_case
+        ):
+            return node
+        return IfThenElse(condition, then_case, else_case)
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        known = self._buffers.get(buffer)
+        if known is None:
+            known = self._buffers[buffer] = self._substitute_buffer(buffer)
+        return known
+
+    def _substitute_buffer(self, buffer: Buffer) -> Buffer:
+        data = self.bindings.get(buffer.data, buffer.data)
+        shape = map_tuple(buffer.shape, self.visit)
+        strides = map_tuple(buffer.strides, self.visit)
+        offset = None if buffer.elem_offset is None else self.visit(buffer.elem_offset)
+        unchanged = data is buffer.data and shape is buffer.shape and strides is buffer.strides
+        if unchanged and offset is buffer.elem_offset:
+            return buffer
+        return replace(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
+
+    def _rebind(self, var: Var) -> Var:
+        """The variable that a binder below introduces."""
+        if not self._fresh_binders:
+            return var
+        fresh = replace(var)
+        self.bindings[var] = fresh
+        return fresh
+
+    def visit_for(self, node: For) -> Any:
+        loop_var = self._rebind(node.loop_var)
+        node = map_children(node, self.visit)
+        return node if loop_var is node.loop_var else replace(node, loop_var=loop_var)
+
+    def visit_let_stmt(self, node: LetStmt) -> Any:
+        value, var = self.visit(node.value), self._rebind(node.var)
+        body = self.visit(node.body)
+        if value is node.value and var is node.var and body is node.body:
+            return node
+        return LetStmt(var, value, body)
+
+    def visit_let(self, node: Let) -> Any:
+        value, var = self.visit(node.value), self._rebind(node.var)
+        body = self.visit(node.body)
+        if value is node.value and var is node.var and body is node.body:
+            return node
+        return Let(var, value, body)
+
+    def visit_allocate(self, node: Allocate) -> Any:
+        data = self._rebind(node.buffer_var)
+        node = map_children(node, self.visit)
+        return node if data is node.buffer_var else replace(node, buffer_var=data)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Any:
+        target = self.bindings.get(node.node, node.node) if isinstance(node.node, Var) else None
+        node = map_children(node, self.visit)
+        if target is None or target is node.node:
+            return node
+        return replace(node, node=target)
