@@ -1,0 +1,1 @@
+"""Code generators: lowered TensorIR to LLVM IR, C and CUDA."""

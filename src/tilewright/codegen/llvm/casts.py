@@ -1,0 +1,199 @@
+"""Conversions between types.
+
+bfloat16 and the eight-bit floats are converted with integer instructions: LLVM would call a support
+library that is not there, or knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import partial
+
+from tilewright.codegen.llvm.emitter import Value
+from tilewright.codegen.llvm.types import value_type
+from tilewright.codegen.llvm.values import ValueBuilder, mask_type, zero_of
+from tilewright.ir import FLOAT32, INT32, DType
+
+Resize = Callable[[ValueBuilder, Value, int], Value]
+
+
+def cast(builder: ValueBuilder, value: Value, source: DType, target: DType) -> Value:
+    """`value` converted from `source` to `target`."""
+    if source is target:
+        return value
+    if source.is_float and target.is_float:
+        return _float_to_float(builder, value, source, target)
+    if _is_narrow(source):
+        widened = _float_to_float(builder, value, source, FLOAT32.with_lanes(source.lanes))
+        return cast(builder, widened, FLOAT32.with_lanes(source.lanes), target)
+    if _is_narrow(target):
+        middle = FLOAT32.with_lanes(target.lanes)
+        return _float_to_float(builder, cast(builder, value, source, middle), middle, target)
+    return _convert(builder, _opcode(source, target), value, target)
+
+
+def _is_narrow(dtype: DType) -> bool:
+    """True for floats that have no arithmetic of their own."""
+    return dtype.is_float and (dtype.code == "bfloat" or dtype.bits == 8)
+
+
+def _convert(builder: ValueBuilder, opcode: str, value: Value, target: DType) -> Value:
+    type_ = value_type(target)
+    if opcode == "nonzero":
+        test = "fcmp une" if "float" in value.type or "double" in value.type else "icmp ne"
+        return builder.emitter.pure(type_, f"{test} {value}, {zero_of(value.type)}", (value,))
+    if opcode == "same":
+        return value
+    return builder.emitter.pure(type_, f"{opcode} {value} to {type_}", (value,))
+
+
+def _opcode(source: DType, target: DType) -> str:
+    if target.is_bool:
+        return "nonzero"
+    if source.is_handle or target.is_handle:
+        if source.is_handle and target.is_handle:
+            return "same"
+        return "ptrtoint" if source.is_handle else "inttoptr"
+    if source.is_float:
+        return "fptosi" if target.is_int else "fptoui"
+    if target.is_float:
+        return "sitofp" if source.is_int else "uitofp"
+    if source.bits == target.bits:
+        return "same"
+    if source.bits > target.bits:
+        return "trunc"
+    return "sext" if source.is_int else "zext"
+
+
+def _float_to_float(builder: ValueBuilder, value: Value, source: DType, target: DType) -> Value:
+    single = FLOAT32.with_lanes(source.lanes)
+    for narrow, widen in _WIDEN.items():
+        if source.element_of == narrow:
+            return cast(builder, widen(builder, value, source.lanes), single, target)
+    for narrow, shrink in _NARROW.items():
+        if target.element_of == narrow:
+            return shrink(builder, cast(builder, value, source, single), source.lanes)
+    opcode = "fpext" if target.bits > source.bits else "fptrunc"
+    return _convert(builder, opcode, value, target)
+
+
+def _ints(builder: ValueBuilder, opcode: str, value: Value, constant: int) -> Value:
+    return builder.int_op(opcode, value, builder.splat_text(str(constant), value.type))
+
+
+def _bits(builder: ValueBuilder, value: Value, dtype: DType) -> Value:
+    type_ = value_type(dtype)
+    return builder.emitter.pure(type_, f"bitcast {value} to {type_}", (value,))
+
+
+def _resized(builder: ValueBuilder, opcode: str, value: Value, dtype: DType) -> Value:
+    type_ = value_type(dtype)
+    return builder.emitter.pure(type_, f"{opcode} {value} to {type_}", (value,))
+
+
+def _test(builder: ValueBuilder, test: str, value: Value, constant: int) -> Value:
+    bound = builder.splat_text(str(constant), value.type)
+    return builder.emitter.pure(
+        mask_type(value.type), f"icmp {test} {value}, {bound.text}", (value,)
+    )
+
+
+def _widen_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
+    short = _bits(builder, value, DType("int16").with_lanes(lanes))
+    wide = _resized(builder, "zext", short, INT32.with_lanes(lanes))
+    return _bits(builder, _ints(builder, "shl", wide, 16), FLOAT32.with_lanes(lanes))
+
+
+def _narrow_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
+    bits = _bits(builder, value, INT32.with_lanes(lanes))
+    upper = _ints(builder, "lshr", bits, 16)
+    odd = _ints(builder, "and", upper, 1)
+    biased = builder.int_op("add", bits, _ints(builder, "add", odd, 0x7FFF))
+    rounded = _ints(builder, "lshr", biased, 16)
+    quiet = _ints(builder, "or", upper, 0x40)
+    is_nan = builder.emitter.pure(
+        mask_type(value.type), f"fcmp uno {value}, {value.text}", (value,)
+    )
+    chosen = builder.select(is_nan, quiet, rounded)
+    short = _resized(builder, "trunc", chosen, DType("int16").with_lanes(lanes))
+    return _bits(builder, short, DType("bfloat16").with_lanes(lanes))
+
+
+# (exponent bits, mantissa bits, bias, has infinity) of the 8-bit formats
+_FLOAT8_FORMATS = {"float8_e4m3fn": (4, 3, 7, False), "float8_e5m2": (5, 2, 15, True)}
+
+
+def _widen_float8(name: str, builder: ValueBuilder, value: Value, lanes: int) -> Value:
+    """Shift exponent and mantissa into place, then rescale, which also gets subnormals right."""
+    _, mantissa, bias, has_infinity = _FLOAT8_FORMATS[name]
+    wide_type, single = INT32.with_lanes(lanes), FLOAT32.with_lanes(lanes)
+    wide = _resized(builder, "zext", value, wide_type)
+    magnitude = _ints(builder, "and", wide, 0x7F)
+    sign = _ints(builder, "shl", _ints(builder, "and", wide, 0x80), 24)
+    shifted = _ints(builder, "shl", magnitude, 23 - mantissa)
+    scale = builder.splat_text(f"0x{_double_bits(2.0 ** (127 - bias)):016X}", value_type(single))
+    scaled = builder.emitter.pure(
+        value_type(single),
+        f"fmul {_bits(builder, shifted, single)}, {scale.text}",
+        (_bits(builder, shifted, single),),
+    )
+    bits = _bits(builder, scaled, wide_type)
+    if has_infinity:
+        special = _test(builder, "ugt", magnitude, 0x7B)
+        full = _ints(builder, "or", shifted, 0x7F800000)
+        bits = builder.select(special, full, bits)
+    else:
+        special = _test(builder, "eq", magnitude, 0x7F)
+        bits = builder.select(special, builder.splat_text(str(0x7FC00000), bits.type), bits)
+    return _bits(builder, builder.int_op("or", bits, sign), single)
+
+
+def _narrow_float8(name: str, builder: ValueBuilder, value: Value, lanes: int) -> Value:
+    """Round to nearest even; normal numbers by adding to the bits, subnormals by a magic addend."""
+    _, mantissa, bias, has_infinity = _FLOAT8_FORMATS[name]
+    wide_type, single = INT32.with_lanes(lanes), FLOAT32.with_lanes(lanes)
+    bits = _bits(builder, value, wide_type)
+    sign = _ints(builder, "and", _ints(builder, "lshr", bits, 24), 0x80)
+    magnitude = _ints(builder, "and", bits, 0x7FFFFFFF)
+    drop = 23 - mantissa
+    odd = _ints(builder, "and", _ints(builder, "lshr", magnitude, drop), 1)
+    half = _ints(builder, "add", odd, (1 << (drop - 1)) - 1)
+    rounded = _ints(builder, "lshr", builder.int_op("add", magnitude, half), drop)
+    normal = _ints(builder, "sub", rounded, (127 - bias) << mantissa)
+    magic = 2.0 ** (24 - bias - mantissa)  # its last mantissa bit is the subnormals' unit
+    added = builder.emitter.pure(
+        value_type(single),
+        f"fadd {_bits(builder, magnitude, single)}, "
+        f"{builder.splat_text(f'0x{_double_bits(magic):016X}', value_type(single)).text}",
+        (_bits(builder, magnitude, single),),
+    )
+    magic_bits = (24 - bias - mantissa + 127) << 23
+    subnormal = _ints(builder, "sub", _bits(builder, added, wide_type), magic_bits)
+    is_small = _test(builder, "ult", magnitude, (127 - bias + 1) << 23)
+    result = builder.select(is_small, subnormal, normal)
+    largest, overflow = (0x7B, 0x7C) if has_infinity else (0x7E, 0x7F)
+    too_big = _test(builder, "ugt", result, largest)
+    result = builder.select(too_big, builder.splat_text(str(overflow), result.type), result)
+    is_nan = _test(builder, "ugt", magnitude, 0x7F800000)
+    result = builder.select(is_nan, builder.splat_text(str(0x7F), result.type), result)
+    if not has_infinity:
+        is_infinite = _test(builder, "eq", magnitude, 0x7F800000)
+        result = builder.select(is_infinite, builder.splat_text(str(0x7F), result.type), result)
+    return _resized(
+        builder, "trunc", builder.int_op("or", result, sign), DType("uint8").with_lanes(lanes)
+    )
+
+
+def _double_bits(value: float) -> int:
+    return int.from_bytes(struct.pack(">d", value), "big")
+
+
+_WIDEN: dict[str, Resize] = {
+    "bfloat16": _widen_bfloat16,
+    **{name: partial(_widen_float8, name) for name in _FLOAT8_FORMATS},
+}
+_NARROW: dict[str, Resize] = {
+    "bfloat16": _narrow_bfloat16,
+    **{name: partial(_narrow_float8, name) for name in _FLOAT8_FORMATS},
+}

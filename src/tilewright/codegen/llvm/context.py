@@ -1,0 +1,95 @@
+"""What all functions of one LLVM module share: declarations, constants and helper definitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.codegen.llvm.vector_math import definition
+from tilewright.errors import CodegenError
+from tilewright.ir import DType
+from tilewright.target import Target
+
+
+@dataclass
+class ModuleContext:
+    """Collects the module-level text that function bodies ask for, each piece once."""
+
+    target: Target
+    declarations: dict[str, str] = field(default_factory=dict)  # symbol -> declare line
+    definitions: dict[str, str] = field(default_factory=dict)  # symbol -> define text
+    constants: dict[str, str] = field(default_factory=dict)  # text of the value -> symbol
+    globals: list[str] = field(default_factory=list)
+    metadata: dict[str, int] = field(default_factory=dict)
+    outlined: int = 0
+    messages: list[str] = field(default_factory=list)  # of assertions; code = position + 1
+
+    def declare(self, result: str, symbol: str, arguments: str) -> str:
+        """Declare an external function; the same symbol must always have the same type."""
+        line = f"declare {result} {quoted(symbol)}({arguments})"
+        known = self.declarations.setdefault(symbol, line)
+        if known != line:
+            raise CodegenError(
+                f"extern function {symbol!r} is called with two signatures: `{known}` and `{line}`"
+            )
+        return quoted(symbol)
+
+    def math(self, op: str, dtype: DType) -> str:
+        """The symbol of a math function for a type, with its definition put into the module."""
+        wanted = definition(op, dtype.element_of, dtype.lanes)
+        if wanted.name not in self.definitions:
+            for declaration in wanted.declarations:
+                self._add_declaration(declaration)
+            for helper in wanted.helpers:
+                self.definitions.setdefault(helper.name, helper.text)
+                for declaration in helper.declarations:
+                    self._add_declaration(declaration)
+            self.definitions[wanted.name] = wanted.text
+        return f"@{wanted.name}"
+
+    def _add_declaration(self, line: str) -> None:
+        symbol = line[line.index("@") + 1 : line.index("(", line.index("@"))]
+        self.declarations.setdefault(symbol, line)
+
+    def constant_data(self, type_: str, value: str, align: int) -> str:
+        """The symbol of read-only data."""
+        text = f"{type_} {value}, align {align}"
+        symbol = self.constants.get(text)
+        if symbol is None:
+            symbol = self.constants[text] = f"@const.{len(self.constants)}"
+            self.globals.append(f"{symbol} = private unnamed_addr constant {text}")
+        return symbol
+
+    def string(self, value: str) -> str:
+        """The symbol of a zero-terminated string."""
+        data = value.encode() + b"\0"
+        text = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+        return self.constant_data(f"[{len(data)} x i8]", f'c"{text}"', 1)
+
+    def next_number(self) -> int:
+        """A number that no other outlined function of the module has."""
+        self.outlined += 1
+        return self.outlined - 1
+
+    def loop_metadata(self, unroll: str) -> str:
+        """Metadata that says whether LLVM may unroll a loop ("enable" or "disable")."""
+        number = self.metadata.setdefault(unroll, len(self.metadata) * 2)
+        return f"!{number}"
+
+    def metadata_text(self) -> list[str]:
+        """The definitions of all metadata in use; each loop property needs a node of its own."""
+        lines = []
+        for unroll, number in self.metadata.items():
+            lines.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
+            lines.append(f'!{number + 1} = !{{!"llvm.loop.unroll.{unroll}"}}')
+        return lines
+
+    def assertion(self, message: str) -> int:
+        """The return code that stands for a failed assertion."""
+        self.messages.append(message)
+        return len(self.messages)
+
+
+def quoted(symbol: str) -> str:
+    """A global name as LLVM writes it."""
+    plain = all(c.isalnum() or c in "._$-" for c in symbol) and not symbol[:1].isdigit()
+    return f"@{symbol}" if plain else '@"' + symbol.replace('"', "\\22") + '"'

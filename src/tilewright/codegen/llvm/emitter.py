@@ -1,0 +1,112 @@
+"""Writing LLVM IR text, one function at a time.
+
+Code is emitted into nested regions (loop bodies, branches). A pure instruction is placed in the
+outermost region where its operands exist and is written only once there: loop-invariant code motion
+and common-subexpression elimination happen while the text is made, so LLVM has far less to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Value(NamedTuple):
+    """An SSA value or constant: LLVM type, text, and the depth of the region that defines it."""
+
+    type: str
+    text: str
+    depth: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+@dataclass
+class Region:
+    """Instructions that run under one condition: a function, a loop body or a branch."""
+
+    label: str  # of the basic block that is open at the end of the region
+    lines: list[str] = field(default_factory=list)
+    known: dict[str, Value] = field(default_factory=dict)  # instruction text -> its value
+
+
+class FunctionEmitter:
+    """Collects the body of one function."""
+
+    def __init__(self, first_name: int = 0) -> None:
+        self.regions = [Region("entry")]
+        self.allocas: list[str] = []
+        self._counter = first_name
+
+    @property
+    def depth(self) -> int:
+        return len(self.regions) - 1
+
+    @property
+    def current(self) -> Region:
+        return self.regions[-1]
+
+    def fresh(self, stem: str) -> str:
+        """A name that the function does not use yet."""
+        self._counter += 1
+        return f"{stem}{self._counter}"
+
+    def pure(self, type_: str, instruction: str, operands: Sequence[Value]) -> Value:
+        """An instruction without effects or traps; hoisted and shared."""
+        depth = 0
+        for operand in operands:
+            if operand.depth > depth:
+                depth = operand.depth
+        region = self.regions[depth]
+        value = region.known.get(instruction)
+        if value is None:
+            self._counter += 1
+            name = f"%v{self._counter}"
+            value = region.known[instruction] = Value(type_, name, depth)
+            region.lines.append(f"  {name} = {instruction}")
+        return value
+
+    def here(self, type_: str, instruction: str) -> Value:
+        """An instruction that must stay where it is, e.g. a load."""
+        self._counter += 1
+        name = f"%v{self._counter}"
+        self.regions[-1].lines.append(f"  {name} = {instruction}")
+        return Value(type_, name, self.depth)
+
+    def line(self, instruction: str) -> None:
+        """An instruction without a result."""
+        self.regions[-1].lines.append(f"  {instruction}")
+
+    def open_region(self, label: str) -> None:
+        """Start a nested region; its text is placed when it is closed."""
+        self.regions.append(Region(label))
+
+    def close_region(self) -> Region:
+        """End the innermost region and hand it over."""
+        return self.regions.pop()
+
+    def place(self, region: Region, label: str) -> None:
+        """Append a closed region as a basic block (or several) called `label`."""
+        current = self.regions[-1]
+        current.lines.append(f"{label}:")
+        current.lines.extend(region.lines)
+        current.label = region.label
+
+    def start_block(self, label: str) -> None:
+        """Continue the current region in a new basic block."""
+        current = self.regions[-1]
+        current.lines.append(f"{label}:")
+        current.label = label
+
+    def alloca(self, instruction: str) -> Value:
+        """Stack memory for the whole run of the function."""
+        name = f"%stack{self._counter}"
+        self._counter += 1
+        self.allocas.append(f"  {name} = {instruction}")
+        return Value("ptr", name, 0)
+
+    def body(self) -> str:
+        """The text between the braces."""
+        return "\n".join(["entry:", *self.allocas, *self.regions[0].lines])

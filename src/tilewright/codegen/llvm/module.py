@@ -1,0 +1,225 @@
+"""A lowered module as LLVM IR text.
+
+Each function `f` becomes a C function `i32 f(pointers and scalars)` that returns 0, or the number
+of a failed assertion, and a second one, `i32 f.packed(slots)`, that takes the same arguments from an
+array of 8-byte slots: callers need no knowledge of the signature to run or time it. The body of a
+parallel loop becomes a function of its own: a trampoline with the signature of the thread pool
+unpacks the captured values and calls it, so that every pointer is again a parameter that aliases no
+other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.codegen.llvm.context import ModuleContext, quoted
+from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
+from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
+from tilewright.errors import CodegenError
+from tilewright.ir import (
+    Allocate,
+    AllocateConst,
+    BufferLoad,
+    BufferStore,
+    For,
+    IRModule,
+    Let,
+    LetStmt,
+    Node,
+    PrimFunc,
+    Var,
+    Visitor,
+)
+from tilewright.target import Target
+
+
+@dataclass(frozen=True)
+class LLVMSource:
+    """The text of a module, its entry points, and the messages of its assertions."""
+
+    text: str
+    entry_points: tuple[str, ...]
+    messages: tuple[str, ...]
+
+
+def generate(module: IRModule, target: Target) -> LLVMSource:
+    """LLVM IR for every function of a lowered module."""
+    context = ModuleContext(target)
+    bodies = [_function_text(context, name, func) for name, func in module.functions.items()]
+    parts = [
+        *context.globals,
+        *bodies,
+        *context.definitions.values(),
+        *context.declarations.values(),
+        _ATTRIBUTES.format(width=_vector_width(target)),
+        *context.metadata_text(),
+    ]
+    return LLVMSource("\n".join(parts) + "\n", tuple(module.functions), tuple(context.messages))
+
+
+_ATTRIBUTES = (
+    'attributes #0 = {{ nounwind "prefer-vector-width"="{width}" "no-trapping-math"="true" }}'
+)
+
+
+def _vector_width(target: Target) -> int:
+    return target.vector_bits or 128
+
+
+def _function_text(context: ModuleContext, name: str, func: PrimFunc) -> str:
+    if func.buffer_map:
+        raise CodegenError(f"function {name!r} still has buffer parameters; run lower() first")
+    generator = FunctionGenerator(context, FunctionEmitter(), name)
+    no_alias = bool(func.attrs.get("tir.noalias", False))
+    return generator.function(f"{quoted(name)}", func.params, func.body, no_alias)
+
+
+class FunctionGenerator(StmtGenerator):
+    """Emits one function, and the functions that its parallel loops need before it."""
+
+    def __init__(self, context: ModuleContext, emitter: FunctionEmitter, name: str) -> None:
+        super().__init__(context, emitter)
+        self.name = name
+        self.outlined: list[str] = []
+        self.in_parallel = False
+
+    def function(self, symbol: str, params: tuple[Var, ...], body: Node, no_alias: bool) -> str:
+        """The definition of an entry point."""
+        signature = []
+        for position, param in enumerate(params):
+            type_, text = parameter_type(param), f"%arg{position}"
+            attribute = " noalias" if no_alias and type_ == "ptr" else ""
+            signature.append(f"{type_}{attribute} {text}")
+            self.env[param] = Value(type_, text)
+        self.visit(body)
+        self.emitter.line("ret i32 0")
+        text = f"define i32 {symbol}({', '.join(signature)}) #0 {{\n{self.emitter.body()}\n}}"
+        packed = _packed_entry(self.name, symbol, [parameter_type(param) for param in params])
+        return "\n".join([*self.outlined, text, packed])
+
+    def parallel_loop(self, node: For) -> None:
+        """Hand the iterations to the thread pool; a loop inside one that is parallel is serial."""
+        first, last = self.index(node.min), self.index(node.min + node.extent)
+        if self.in_parallel:
+            self.serial_loop(node, first, last)
+            return
+        captured = [var for var in captured_vars(node.body, node.loop_var) if var in self.env]
+        symbol = f"{self.name}.parallel{self.context.next_number()}"
+        self._outline(node, symbol, captured)
+        frame = self._capture([first, *(self.env[var] for var in captured)])
+        extent = self.index(node.extent)
+        self.context.declare("i32", "tw_parallel_launch", "ptr, ptr, i64")
+        code = self.emitter.here(
+            "i32", f"call i32 @tw_parallel_launch(ptr {quoted(symbol)}, {frame}, {extent})"
+        )
+        self.fail_unless_zero(code)
+
+    def _capture(self, values: list[Value]) -> Value:
+        frame_type = f"{{ {', '.join(value.type for value in values)} }}"
+        frame = self.emitter.alloca(f"alloca {frame_type}, align 64")
+        for position, value in enumerate(values):
+            place = self.emitter.pure(
+                "ptr",
+                f"getelementptr inbounds {frame_type}, {frame}, i32 0, i32 {position}",
+                (frame,),
+            )
+            self.emitter.line(f"store {value}, {place}")
+        return frame
+
+    def _outline(self, node: For, symbol: str, captured: list[Var]) -> None:
+        worker = FunctionGenerator(self.context, FunctionEmitter(), self.name)
+        worker.in_parallel = True
+        worker.alignments = {v: a for v, a in self.alignments.items() if v in captured}
+        types = ["i64", *(self.env[var].type for var in captured)]
+        signature = ["i64 %begin", "i64 %end"]
+        for position, var in enumerate(captured):
+            type_ = types[position + 1]
+            worker.env[var] = Value(type_, f"%arg{position}")
+            signature.append(f"{type_}{' noalias' if type_ == 'ptr' else ''} %arg{position}")
+        worker.serial_loop(node, Value("i64", "%begin"), Value("i64", "%end"))
+        worker.emitter.line("ret i32 0")
+        body = worker.emitter.body()
+        inner = quoted(f"{symbol}.body")
+        self.outlined += worker.outlined
+        self.outlined.append(
+            f"define internal i32 {inner}({', '.join(signature)}) noinline #0 {{\n{body}\n}}"
+        )
+        self.outlined.append(_trampoline(quoted(symbol), inner, types))
+
+
+PACKED_SUFFIX = ".packed"
+
+
+def _packed_entry(name: str, symbol: str, types: list[str]) -> str:
+    lines = []
+    for position, type_ in enumerate(types):
+        lines.append(f"  %p{position} = getelementptr inbounds i64, ptr %slots, i64 {position}")
+        lines.append(f"  %a{position} = load {type_}, ptr %p{position}, align 8")
+    arguments = ", ".join(f"{type_} %a{position}" for position, type_ in enumerate(types))
+    lines.append(f"  %code = call i32 {symbol}({arguments})")
+    lines.append("  ret i32 %code")
+    body = "\n".join(lines)
+    return f"define i32 {quoted(name + PACKED_SUFFIX)}(ptr %slots) #0 {{\n{body}\n}}"
+
+
+def _trampoline(symbol: str, inner: str, types: list[str]) -> str:
+    """Unpack the captured values; the first one is where the loop starts."""
+    frame = f"{{ {', '.join(types)} }}"
+    lines = []
+    for position, type_ in enumerate(types):
+        lines.append(
+            f"  %p{position} = getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {position}"
+        )
+        lines.append(f"  %c{position} = load {type_}, ptr %p{position}")
+    lines.append("  %first = add i64 %c0, %begin")
+    lines.append("  %last = add i64 %c0, %end")
+    passed = "".join(f", {type_} %c{i + 1}" for i, type_ in enumerate(types[1:]))
+    lines.append(f"  %code = call i32 {inner}(i64 %first, i64 %last{passed})")
+    lines.append("  ret i32 %code")
+    body = "\n".join(lines)
+    return f"define internal i32 {symbol}(ptr %frame, i64 %begin, i64 %end) #0 {{\n{body}\n}}"
+
+
+class _Captured(Visitor):
+    def __init__(self) -> None:
+        self.used: dict[Var, None] = {}
+        self.bound: set[Var] = set()
+
+    def visit_var(self, node: Var) -> None:
+        self.used[node] = None
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.used[node.buffer.data] = None
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.used[node.buffer.data] = None
+        self.generic_visit(node)
+
+    def visit_for(self, node: For) -> None:
+        self.bound.add(node.loop_var)
+        self.generic_visit(node)
+
+    def visit_let(self, node: Let) -> None:
+        self.bound.add(node.var)
+        self.generic_visit(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self.bound.add(node.var)
+        self.generic_visit(node)
+
+    def visit_allocate(self, node: Allocate) -> None:
+        self.bound.add(node.buffer_var)
+        self.generic_visit(node)
+
+    def visit_allocate_const(self, node: AllocateConst) -> None:
+        self.bound.add(node.buffer_var)
+        self.generic_visit(node)
+
+
+def captured_vars(body: Node, loop_var: Var) -> list[Var]:
+    """The variables that a loop body takes from outside, in order of first use."""
+    collector = _Captured()
+    collector.visit(body)
+    inner = collector.bound | {loop_var}
+    return [var for var in collector.used if var not in inner]

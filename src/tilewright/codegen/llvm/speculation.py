@@ -1,0 +1,58 @@
+"""May an expression be evaluated where the program would not have evaluated it?"""
+
+from __future__ import annotations
+
+from tilewright.ir import (
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Node,
+    Op,
+    children,
+)
+
+_CHEAP_CALLS = frozenset(
+    {
+        "tir.bitwise_and",
+        "tir.bitwise_not",
+        "tir.bitwise_or",
+        "tir.bitwise_xor",
+        "tir.ceil",
+        "tir.fabs",
+        "tir.floor",
+        "tir.fma",
+        "tir.if_then_else",
+        "tir.isfinite",
+        "tir.isinf",
+        "tir.isnan",
+        "tir.likely",
+        "tir.reinterpret",
+        "tir.shift_left",
+        "tir.shift_right",
+        "tir.sqrt",
+        "tir.trunc",
+    }
+)
+
+
+def can_speculate(expr: Node) -> bool:
+    """True when evaluating `expr` where it is not needed is cheap and cannot fault."""
+    match expr:
+        case BufferLoad():
+            return False
+        case Div() | Mod() | FloorDiv() | FloorMod():
+            if not _divides_safely(expr):
+                return False
+        case Call(op=op):
+            if not (isinstance(op, Op) and op.name in _CHEAP_CALLS):
+                return False
+    return all(map(can_speculate, children(expr)))
+
+
+def _divides_safely(expr: BinaryOp) -> bool:
+    return expr.dtype.is_float or (isinstance(expr.b, IntImm) and expr.b.value not in (0, -1))

@@ -1,0 +1,75 @@
+"""How data types are written in LLVM IR, in registers and in memory."""
+
+from __future__ import annotations
+
+import struct
+
+from tilewright.errors import CodegenError
+from tilewright.ir import DType
+
+_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "bfloat"}
+
+
+def _element(dtype: DType) -> str:
+    if dtype.is_float:
+        # An 8-bit float is only bits; arithmetic on it has been legalised away.
+        return _FLOATS.get(dtype, "i8")
+    if dtype.is_integral:
+        return f"i{dtype.bits}"
+    if dtype.is_bool:
+        return "i1"
+    if dtype.is_handle:
+        return "ptr"
+    raise CodegenError(f"LLVM has no type for dtype {dtype!s}")
+
+
+def _vector(element: str, lanes: int) -> str:
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def value_type(dtype: DType) -> str:
+    """The type of a value in a register."""
+    return _vector(_element(dtype.element_of), dtype.lanes)
+
+
+def memory_type(dtype: DType) -> str:
+    """The type of a value in memory: bool and 4-bit integers take a whole byte."""
+    element = _element(dtype.element_of)
+    return _vector("i8" if element in ("i1", "i4") else element, dtype.lanes)
+
+
+def float_constant(value: float, dtype: DType) -> str:
+    """A float constant as LLVM reads it exactly: bits in hexadecimal."""
+    match dtype:
+        case "float64":
+            return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+        case "float32":
+            return f"0x{struct.unpack('<Q', struct.pack('<d', _single(value)))[0]:016X}"
+        case "float16":
+            return f"0xH{_half_bits(value):04X}"
+        case "bfloat16":
+            return f"0xR{_bfloat_bits(value):04X}"
+    raise CodegenError(f"no constant of dtype {dtype!s}")
+
+
+def _single(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _half_bits(value: float) -> int:
+    try:
+        return int(struct.unpack("<H", struct.pack("<e", value))[0])
+    except OverflowError:
+        return 0x7C00 if value > 0 else 0xFC00
+
+
+def _bfloat_bits(value: float) -> int:
+    if value != value:
+        return 0x7FC0
+    bits = struct.unpack("<I", struct.pack("<f", _single(value)))[0]
+    if bits & 0x7F800000 == 0x7F800000:
+        return int(bits >> 16)
+    return int((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)  # to nearest, ties to even
