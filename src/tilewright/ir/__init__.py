@@ -118,6 +118,10 @@ from tilewright.ir.op import (
     register_op as register_op,
     register_op_attr as register_op_attr,
 )
+from tilewright.ir.printer import (
+    register_expr_printer as register_expr_printer,
+    script as script,
+)
 from tilewright.ir.stmt import (
     Allocate as Allocate,
     AllocateConst as AllocateConst,

@@ -6,13 +6,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from tilewright.errors import IRError
+from tilewright.ir import highlight
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import GlobalVar, Var
 from tilewright.ir.node import Node, replace
 from tilewright.ir.stmt import Stmt
 
 
-class PrimFunc(Node, frozen=True):
+class _Printable(Node, frozen=True):
+    """A program that can be shown as script."""
+
+    def script(self) -> str:
+        """The program as script; it parses back to a structurally equal one."""
+        return str(self)
+
+    def show(self, colour: bool | None = None) -> None:
+        """Print the script, coloured on a terminal or in a notebook unless `colour` decides."""
+        highlight.show(str(self), colour)
+
+    def _repr_html_(self) -> str:
+        return highlight.to_html(str(self))
+
+
+class PrimFunc(_Printable, frozen=True):
     """A function on scalars and buffers."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("body",)
@@ -44,7 +60,7 @@ class PrimFunc(Node, frozen=True):
         return tuple(self.buffer_map.get(param) for param in self.params)
 
 
-class IRModule(Node, frozen=True):
+class IRModule(_Printable, frozen=True):
     """Named functions that are compiled together."""
 
     functions: Mapping[str, PrimFunc] = {}

@@ -1,0 +1,84 @@
+"""The statement printer: lines, pending definitions, and one function for each node class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tilewright.ir.buffer import Buffer
+from tilewright.ir.expr import Var
+from tilewright.ir.node import Node
+from tilewright.ir.printer.buffers import buffer_args
+from tilewright.ir.printer.exprs import ExprPrinter, dtype_call
+from tilewright.ir.printer.scope import Scope
+from tilewright.ir.stmt import Block, For, Stmt
+
+# How each class of statement is printed; `stmts.py` and `blocks.py` fill it when imported.
+STMT_PRINTERS: dict[type[Stmt], Callable[[Any, Any, bool], None]] = {}
+_StmtT = TypeVar("_StmtT", bound=Stmt)
+_Print = Callable[["StmtPrinter", _StmtT, bool], None]
+
+
+def prints(node_class: type[_StmtT]) -> Callable[[_Print[_StmtT]], _Print[_StmtT]]:
+    """Make a function the printer of a class of statements."""
+
+    def register(function: _Print[_StmtT]) -> _Print[_StmtT]:
+        STMT_PRINTERS[node_class] = function
+        return function
+
+    return register
+
+
+class StmtPrinter(ExprPrinter):
+    """Writes statements into the lines of a scope.
+
+    `tail` tells a method that its statement is the last of its Python block; then a binding may be
+    written as a plain line, because the rest of the block is exactly its body.
+    """
+
+    def __init__(self, scope: Scope, definitions: Mapping[Node, Sequence[Node]]) -> None:
+        super().__init__(scope)
+        self.loops: dict[Var, For] = {}
+        self.pending = {stmt: list(nodes) for stmt, nodes in definitions.items()}
+
+    def line(self, text: str) -> None:
+        self.scope.line(text)
+
+    def stmt(self, node: Stmt, tail: bool = True) -> None:
+        """Write one statement, after the definitions it needs."""
+        if not isinstance(node, Block):
+            self.define_pending(node)
+        STMT_PRINTERS[type(node)](self, node, tail)
+
+    def block_of(self, node: Stmt) -> None:
+        """Write a statement as the indented body of the line before."""
+        with self.scope.indented():
+            self.stmt(node)
+
+    def define_pending(self, node: Node) -> None:
+        """Write the definitions that belong before `node`."""
+        for item in self.pending.pop(node, ()):
+            self.define_free(item)
+
+    def define_free(self, item: Node) -> None:
+        """Define a variable or buffer that nothing binds."""
+        if isinstance(item, Buffer):
+            args = buffer_args(self, item, with_data=True)
+            name = self.scope.define(item, item.name)
+            self.line(f"{name} = T.Buffer({args})")
+            self.alias_parts(item, name)
+        elif isinstance(item, Var) and self.scope.text_of(item) is None:
+            self.line(f"{self.scope.define(item, item.name)} = {dtype_call(item)}")
+
+    def alias_parts(self, buffer: Buffer, name: str) -> None:
+        """Let the pointer, strides and offset of a named buffer be written through the buffer."""
+        self.scope.alias(buffer.data, f"{name}.data")
+        for axis, stride in enumerate(buffer.strides):
+            if isinstance(stride, Var):
+                self.scope.alias(stride, f"{name}.strides[{axis}]")
+        if isinstance(buffer.elem_offset, Var):
+            self.scope.alias(buffer.elem_offset, f"{name}.elem_offset")
+
+    def annotations(self, values: Mapping[str, Any]) -> str:
+        """`, annotations={...}`, or nothing."""
+        return f", annotations={self.text(dict(values))}" if values else ""

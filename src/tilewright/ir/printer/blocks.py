@@ -1,0 +1,197 @@
+"""Blocks as script text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.ir.buffer import Buffer, BufferRegion
+from tilewright.ir.equal import structural_equal
+from tilewright.ir.expr import IntImm, IterType, IterVar, PrimExpr, Range, Var
+from tilewright.ir.node import Node, children
+from tilewright.ir.printer.base import StmtPrinter, prints
+from tilewright.ir.printer.buffers import buffer_args
+from tilewright.ir.printer.definitions import buffer_vars
+from tilewright.ir.printer.exprs import quote
+from tilewright.ir.script_forms import end_of, is_zero
+from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
+
+_AXIS_FORMS = {
+    IterType.DATA_PAR: "spatial",
+    IterType.COMM_REDUCE: "reduce",
+    IterType.ORDERED: "scan",
+    IterType.OPAQUE: "opaque",
+}
+_REMAP_LETTERS = {IterType.DATA_PAR: "S", IterType.COMM_REDUCE: "R"}
+
+
+@prints(Block)
+def print_block(printer: StmtPrinter, node: Block, tail: bool) -> None:
+    """A block without its realisation: the iterators are bound to nothing."""
+    printer.line(f"with T.block({quote(node.name_hint)}, no_realize=True):")
+    with printer.scope.indented():
+        for iter_var in node.iter_vars:
+            _axis(printer, iter_var, None)
+        _block_body(printer, node)
+
+
+@prints(BlockRealize)
+def print_block_realize(printer: StmtPrinter, node: BlockRealize, tail: bool) -> None:
+    """A block with the values of its iterators."""
+    block = node.block
+    printer.line(f"with T.block({quote(block.name_hint)}):")
+    with printer.scope.indented():
+        _bindings(printer, node)
+        if not (isinstance(node.predicate, IntImm) and node.predicate.value):
+            printer.line(f"T.where({printer.text(node.predicate)})")
+        _block_body(printer, block)
+
+
+def print_root(printer: StmtPrinter, node: BlockRealize) -> None:
+    """The root block that the parser adds by itself: a comment, buffers and the body."""
+    printer.define_pending(node)
+    printer.define_pending(node.block)
+    printer.line('# with T.block("root"):')
+    _alloc_buffers(printer, node.block.alloc_buffers)
+    printer.stmt(node.block.body)
+
+
+def is_implicit_root(body: Stmt) -> bool:
+    """True when the parser would put exactly this root block around what it contains."""
+    if not isinstance(body, BlockRealize) or body.iter_values:
+        return False
+    block = body.block
+    plain = not (
+        block.reads
+        or block.writes
+        or block.annotations
+        or block.match_buffers
+        or block.init is not None
+        or block.iter_vars
+    )
+    unconditional = isinstance(body.predicate, IntImm) and bool(body.predicate.value)
+    return plain and unconditional and block.name_hint == "root" and needs_root(block)
+
+
+def needs_root(block: Block) -> bool:
+    """True when a function with these buffers and this body gets a root block from the parser."""
+    return bool(block.alloc_buffers) or body_needs_root(block.body)
+
+
+def body_needs_root(body: Stmt) -> bool:
+    """True for a body that contains blocks but is not a block without iterators itself."""
+    if isinstance(body, BlockRealize):
+        return bool(body.iter_values)
+    return _contains_block(body)
+
+
+def _contains_block(node: Node) -> bool:
+    return isinstance(node, BlockRealize) or any(
+        _contains_block(child) for child in children(node) if isinstance(child, Stmt)
+    )
+
+
+def _bindings(printer: StmtPrinter, node: BlockRealize) -> None:
+    """`T.axis.remap` for runs of iterators that follow a loop one to one, else one line each."""
+    run: list[tuple[IterVar, Var]] = []
+    for iter_var, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+        if isinstance(value, Var) and _follows_loop(printer, iter_var, value):
+            run.append((iter_var, value))
+            continue
+        _flush_remap(printer, run)
+        _axis(printer, iter_var, value)
+    _flush_remap(printer, run)
+
+
+def _follows_loop(printer: StmtPrinter, iter_var: IterVar, value: Var) -> bool:
+    loop = printer.loops.get(value)
+    dom = iter_var.dom
+    if loop is None or dom is None or iter_var.iter_type not in _REMAP_LETTERS:
+        return False
+    same_type = iter_var.var.dtype is value.dtype
+    bounds = ((dom.min, loop.min), (dom.extent, loop.extent))
+    return same_type and all(structural_equal(left, right) for left, right in bounds)
+
+
+def _flush_remap(printer: StmtPrinter, run: list[tuple[IterVar, Var]]) -> None:
+    if len(run) == 1:
+        _axis(printer, *run[0])
+    elif run:
+        letters = "".join(_REMAP_LETTERS[iter_var.iter_type] for iter_var, _ in run)
+        loops = printer.texts([value for _, value in run])
+        names = [printer.scope.define(item.var, item.var.name) for item, _ in run]
+        printer.line(f"{', '.join(names)} = T.axis.remap({quote(letters)}, [{loops}])")
+    run.clear()
+
+
+def _axis(printer: StmtPrinter, iter_var: IterVar, value: PrimExpr | None) -> None:
+    dom = "None" if iter_var.dom is None else _domain(printer, iter_var.dom)
+    args = dom if value is None else f"{dom}, {printer.text(value)}"
+    name = printer.scope.define(iter_var.var, iter_var.var.name)
+    printer.line(f"{name} = T.axis.{_AXIS_FORMS[iter_var.iter_type]}({args})")
+
+
+def _domain(printer: StmtPrinter, dom: Range) -> str:
+    if is_zero(dom.min) and dom.min.dtype is dom.extent.dtype:
+        return printer.text(dom.extent)
+    end = end_of(dom.min, dom.extent)
+    return printer.tuple_of((dom.min, dom.min + dom.extent if end is None else end))
+
+
+def _block_body(printer: StmtPrinter, block: Block) -> None:
+    _define_used_by(printer, block, block.reads)
+    printer.line(f"T.reads({printer.texts(block.reads)})")
+    _define_used_by(printer, block, block.writes)
+    printer.line(f"T.writes({printer.texts(block.writes)})")
+    if block.annotations:
+        printer.line(f"T.block_attr({printer.text(dict(block.annotations))})")
+    printer.define_pending(block)
+    _alloc_buffers(printer, block.alloc_buffers)
+    for match in block.match_buffers:
+        _match_buffer(printer, match)
+    if block.init is not None:
+        printer.line("with T.init():")
+        printer.block_of(block.init)
+    printer.stmt(block.body)
+
+
+def _define_used_by(printer: StmtPrinter, block: Block, regions: Sequence[BufferRegion]) -> None:
+    """Define just those pending buffers that `regions` mention, with the variables they need."""
+    pending = printer.pending.get(block)
+    if not pending:
+        return
+    used = set(_mentioned(regions))
+    now = [node for node in pending if node in used]
+    printer.pending[block] = [node for node in pending if node not in used]
+    for node in now:
+        printer.define_free(node)
+
+
+def _mentioned(regions: Sequence[BufferRegion]) -> Iterator[Node]:
+    for region in regions:
+        yield region.buffer
+        yield region.buffer.data
+        yield from buffer_vars(region.buffer)
+        yield from _vars_of(region)
+
+
+def _vars_of(node: Node) -> Iterator[Node]:
+    if isinstance(node, Var):
+        yield node
+    for child in children(node):
+        yield from _vars_of(child)
+
+
+def _alloc_buffers(printer: StmtPrinter, buffers: Sequence[Buffer]) -> None:
+    for buffer in buffers:
+        args = buffer_args(printer, buffer)
+        name = printer.scope.define(buffer, buffer.name)
+        printer.line(f"{name} = T.alloc_buffer({args})")
+        printer.alias_parts(buffer, name)
+
+
+def _match_buffer(printer: StmtPrinter, match: MatchBufferRegion) -> None:
+    args = buffer_args(printer, match.buffer)
+    source = printer.text(match.source)
+    name = printer.scope.define(match.buffer, match.buffer.name)
+    printer.line(f"{name} = T.match_buffer({source}, {args})")
+    printer.alias_parts(match.buffer, name)

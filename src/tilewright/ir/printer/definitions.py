@@ -1,0 +1,207 @@
+"""Where names that no node introduces must be defined.
+
+A statement may use variables and buffers that nothing around it binds: a buffer that flattening
+made, the variable of a `Let`, or everything in a statement printed alone. Each is defined right
+before the innermost statement that contains all its uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
+from tilewright.ir.expr import IterVar, Let, Var
+from tilewright.ir.node import Node
+from tilewright.ir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+    MatchBufferRegion,
+    Stmt,
+)
+from tilewright.ir.visit import Visitor
+
+
+def find_definitions(root: Node, bound: Iterable[Node] = ()) -> dict[Node, list[Node]]:
+    """For each statement, the unbound variables and buffers to define right before it."""
+    collector = _UseCollector(set(bound))
+    collector.visit(root)
+    result: dict[Node, list[Node]] = {}
+    for node, path in collector.paths.items():
+        if not (isinstance(node, Var) and node in collector.defined_by_buffer()):
+            result.setdefault(path[-1] if path else root, []).append(node)
+    for nodes in result.values():
+        nodes.sort(key=lambda node: isinstance(node, Buffer))
+    return result
+
+
+def buffer_vars(buffer: Buffer) -> list[Var]:
+    """The variables in the layout of a buffer, in order."""
+    found: dict[Var, None] = {}
+    offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
+    for expr in (*buffer.shape, *buffer.strides, *offset):
+        collector = _Vars()
+        collector.visit(expr)
+        found.update(collector.found)
+    return list(found)
+
+
+class _Vars(Visitor):
+    def __init__(self) -> None:
+        self.found: dict[Var, None] = {}
+
+    def visit_var(self, node: Var) -> None:
+        self.found[node] = None
+
+
+class _UseCollector(Visitor):
+    """Records, for each name that is used but not bound, the common path of its uses."""
+
+    def __init__(self, bound: set[Node]) -> None:
+        self.bound = bound
+        self.path: list[Node] = []
+        self.paths: dict[Node, list[Node]] = {}
+        self._data_users: dict[Var, set[Buffer]] = {}
+        self._explicit: set[Node] = set()
+
+    def defined_by_buffer(self) -> set[Var]:
+        """Unbound pointers that one unbound buffer alone uses; the buffer brings them along."""
+        return {
+            data
+            for data, users in self._data_users.items()
+            if len(users) == 1 and data not in self._explicit and _is_plain(next(iter(users)))
+        }
+
+    def _use(self, node: Node) -> None:
+        if node in self.bound:
+            return
+        known = self.paths.get(node)
+        self.paths[node] = list(self.path) if known is None else _common(known, self.path)
+
+    def visit_var(self, node: Var) -> None:
+        self._explicit.add(node)
+        self._use(node)
+
+    def _use_buffer(self, buffer: Buffer) -> None:
+        if buffer in self.bound:
+            return
+        for var in buffer_vars(buffer):
+            self._use(var)
+        self._data_users.setdefault(buffer.data, set()).add(buffer)
+        self._use(buffer.data)
+        self._use(buffer)
+
+    def visit_stmt(self, node: Stmt) -> None:
+        self.path.append(node)
+        self.generic_visit(node)
+        self.path.pop()
+
+    def _binder(self, node: Any, bound: Iterable[Node]) -> None:
+        new = [item for item in bound if item not in self.bound]
+        self.bound.update(new)
+        self.visit_stmt(node)
+        self.bound.difference_update(new)
+
+    def visit_for(self, node: For) -> None:
+        self._binder(node, (node.loop_var,))
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self._binder(node, (node.var,))
+
+    def visit_allocate(self, node: Allocate) -> None:
+        self._binder(node, (node.buffer_var,))
+
+    def visit_allocate_const(self, node: AllocateConst) -> None:
+        self._binder(node, (node.buffer_var,))
+
+    def visit_attr_stmt(self, node: AttrStmt) -> None:
+        if isinstance(node.node, IterVar) and node.attr_key == "thread_extent":
+            self._binder(node, (node.node.var,))
+            return
+        self.path.append(node)
+        if isinstance(node.node, Buffer):
+            self._use_buffer(node.node)
+        elif isinstance(node.node, Node):
+            self.visit(node.node)
+        self.path.pop()
+        self.visit_stmt(node)
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> None:
+        self.path.append(node)
+        for var in (*buffer_vars(node.buffer), node.buffer.data):
+            self.visit(var)
+        self.path.pop()
+        self._binder(node, (node.buffer,))
+
+    def visit_block(self, node: Block) -> None:
+        self.path.append(node)
+        for buffer in node.alloc_buffers:
+            for var in buffer_vars(buffer):
+                self._use(var)
+        self.path.pop()
+        bound: list[Node] = [iter_var.var for iter_var in node.iter_vars]
+        for buffer in node.alloc_buffers:
+            bound += (buffer, buffer.data)
+        for match in node.match_buffers:
+            bound += _bound_by_match(match)
+        self._binder(node, bound)
+
+    def visit_let(self, node: Let) -> None:
+        self._use(node.var)
+        self.generic_visit(node)
+
+    def visit_iter_var(self, node: IterVar) -> None:
+        self._use(node.var)
+        self.generic_visit(node)
+
+    def visit_buffer(self, node: Buffer) -> None:
+        self._use_buffer(node)
+
+    def _visit_access(self, node: Any) -> None:
+        self._use_buffer(node.buffer)
+        self.generic_visit(node)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._visit_access(node)
+
+    def visit_buffer_region(self, node: BufferRegion) -> None:
+        self._visit_access(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.path.append(node)
+        self._visit_access(node)
+        self.path.pop()
+
+
+def _is_plain(buffer: Buffer) -> bool:
+    """True when declaring the buffer makes a pointer like the one it has."""
+    pointer = buffer.data.type_annotation
+    return pointer is not None and pointer.element_type is buffer.dtype
+
+
+def _bound_by_match(match: MatchBufferRegion) -> list[Node]:
+    buffer = match.buffer
+    return [buffer, buffer.data, *implicit_layout_vars(buffer)]
+
+
+def implicit_layout_vars(buffer: Buffer) -> list[Var]:
+    """Strides and offset that are variables of their own: matching a buffer binds them."""
+    layout = [stride for stride in buffer.strides if isinstance(stride, Var)]
+    if isinstance(buffer.elem_offset, Var) and buffer.offset_factor:
+        layout.append(buffer.elem_offset)
+    return layout
+
+
+def _common(known: list[Node], path: list[Node]) -> list[Node]:
+    length = 0
+    for left, right in zip(known, path, strict=False):
+        if left is not right:
+            break
+        length += 1
+    return known[:length]

@@ -1,0 +1,364 @@
+"""Expressions, regions and annotation values as script text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
+from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType
+from tilewright.ir.expr import (
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    CommReducer,
+    FloatImm,
+    GlobalVar,
+    IntImm,
+    IterType,
+    IterVar,
+    Let,
+    Not,
+    PointerType,
+    PrimExpr,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Var,
+    logical_not,
+    multiply,
+)
+from tilewright.ir.node import Node
+from tilewright.ir.printer.scope import Scope
+from tilewright.ir.script_forms import (
+    DTYPE_ONLY,
+    INFIX,
+    PREC_ATOM,
+    PREC_COMPARE,
+    PREC_NOT,
+    PREC_SIGN,
+    PREFIX,
+    builds,
+    calls_back,
+    end_of,
+)
+
+Written = tuple[str, int]  # the text and how strongly it holds together
+Writer = Callable[["ExprPrinter", Any], Written]
+_ITER_TYPE_NAMES = {
+    IterType.DATA_PAR: "DataPar",
+    IterType.THREAD_INDEX: "ThreadIndex",
+    IterType.COMM_REDUCE: "CommReduce",
+    IterType.ORDERED: "Ordered",
+    IterType.OPAQUE: "Opaque",
+}
+_extensions: dict[type[Node], Writer] = {}
+
+
+def register_expr_printer(
+    node_class: type[Node], write: Callable[[Any, Callable[[Any], str]], str]
+) -> None:
+    """Let another layer's expression print: `write(node, text_of)` gives its text."""
+    _extensions[node_class] = lambda printer, node: (write(node, printer.text), PREC_ATOM)
+
+
+def quote(text: str) -> str:
+    """A string literal in double quotes."""
+    return json.dumps(text)
+
+
+def number(value: float) -> str:
+    """A float with all the digits it needs to be read back exactly."""
+    if math.isinf(value) or math.isnan(value):
+        return quote(str(value))
+    return f"{value:.17g}"
+
+
+class ExprPrinter:
+    """Writes expressions with the names of a scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def text(self, node: Any) -> str:
+        """The text of an expression, region, or value of an annotation."""
+        return self.write(node)[0]
+
+    def texts(self, nodes: Sequence[Any]) -> str:
+        """Several expressions, separated by commas."""
+        return ", ".join(self.text(node) for node in nodes)
+
+    def tuple_of(self, nodes: Sequence[Any]) -> str:
+        """A Python tuple."""
+        return f"({self.text(nodes[0])},)" if len(nodes) == 1 else f"({self.texts(nodes)})"
+
+    def write(self, node: Any) -> Written:
+        """The text of a node and its binding strength."""
+        for node_class in type(node).__mro__:
+            writer = _WRITERS.get(node_class) or _extensions.get(node_class)
+            if writer is not None:
+                return writer(self, node)
+        return repr(node) if not isinstance(node, Node) else _fields(self, node), PREC_ATOM
+
+    def operand(self, node: Any, at_least: int) -> str:
+        """The text of an operand, in parentheses where it binds more weakly than `at_least`."""
+        text, strength = self.write(node)
+        return text if strength >= at_least else f"({text})"
+
+    def call(self, name: str, *args: str) -> Written:
+        return f"T.{name}({', '.join(args)})", PREC_ATOM
+
+    def name(self, node: Node, hint: str) -> str:
+        """The name of a variable or buffer; one that nobody defined is named on the spot."""
+        return self.scope.text_of(node) or self.scope.define(node, hint)
+
+    def index(self, expr: PrimExpr) -> str:
+        """One index of a buffer access; contiguous and strided vectors become slices."""
+        if isinstance(expr, Ramp) and expr.base.dtype.lanes == 1:
+            sliced = self._ramp_slice(expr)
+            if sliced is not None:
+                return sliced
+        return self.text(expr)
+
+    def _ramp_slice(self, ramp: Ramp) -> str | None:
+        stride = ramp.stride
+        if (
+            not isinstance(stride, IntImm)
+            or stride.value <= 0
+            or stride.dtype is not ramp.base.dtype
+        ):
+            return None
+        end = end_of(ramp.base, multiply(stride, ramp.lanes))
+        if end is None or ramp.lanes == 1:
+            return None
+        step = "" if stride.value == 1 else f":{self.text(stride)}"
+        return f"{self.text(ramp.base)}:{self.text(end)}{step}"
+
+    def access(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> str:
+        """`A[i, j]`."""
+        inner = ", ".join(map(self.index, indices)) if indices else "()"
+        return f"{self.name(buffer, buffer.name)}[{inner}]"
+
+    def range_text(self, dom: Range) -> str:
+        """A range as part of a region: a point or `begin:end`."""
+        if isinstance(dom.extent, IntImm) and dom.extent.value == 1:
+            return self.text(dom.min)
+        end = end_of(dom.min, dom.extent)
+        return f"{self.text(dom.min)}:{self.text(dom.min + dom.extent if end is None else end)}"
+
+
+def _fields(printer: ExprPrinter, node: Node) -> str:
+    values = ", ".join(printer.text(getattr(node, name)) for name in node.__struct_fields__)
+    return f"{type(node).__name__}({values})"
+
+
+def _var(printer: ExprPrinter, node: Var) -> Written:
+    return printer.name(node, node.name), PREC_ATOM
+
+
+def _int_imm(printer: ExprPrinter, node: IntImm) -> Written:
+    if node.dtype is INT32:
+        return str(node.value), PREC_SIGN if node.value < 0 else PREC_ATOM
+    if node.dtype is BOOL:
+        return f"T.bool({bool(node.value)})", PREC_ATOM
+    return printer.call(node.dtype, str(node.value))
+
+
+def _float_imm(printer: ExprPrinter, node: FloatImm) -> Written:
+    return printer.call(node.dtype, number(node.value))
+
+
+def _string_imm(printer: ExprPrinter, node: StringImm) -> Written:
+    return quote(node.value), PREC_ATOM
+
+
+def _binary(printer: ExprPrinter, node: BinaryOp) -> Written:
+    infix = INFIX.get(type(node))
+    if infix is not None and builds(infix[2], node):
+        operator, strength, _ = infix
+        left = printer.operand(node.a, strength + (strength == PREC_COMPARE))
+        return f"{left} {operator} {printer.operand(node.b, strength + 1)}", strength
+    prefix = PREFIX.get(type(node))
+    short = prefix is not None and builds(prefix[1], node)
+    name = prefix[0] if prefix is not None and short else type(node).__name__
+    return printer.call(name, printer.text(node.a), printer.text(node.b))
+
+
+def _not(printer: ExprPrinter, node: Not) -> Written:
+    made = logical_not(node.a) if node.a.dtype.is_bool else None
+    if isinstance(made, Not) and made.a is node.a:
+        return f"not {printer.operand(node.a, PREC_NOT)}", PREC_NOT
+    return printer.call("Not", printer.text(node.a))
+
+
+def _cast(printer: ExprPrinter, node: Cast) -> Written:
+    return printer.call("Cast", quote(node.dtype), printer.text(node.value))
+
+
+def _select(printer: ExprPrinter, node: Select) -> Written:
+    parts = (node.condition, node.true_value, node.false_value)
+    return printer.call("Select", printer.texts(parts))
+
+
+def _ramp(printer: ExprPrinter, node: Ramp) -> Written:
+    return printer.call("Ramp", printer.texts((node.base, node.stride)), str(node.lanes))
+
+
+def _broadcast(printer: ExprPrinter, node: Broadcast) -> Written:
+    return printer.call("Broadcast", printer.text(node.value), str(node.lanes))
+
+
+def _shuffle(printer: ExprPrinter, node: Shuffle) -> Written:
+    return printer.call(
+        "Shuffle", f"[{printer.texts(node.vectors)}]", f"[{printer.texts(node.indices)}]"
+    )
+
+
+def _let(printer: ExprPrinter, node: Let) -> Written:
+    where = f"where={{{printer.text(node.var)}: {printer.text(node.value)}}}"
+    return printer.call("Let", printer.text(node.body), where)
+
+
+def _call(printer: ExprPrinter, node: Call) -> Written:
+    if isinstance(node.op, GlobalVar):
+        return _module_call(printer, node, node.op)
+    op = node.op
+    dtype_first = op.dtype_first or op.script_name in DTYPE_ONLY
+    args: tuple[Any, ...] = (str(node.dtype), *node.args) if dtype_first else node.args
+    if calls_back(node, args):
+        return printer.call(op.script_name, *map(printer.text, args))
+    return printer.call(
+        "call_intrin", quote(node.dtype), quote(op.name), *map(printer.text, node.args)
+    )
+
+
+def _module_call(printer: ExprPrinter, node: Call, callee: GlobalVar) -> Written:
+    if node.dtype == "void":
+        return f"{printer.text(callee)}({printer.texts(node.args)})", PREC_ATOM
+    return printer.call(
+        "Call", quote(node.dtype), printer.text(callee), f"[{printer.texts(node.args)}]"
+    )
+
+
+def _global_var(printer: ExprPrinter, node: GlobalVar) -> Written:
+    return f"Module.{node.name}", PREC_ATOM
+
+
+def _buffer_load(printer: ExprPrinter, node: BufferLoad) -> Written:
+    if node.predicate is None:
+        return printer.access(node.buffer, node.indices), PREC_ATOM
+    buffer = printer.name(node.buffer, node.buffer.name)
+    mask = printer.text(node.predicate)
+    return f"{buffer}.vload([{printer.texts(node.indices)}], predicate={mask})", PREC_ATOM
+
+
+def _buffer(printer: ExprPrinter, node: Buffer) -> Written:
+    return printer.name(node, node.name), PREC_ATOM
+
+
+def _buffer_region(printer: ExprPrinter, node: BufferRegion) -> Written:
+    inner = ", ".join(map(printer.range_text, node.region)) if node.region else "()"
+    return f"{printer.name(node.buffer, node.buffer.name)}[{inner}]", PREC_ATOM
+
+
+def _range(printer: ExprPrinter, node: Range) -> Written:
+    return printer.call("Range", printer.texts((node.min, node.min + node.extent)))
+
+
+def _iter_var(printer: ExprPrinter, node: IterVar) -> Written:
+    dom = "None" if node.dom is None else printer.text(node.dom)
+    kind = quote(_ITER_TYPE_NAMES[node.iter_type])
+    return printer.call("iter_var", printer.text(node.var), dom, kind, quote(node.thread_tag))
+
+
+def _pointer_type(printer: ExprPrinter, node: PointerType) -> Written:
+    return printer.call("handle", quote(node.element_type), quote(node.storage_scope))
+
+
+def _comm_reducer(printer: ExprPrinter, node: CommReducer) -> Written:
+    with printer.scope.frame():
+        names = [printer.scope.define(var, var.name) for var in (*node.lhs, *node.rhs)]
+        result = printer.texts(node.result)
+    if len(node.result) > 1:
+        result = f"({result})"
+    function = f"lambda {', '.join(names)}: {result}"
+    return printer.call("comm_reducer", function, f"[{printer.texts(node.identity_element)}]")
+
+
+def _reduce(printer: ExprPrinter, node: Reduce) -> Written:
+    return printer.call(
+        "reduce",
+        printer.text(node.combiner),
+        f"source=[{printer.texts(node.source)}]",
+        f"init=[{printer.texts(node.init)}]",
+        f"axis=[{printer.texts(node.axis)}]",
+        f"condition={printer.text(node.condition)}",
+        f"value_index={node.value_index}",
+    )
+
+
+def _sequence(printer: ExprPrinter, values: Sequence[Any]) -> Written:
+    return f"[{printer.texts(values)}]", PREC_ATOM
+
+
+def _mapping(printer: ExprPrinter, values: Mapping[Any, Any]) -> Written:
+    items = (f"{printer.text(key)}: {printer.text(value)}" for key, value in values.items())
+    return "{" + ", ".join(items) + "}", PREC_ATOM
+
+
+def dtype_call(var: Var) -> str:
+    """The expression that makes a variable like `var`, e.g. `T.int32()` or `T.handle("int8")`."""
+    if var.dtype is HANDLE and var.type_annotation is not None:
+        pointer = var.type_annotation
+        return f"T.handle({quote(pointer.element_type)}, {quote(pointer.storage_scope)})"
+    return f"T.{var.dtype}({'is_size_var=True' if isinstance(var, SizeVar) else ''})"
+
+
+_WRITERS: dict[type, Writer] = {
+    Var: _var,
+    IntImm: _int_imm,
+    FloatImm: _float_imm,
+    StringImm: _string_imm,
+    BinaryOp: _binary,
+    Not: _not,
+    Cast: _cast,
+    Select: _select,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+    Shuffle: _shuffle,
+    Let: _let,
+    Call: _call,
+    GlobalVar: _global_var,
+    BufferLoad: _buffer_load,
+    Buffer: _buffer,
+    BufferRegion: _buffer_region,
+    Range: _range,
+    IterVar: _iter_var,
+    PointerType: _pointer_type,
+    CommReducer: _comm_reducer,
+    Reduce: _reduce,
+    DType: lambda printer, dtype: (quote(dtype), PREC_ATOM),
+    str: lambda printer, text: (quote(text), PREC_ATOM),
+    bool: lambda printer, flag: (f"T.bool({flag})", PREC_ATOM),
+    int: lambda printer, value: (str(value), PREC_ATOM if value >= 0 else PREC_SIGN),
+    float: lambda printer, value: (_python_float(value), PREC_ATOM),
+    tuple: _sequence,
+    list: _sequence,
+    dict: _mapping,
+}
+
+
+def _python_float(value: float) -> str:
+    return repr(value) if math.isfinite(value) else f"float({quote(str(value))})"
+
+
+def zero_based(dom: Range) -> bool:
+    """True for a range that starts at the constant 0."""
+    return isinstance(dom.min, IntImm) and dom.min.value == 0

@@ -1,0 +1,122 @@
+"""Functions and modules as script text."""
+
+from __future__ import annotations
+
+from tilewright.ir.buffer import Buffer
+from tilewright.ir.expr import SizeVar, Var
+from tilewright.ir.function import IRModule, PrimFunc
+from tilewright.ir.node import Node, children
+from tilewright.ir.printer.base import StmtPrinter
+from tilewright.ir.printer.blocks import is_implicit_root, print_root
+from tilewright.ir.printer.buffers import buffer_args, is_simple
+from tilewright.ir.printer.definitions import (
+    buffer_vars,
+    find_definitions,
+    implicit_layout_vars,
+)
+from tilewright.ir.printer.exprs import dtype_call
+from tilewright.ir.printer.scope import Scope
+from tilewright.ir.stmt import BlockRealize
+
+TIR_HEADER = "# from tilewright.script import tir as T"
+IR_HEADER = "# from tilewright.script import ir as I"
+
+
+def module_lines(module: IRModule) -> list[str]:
+    """A module as a class of functions, in the order of their names."""
+    lines = [IR_HEADER, TIR_HEADER, "", "@I.ir_module", "class Module:"]
+    if module.attrs:
+        scope = Scope(base_indent=1)
+        scope.line(f"I.module_attrs({StmtPrinter(scope, {}).text(dict(module.attrs))})")
+        lines += scope.lines
+    for position, name in enumerate(sorted(module.functions)):
+        if position or module.attrs:
+            lines.append("")
+        lines += function_lines(module.functions[name], name, base_indent=1)
+    if not module.functions and not module.attrs:
+        lines.append("    pass")
+    return lines
+
+
+def function_lines(func: PrimFunc, name: str, base_indent: int = 0) -> list[str]:
+    """A function; the global symbol is left out where it is the name."""
+    scope = Scope(base_indent)
+    bound = _bound_by_signature(func)
+    printer = StmtPrinter(scope, find_definitions(func.body, bound))
+    private = "global_symbol" not in func.attrs
+    scope.line("@T.prim_func(private=True)" if private else "@T.prim_func")
+    with scope.frame():
+        _FunctionPrinter(printer, func, name).print()
+    return scope.lines
+
+
+def _bound_by_signature(func: PrimFunc) -> set[Node]:
+    bound: set[Node] = set(func.params)
+    for buffer in func.buffer_map.values():
+        bound.update((buffer, buffer.data, *buffer_vars(buffer)))
+    return bound
+
+
+class _FunctionPrinter:
+    def __init__(self, printer: StmtPrinter, func: PrimFunc, name: str) -> None:
+        self.printer = printer
+        self.scope = printer.scope
+        self.func = func
+        self.name = name
+        self.matched: list[tuple[Var, Buffer]] = []
+
+    def print(self) -> None:
+        params = ", ".join(self._param(param) for param in self.func.params)
+        returns = "" if self.func.ret_type == "void" else f" -> T.{self.func.ret_type}"
+        self.scope.line(f"def {self.name}({params}){returns}:")
+        with self.scope.indented():
+            self._attributes()
+            for param, buffer in self.matched:
+                self._match_buffer(param, buffer)
+            self._body()
+
+    def _param(self, param: Var) -> str:
+        buffer = self.func.buffer_map.get(param)
+        if buffer is not None and is_simple(buffer) and not _uses(self.func.body, param):
+            name = self.scope.define(buffer, buffer.name)
+            self.printer.alias_parts(buffer, name)
+            return f"{name}: T.Buffer({buffer_args(self.printer, buffer, always_dtype=True)})"
+        if buffer is not None:
+            self.matched.append((param, buffer))
+            return f"{self.scope.define(param, param.name)}: T.handle"
+        name = self.scope.define(param, param.name)
+        call = dtype_call(param)
+        return f"{name}: {call.removesuffix('()')}"
+
+    def _attributes(self) -> None:
+        attrs = {key: value for key, value in self.func.attrs.items() if not self._is_own_name(key)}
+        if attrs:
+            self.scope.line(f"T.func_attr({self.printer.text(attrs)})")
+
+    def _is_own_name(self, key: str) -> bool:
+        return key == "global_symbol" and self.func.attrs[key] == self.name
+
+    def _match_buffer(self, param: Var, buffer: Buffer) -> None:
+        implicit = set(implicit_layout_vars(buffer))
+        for var in buffer_vars(buffer):
+            if var not in implicit or _occurs_in_shape(var, buffer):
+                self.printer.define_free(var)
+        args = f"{self.printer.text(param)}, {buffer_args(self.printer, buffer)}"
+        name = self.scope.define(buffer, buffer.name)
+        self.scope.line(f"{name} = T.match_buffer({args})")
+        self.printer.alias_parts(buffer, name)
+
+    def _body(self) -> None:
+        body = self.func.body
+        if isinstance(body, BlockRealize) and is_implicit_root(body):
+            print_root(self.printer, body)
+        else:
+            self.printer.stmt(body)
+
+
+def _occurs_in_shape(var: Var, buffer: Buffer) -> bool:
+    return any(_uses(extent, var) for extent in buffer.shape) or isinstance(var, SizeVar)
+
+
+def _uses(node: Node, var: Var) -> bool:
+    return node is var or any(_uses(child, var) for child in children(node))

@@ -1,0 +1,186 @@
+"""What the short forms of script mean.
+
+The parser builds `a + b`, `T.exp(x)` or `A[i:i + 4]` with the functions here; the printer writes a
+short form only where these functions would give the very same node back. Both sides therefore
+agree, and a printed program always parses to the program it was printed from.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+
+from tilewright.errors import IRError
+from tilewright.ir import intrinsics
+from tilewright.ir.dtype import HANDLE, INT32, DType
+from tilewright.ir.equal import structural_equal
+from tilewright.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Div,
+    ExprLike,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    PrimExpr,
+    Sub,
+    add,
+    const,
+    convert,
+    divide,
+    equal,
+    floordiv,
+    floormod,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    not_equal,
+    subtract,
+    truncmod,
+)
+from tilewright.ir.op import Op, op_by_script_name
+
+Builder = Callable[[PrimExpr, PrimExpr], PrimExpr]
+
+# Binding strengths of Python's operators, weakest first.
+PREC_OR, PREC_AND, PREC_NOT, PREC_COMPARE, PREC_SUM, PREC_PRODUCT, PREC_SIGN, PREC_ATOM = range(
+    1, 9
+)
+
+# node class -> (operator, binding strength, what the operator builds)
+INFIX: dict[type[BinaryOp], tuple[str, int, Builder]] = {
+    Add: ("+", PREC_SUM, add),
+    Sub: ("-", PREC_SUM, subtract),
+    Mul: ("*", PREC_PRODUCT, multiply),
+    Div: ("/", PREC_PRODUCT, divide),
+    FloorDiv: ("//", PREC_PRODUCT, floordiv),
+    FloorMod: ("%", PREC_PRODUCT, floormod),
+    EQ: ("==", PREC_COMPARE, equal),
+    NE: ("!=", PREC_COMPARE, not_equal),
+    LT: ("<", PREC_COMPARE, less),
+    LE: ("<=", PREC_COMPARE, less_equal),
+    GT: (">", PREC_COMPARE, greater),
+    GE: (">=", PREC_COMPARE, greater_equal),
+    And: ("and", PREC_AND, logical_and),
+    Or: ("or", PREC_OR, logical_or),
+}
+# node class -> (name in script, what a call of that name builds)
+PREFIX: dict[type[BinaryOp], tuple[str, Builder]] = {
+    Min: ("min", minimum),
+    Max: ("max", maximum),
+    Mod: ("truncmod", truncmod),
+}
+# Operators whose only information is a type, written as `T.undef("float32")`.
+DTYPE_ONLY = frozenset({"type_annotation", "undef"})
+_DEFAULT_DTYPES: dict[str, DType] = {
+    "tvm_storage_sync": INT32,
+    "tvm_warp_activemask": DType("uint32"),
+    "vscale": INT32,
+    "ptx_commit_group": HANDLE,
+    "ptx_wait_group": HANDLE,
+    "tvm_thread_allreduce": HANDLE,
+    "tvm_access_ptr": HANDLE,
+    "tvm_fill_fragment": HANDLE,
+    "tvm_load_matrix_sync": HANDLE,
+    "tvm_store_matrix_sync": HANDLE,
+    "tvm_mma_sync": HANDLE,
+    "tvm_bmma_sync": HANDLE,
+    "prefetch": HANDLE,
+    "isnullptr": DType("bool"),
+    "tvm_call_packed": INT32,
+}
+
+
+def builds(build: Builder, node: BinaryOp) -> bool:
+    """True when `build` of the operands gives a node like `node` with these very operands."""
+    try:
+        made = build(node.a, node.b)
+    except IRError:
+        return False
+    return type(made) is type(node) and made.a is node.a and made.b is node.b
+
+
+def call_by_name(name: str, args: Sequence[ExprLike | str], dtype: str | None = None) -> PrimExpr:
+    """What `T.<name>(*args)` means for a registered operator."""
+    op = op_by_script_name(name)
+    if op is None:
+        raise IRError(f"no operator is written T.{name}")
+    if dtype is not None:
+        return intrinsics.call_intrin(dtype, op.name, *args)
+    builder = _builder_of(name)
+    if builder is not None:
+        return builder(*args)
+    if op.dtype_first or name in DTYPE_ONLY:
+        return _dtype_first_call(op, args)
+    converted = [convert(arg) for arg in args]
+    default = converted[0].dtype if converted else HANDLE
+    return intrinsics.call_intrin(_DEFAULT_DTYPES.get(name, default), op.name, *converted)
+
+
+def _builder_of(name: str) -> Callable[..., PrimExpr] | None:
+    found = getattr(intrinsics, name, None)
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def _dtype_first_call(op: Op, args: Sequence[ExprLike | str]) -> PrimExpr:
+    if not args or not isinstance(args[0], str):
+        raise IRError(f"T.{op.script_name} takes the result dtype as its first argument")
+    return intrinsics.call_intrin(args[0], op.name, *args[1:])
+
+
+def calls_back(node: Call, args: Sequence[ExprLike | str]) -> bool:
+    """True when `T.<name>(*args)` means `node`."""
+    if not isinstance(node.op, Op):
+        return False
+    try:
+        made = call_by_name(node.op.script_name, args)
+    except (IRError, TypeError):
+        return False
+    return (
+        isinstance(made, Call)
+        and made.op is node.op
+        and made.dtype is node.dtype
+        and len(made.args) == len(node.args)
+        and all(x is y for x, y in zip(made.args, node.args, strict=True))
+    )
+
+
+def extent_between(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
+    """The length of `begin:end`; exactly `n` for `begin:begin + n`."""
+    if isinstance(end, Add) and structural_equal(end.a, begin):
+        return end.b
+    if structural_equal(begin, end):
+        return const(0, end.dtype)
+    return subtract(end, begin)
+
+
+def end_of(begin: PrimExpr, extent: PrimExpr) -> PrimExpr | None:
+    """The `end` for which `extent_between` gives `extent` back, or None if there is none."""
+    if begin.dtype is not extent.dtype:
+        return None
+    end = add(begin, extent)
+    back = extent_between(begin, end)
+    return end if back is extent or structural_equal(back, extent) else None
+
+
+def is_zero(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0
