@@ -1,7 +1,7 @@
 """A lowered module as LLVM IR text.
 
 Each function `f` becomes a C function `i32 f(pointers and scalars)` that returns 0, or the number
-of a failed assertion, and a second one, `i32 f.packed(slots)`, that takes the same arguments from an
+of a failed assertion, and a second one, `i32 f.packed(slots)`, that takes its arguments from an
 array of 8-byte slots: callers need no knowledge of the signature to run or time it. The body of a
 parallel loop becomes a function of its own: a trampoline with the signature of the thread pool
 unpacks the captured values and calls it, so that every pointer is again a parameter that aliases no
