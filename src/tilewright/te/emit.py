@@ -1,0 +1,245 @@
+"""Statements for operations: what all kinds share, and the loop nest of `compute`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IterType,
+    IterVar,
+    LetStmt,
+    PrimExpr,
+    Range,
+    Reduce,
+    Rewriter,
+    Stmt,
+    Var,
+    const,
+    decl_buffer,
+    seq,
+    substitute,
+)
+from tilewright.te.regions_interim import block_access_regions
+from tilewright.ir.intrinsics import if_then_else
+from tilewright.ir.node import NodeT
+from tilewright.support.names import NameSupply
+from tilewright.te.compute import ComputeOp
+from tilewright.te.tensor import Operation, ProducerLoad, Tensor
+
+try:
+    from tilewright.arith import Analyzer
+except ImportError:
+    class Analyzer:
+        def simplify(self, e):
+            return e
+
+# Notes to other tools that mean nothing to a block.
+_DROPPED_ATTRS = frozenset(
+    {
+        "layout_free_placeholders",  # becomes an attribute of the function
+        "const_matrix",
+        "auto_scheduler_simplify_const_tensor_indices",
+        "workload",
+    }
+)
+
+
+class Emitter:
+    """What the operations of one function share: buffers, block names, the simplifier."""
+
+    def __init__(self, arguments: Sequence[Tensor]) -> None:
+        self._arguments = frozenset(arguments)
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.allocated: list[Buffer] = []
+        self.block_names = NameSupply(["root"])
+        self._analyzer = Analyzer()
+
+    def declare(self, tensor: Tensor) -> Buffer:
+        """Make the buffer of a tensor."""
+        buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.name)
+        self.buffers[tensor] = buffer
+        return buffer
+
+    def buffer_of(self, tensor: Tensor) -> Buffer:
+        """The buffer of a tensor; intermediate ones are allocated when first asked for."""
+        known = self.buffers.get(tensor)
+        if known is None:
+            known = self.declare(tensor)
+            self.allocated.append(known)
+        return known
+
+    def simplify(self, expr: PrimExpr) -> PrimExpr:
+        return self._analyzer.simplify(expr)
+
+    def lower(self, expr: NodeT, axes: Mapping[Var, PrimExpr]) -> NodeT:
+        """`expr` with tensors read from their buffers and axes renamed."""
+        return _TensorsToBuffers(self, axes).rewrite(expr)
+
+
+class _TensorsToBuffers(Rewriter):
+    def __init__(self, emitter: Emitter, axes: Mapping[Var, PrimExpr]) -> None:
+        self._emitter = emitter
+        self._axes = axes
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        return self._axes.get(node, node)
+
+    def visit_producer_load(self, node: ProducerLoad) -> PrimExpr:
+        indices = tuple(self.visit(index) for index in node.indices)
+        return BufferLoad(self._emitter.buffer_of(node.producer), indices)
+
+
+Emit: TypeAlias = Callable[[Any, Emitter], Stmt]
+_emitters: dict[type[Operation], Emit] = {}
+
+
+def register_emitter(op_class: type[Operation]) -> Callable[[Emit], Emit]:
+    """Say how operations of one class become statements."""
+
+    def register(emit: Emit) -> Emit:
+        _emitters[op_class] = emit
+        return emit
+
+    return register
+
+
+def emit_operation(op: Operation, emitter: Emitter) -> Stmt:
+    """The statements that compute the outputs of `op`."""
+    emit = _emitters.get(type(op))
+    if emit is None:
+        raise TensorExpressionError(
+            f"create_prim_func: operation {op.name} of kind {type(op).__name__} has no emitter; "
+            "see tilewright.te.emit.register_emitter"
+        )
+    return emit(op, emitter)
+
+
+def block_annotations(op: Operation) -> dict[str, Any]:
+    """The attributes of an operation that its block keeps."""
+    return {key: value for key, value in op.attrs.items() if key not in _DROPPED_ATTRS}
+
+
+def make_block(
+    name: str,
+    iter_vars: Sequence[IterVar],
+    body: Stmt,
+    init: Stmt | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> Block:
+    """A block whose reads and writes are what its body touches."""
+    bare = Block(tuple(iter_vars), (), (), name, body, init, annotations=annotations or {})
+    reads, writes = block_access_regions(bare)
+    return Block(
+        bare.iter_vars, reads, writes, name, body, init, annotations=bare.annotations
+    )
+
+
+class AxisNest:
+    """The loops of an operation and, for each block in them, iterators bound to the loops."""
+
+    def __init__(self, axes: Sequence[IterVar]) -> None:
+        self._axes = tuple(axes)
+        self._loop_vars = tuple(Var(axis.var.name, axis.var.dtype) for axis in axes)
+
+    def block_iters(self) -> tuple[tuple[IterVar, ...], dict[Var, PrimExpr]]:
+        """Fresh block iterators, and the map from the operation's axes to them."""
+        iters = tuple(
+            IterVar(axis.dom, Var(f"v_{axis.var.name}", axis.var.dtype), axis.iter_type)
+            for axis in self._axes
+        )
+        pairs = zip(self._axes, iters, strict=True)
+        return iters or (_dummy_iter(),), {axis.var: item.var for axis, item in pairs}
+
+    def realize(self, block: Block) -> Stmt:
+        """`block` run once for each point of the nest."""
+        return BlockRealize(self._loop_vars or (const(0),), TRUE, block)
+
+    def wrap(self, body: Stmt) -> Stmt:
+        """The loops around `body`."""
+        for axis, loop_var in zip(reversed(self._axes), reversed(self._loop_vars), strict=True):
+            if axis.dom is None:
+                raise TensorExpressionError(f"axis {axis.var.name} has no domain")
+            body = For(loop_var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, body)
+        return body
+
+
+def _dummy_iter() -> IterVar:
+    # A block with no axes at all still gets one iterator, so that it can be scheduled.
+    return IterVar(Range(const(0), const(1)), Var("vi"), IterType.DATA_PAR)
+
+
+@register_emitter(ComputeOp)
+def emit_compute(op: ComputeOp, emitter: Emitter) -> Stmt:
+    """Loops over the axes, then the reduction axes, around one block (one per plain output)."""
+    nest = AxisNest(op.axis + op.reduce_axis)
+    first = op.body[0]
+    if isinstance(first, Reduce):
+        return nest.wrap(nest.realize(_reduction_block(op, first, nest, emitter)))
+    blocks = [
+        nest.realize(_plain_block(op, index, nest, emitter)) for index in range(op.num_outputs)
+    ]
+    return nest.wrap(seq(blocks))
+
+
+def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: Emitter) -> Block:
+    iters, axes = nest.block_iters()
+    output = op.output(index)
+    value = emitter.simplify(emitter.lower(op.body[index], axes))
+    indices = tuple(axes[axis.var] for axis in op.axis)
+    store = BufferStore(emitter.buffer_of(output), value, indices)
+    name = emitter.block_names.fresh(output.name)
+    return make_block(name, iters, store, annotations=block_annotations(op))
+
+
+def _reduction_block(
+    op: ComputeOp, reduction: Reduce, nest: AxisNest, emitter: Emitter
+) -> Block:
+    iters, axes = nest.block_iters()
+    buffers = [emitter.buffer_of(output) for output in op.outputs()]
+    indices = tuple(axes[axis.var] for axis in op.axis)
+    combiner = reduction.combiner
+    start = reduction.init or combiner.identity_element
+    inits = [
+        BufferStore(buffer, emitter.simplify(emitter.lower(value, axes)), indices)
+        for buffer, value in zip(buffers, start, strict=True)
+    ]
+    arguments: dict[Var, PrimExpr] = {}
+    for position, buffer in enumerate(buffers):
+        arguments[combiner.lhs[position]] = BufferLoad(buffer, indices)
+        arguments[combiner.rhs[position]] = emitter.lower(_source(reduction, position), axes)
+    values = [emitter.simplify(substitute(result, arguments)) for result in combiner.result]
+    name = emitter.block_names.fresh(op.name)
+    body = _update(buffers, values, indices)
+    return make_block(name, iters, body, seq(inits), block_annotations(op))
+
+
+def _source(reduction: Reduce, position: int) -> PrimExpr:
+    source = reduction.source[position]
+    identity = reduction.combiner.identity_element[position]
+    return if_then_else(reduction.condition, source, identity)
+
+
+def _update(
+    buffers: Sequence[Buffer], values: Sequence[PrimExpr], indices: tuple[PrimExpr, ...]
+) -> Stmt:
+    if len(buffers) == 1:
+        return BufferStore(buffers[0], values[0], indices)
+    # All new values are computed before any is stored: each may depend on all the old ones.
+    temporaries = [Var(f"v_{buffer.name}", buffer.dtype) for buffer in buffers]
+    body = seq(
+        BufferStore(buffer, temporary, indices)
+        for buffer, temporary in zip(buffers, temporaries, strict=True)
+    )
+    for temporary, value in zip(reversed(temporaries), reversed(values), strict=True):
+        body = LetStmt(temporary, value, body)
+    return body
