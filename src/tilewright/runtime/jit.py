@@ -27,11 +27,17 @@ from tilewright.runtime.passes import (
     DEFAULT_PIPELINE,
     DEFAULT_PIPELINES,
     PASS_METHODS,
+    SIMPLIFY_PIPELINES,
     PassPipeline,
 )
 
 # LLVM keeps about 11 kB of every library it ever loaded until its engine goes away.
 LIBRARIES_PER_ENGINE = 256
+
+# LLVM tunes by the name of the processor, and tunes some of them badly: its model of Zen 4 hoists
+# loads until wide register tiles spill. The features say what the processor can do; the plain name
+# says not to be clever about it. See docs/design/0002-llvm-pass-pipeline.md.
+_PLAIN_TUNING = {"x86_64": "x86-64"}
 
 _ERROR_POSITION = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
 
@@ -96,13 +102,26 @@ def llvm() -> ModuleType:
 
 @lru_cache(maxsize=1)
 def host_machine() -> MachineOptions:
-    """The machine this process runs on."""
+    """The machine this process runs on: all its instructions, but LLVM's plain tuning."""
     binding = llvm()
+    triple = binding.get_process_triple()
     return MachineOptions(
-        cpu=binding.get_host_cpu_name(),
+        cpu=_PLAIN_TUNING.get(triple.partition("-")[0]) or binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),
-        triple=binding.get_process_triple(),
+        triple=triple,
     )
+
+
+def machine_options(cpu: str = "", features: str = "", triple: str = "") -> MachineOptions:
+    """The machine that ``-mcpu``, ``-mattr`` and ``-mtriple`` name, the host for what is not given.
+
+    A ``cpu`` other than the host's brings its own features and its own tuning.
+    """
+    host = host_machine()
+    if cpu in ("", "native", llvm().get_host_cpu_name()) and triple in ("", host.triple):
+        joined = ",".join(part for part in (host.features, features) if part)
+        return MachineOptions(host.cpu, joined, host.triple)
+    return MachineOptions(cpu, features, triple or host.triple)
 
 
 @lru_cache(maxsize=32)
@@ -167,21 +186,33 @@ class _Unit:
         for step in self.pipeline.steps:
             if step in PASS_METHODS:
                 getattr(manager, PASS_METHODS[step])()
+                continue
+            manager.run(self.module, builder)
+            manager = binding.create_new_module_pass_manager()
+            if step in SIMPLIFY_PIPELINES:
+                self._run_simplify(SIMPLIFY_PIPELINES[step])
             else:
-                manager.run(self.module, builder)
                 self._run_default(*DEFAULT_PIPELINES[step])
-                manager = binding.create_new_module_pass_manager()
         manager.run(self.module, builder)
 
+    def _run_simplify(self, speed_level: int) -> None:
+        builder = self._builder(speed_level, vectorise=False)
+        for function in self.module.functions:
+            if not function.is_declaration:
+                builder.getFunctionPassManager().run(function, builder)
+
     def _run_default(self, speed_level: int, vectorise: bool) -> None:
+        builder = self._builder(speed_level, vectorise)
+        builder.getModulePassManager().run(self.module, builder)
+
+    def _builder(self, speed_level: int, vectorise: bool) -> Any:
         binding = llvm()
         tuning = binding.create_pipeline_tuning_options(speed_level)
         tuning.loop_vectorization = vectorise
         tuning.slp_vectorization = vectorise
         tuning.loop_interleaving = vectorise
         tuning.loop_unrolling = vectorise
-        builder = binding.create_pass_builder(self.target_machine, tuning)
-        builder.getModulePassManager().run(self.module, builder)
+        return binding.create_pass_builder(self.target_machine, tuning)
 
 
 def compile_ir(

@@ -1,0 +1,77 @@
+"""Exporting compiled objects as a shared library, with our own linker or the system's."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from tilewright.errors import CodegenError
+from tilewright.runtime.elf import link_shared_object
+from tilewright.runtime.jit import CompiledObject
+from tilewright.runtime.native import runtime_object
+
+# What generated code may call; the library carries it when one of these names is undefined.
+_RUNTIME_PREFIX = "tw_"
+# What a caller of the library may want to set.
+_RUNTIME_EXPORTS = ("tw_num_threads", "tw_set_num_threads", "tw_set_spin_ns")
+
+_COMPILERS = ("cc", "gcc", "clang")
+
+
+def export_shared_object(
+    path: Path, objects: Sequence[CompiledObject], exports: Collection[str] | None = None
+) -> None:
+    """Write ``objects`` to ``path`` as a shared library that needs nothing of Tilewright.
+
+    The thread pool and the allocator are linked in when the code uses them.
+    """
+    if not objects:
+        raise CodegenError(f"cannot export {path.name}: there is no compiled object")
+    machine = objects[0].machine
+    names = set(exports) if exports is not None else {n for unit in objects for n in unit.defined}
+    units = list(objects)
+    wanted = {n for unit in objects for n in unit.undefined if n.startswith(_RUNTIME_PREFIX)}
+    if wanted:
+        units.append(runtime_object(machine))
+        names.update(_RUNTIME_EXPORTS)
+    if _is_linux_x86_64(machine.triple):
+        data = link_shared_object(
+            [unit.object_bytes for unit in units], path.name, names, stays_loaded=bool(wanted)
+        )
+        path.write_bytes(data)
+        path.chmod(0o755)
+    else:
+        link_with_compiler(path, [unit.object_bytes for unit in units], machine.triple)
+
+
+def _is_linux_x86_64(triple: str) -> bool:
+    return triple.startswith("x86_64-") and "linux" in triple
+
+
+def link_with_compiler(
+    path: Path,
+    objects: Sequence[bytes],
+    triple: str,
+    compilers: Sequence[str] = _COMPILERS,
+) -> None:
+    """Link with the system's compiler: for the platforms our own linker does not know."""
+    compiler = next((found for name in compilers if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise CodegenError(
+            f"cannot export {path.name} for {triple}: Tilewright links only x86_64 Linux itself,"
+            f" and no system compiler was found (looked for {', '.join(compilers)}); install one"
+        )
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        files = [Path(folder) / f"{number}.o" for number in range(len(objects))]
+        for file, data in zip(files, objects, strict=True):
+            file.write_bytes(data)
+        command = [compiler, "-shared", "-o", str(path), *map(str, files), "-lm", "-pthread"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CodegenError(
+            f"cannot export {path.name}: {Path(compiler).name} failed with exit code"
+            f" {done.returncode}\n{done.stderr.strip()}"
+        )
