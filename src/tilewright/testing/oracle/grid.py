@@ -1,0 +1,225 @@
+"""Which loop nests may be computed for many iterations at once, and the proof that they may.
+
+Take a nest whose body writes every buffer at one index only, reads it back only at that index, and
+let V be the loops that the index uses. If the index is different for every point of V, no point
+sees what another one writes, so all of them may advance in step while the other loops run in order:
+each element goes through the same operations in the same order as in the plain program. That the
+indices differ is not proven but checked, on the numbers, before each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir import (
+    AttrStmt,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    CallEffect,
+    Evaluate,
+    For,
+    GlobalVar,
+    IfThenElse,
+    Let,
+    LetStmt,
+    Node,
+    Op,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    children,
+    is_no_op,
+    pre_order_visit,
+    structural_equal,
+    substitute,
+    uses_var,
+)
+
+# Calls by name run code of the user that need not understand arrays of iterations.
+_SCALAR_ONLY = frozenset(
+    {
+        "tir.address_of",
+        "tir.assume",
+        "tir.call_extern",
+        "tir.call_llvm_intrin",
+        "tir.call_llvm_pure_intrin",
+        "tir.call_packed",
+        "tir.call_pure_extern",
+        "tir.isnullptr",
+        "tir.ret",
+        "tir.tvm_access_ptr",
+    }
+)
+
+
+@dataclass(frozen=True)
+class GridPlan:
+    """A nest that can be computed at once over its `parallel` loops."""
+
+    parallel: tuple[For, ...]
+    sequential: tuple[For, ...]
+    body: Stmt
+    writes: tuple[tuple[Buffer, tuple[PrimExpr, ...]], ...]
+    other_data: tuple[Var, ...]  # pointers that are read and must not overlap what is written
+
+
+def plan_grid(loop: For) -> GridPlan | None:
+    """How to compute the nest that starts at `loop` at once, or None if nothing shows it may be."""
+    chain, body = _perfect_nest(loop)
+    accesses = _Accesses({each.loop_var for each in chain})
+    accesses.visit(body)
+    if accesses.rejected or not accesses.stores:
+        return None
+    writes: dict[Var, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
+    for buffer, indices in accesses.stores:
+        if not _agrees(writes.setdefault(buffer.data, (buffer, indices)), buffer, indices):
+            return None
+    for buffer, indices in accesses.loads:
+        known = writes.get(buffer.data)
+        if known is not None and not _agrees(known, buffer, indices):
+            return None
+    used = [accesses.loops_in(indices) for _, indices in writes.values()]
+    if not used[0] or any(other != used[0] for other in used):
+        return None
+    if accesses.uniform_exprs_use(used[0]) or any(map(accesses.is_varying, writes.values())):
+        return None
+    return GridPlan(
+        tuple(each for each in chain if each.loop_var in used[0]),
+        tuple(each for each in chain if each.loop_var not in used[0]),
+        body,
+        tuple(writes.values()),
+        tuple({b.data: None for b, _ in accesses.loads if b.data not in writes}),
+    )
+
+
+def _perfect_nest(loop: For) -> tuple[list[For], Stmt]:
+    """Loops right inside each other with independent bounds, and what they run."""
+    chain, body = [loop], loop.body
+    outer = {loop.loop_var}
+    while isinstance(body, For) and not any(
+        uses_var(bound, outer.__contains__) or _has_load(bound) for bound in (body.min, body.extent)
+    ):
+        chain.append(body)
+        outer.add(body.loop_var)
+        body = body.body
+    return chain, body
+
+
+def _agrees(
+    known: tuple[Buffer, tuple[PrimExpr, ...]], buffer: Buffer, indices: tuple[PrimExpr, ...]
+) -> bool:
+    return known[0] is buffer and structural_equal(known[1], indices)
+
+
+def _has_load(expr: Node) -> bool:
+    return isinstance(expr, BufferLoad) or any(map(_has_load, children(expr)))
+
+
+class _Accesses(Visitor):
+    """All accesses of a body, their indices written in terms of loop variables alone."""
+
+    _ALLOWED = (BufferStore, SeqStmt, IfThenElse, LetStmt, For, BlockRealize, AttrStmt, Evaluate)
+
+    def __init__(self, chain_vars: set[Var]) -> None:
+        self.rejected = False
+        self.stores: list[tuple[Buffer, tuple[PrimExpr, ...]]] = []
+        self.loads: list[tuple[Buffer, tuple[PrimExpr, ...]]] = []
+        self._chain_vars = chain_vars
+        self._inner_vars: set[Var] = set()
+        self._uniform: list[PrimExpr] = []
+        self._meaning: dict[Var, PrimExpr] = {}
+
+    # --- questions about what was found ---
+
+    def loops_in(self, indices: tuple[PrimExpr, ...]) -> set[Var]:
+        found: set[Var] = set()
+        for index in indices:
+            pre_order_visit(index, lambda node: _note(node, self._chain_vars, found))
+        return found
+
+    def is_varying(self, write: tuple[Buffer, tuple[PrimExpr, ...]]) -> bool:
+        """True if an index depends on inner loops or on memory."""
+        return any(uses_var(i, self._inner_vars.__contains__) or _has_load(i) for i in write[1])
+
+    def uniform_exprs_use(self, parallel: set[Var]) -> bool:
+        """True if the bounds of an inner loop are not the same for all parallel iterations."""
+        return any(uses_var(e, parallel.__contains__) or _has_load(e) for e in self._uniform)
+
+    # --- the walk ---
+
+    def _resolved(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        meaning: Mapping[Var, PrimExpr] = self._meaning
+        return tuple(substitute(index, meaning) for index in indices)
+
+    def visit_stmt(self, node: Stmt) -> None:
+        if isinstance(node, self._ALLOWED):
+            self.generic_visit(node)
+        else:
+            self.rejected = True
+
+    def visit_evaluate(self, node: Evaluate) -> None:
+        self.rejected = self.rejected or not is_no_op(node)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> None:
+        self.rejected = self.rejected or node.attr_key in ("thread_extent", "virtual_thread")
+        self.generic_visit(node)
+
+    def visit_for(self, node: For) -> None:
+        self._inner_vars.add(node.loop_var)
+        self._uniform += self._resolved((node.min, node.extent))
+        self.generic_visit(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self._define(node)
+
+    def visit_let(self, node: Let) -> None:
+        self._define(node)
+
+    def _define(self, node: Let | LetStmt) -> None:
+        self.visit(node.value)
+        self._meaning[node.var] = self._resolved((node.value,))[0]
+        self.visit(node.body)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        block = node.block
+        if block.alloc_buffers or block.match_buffers:
+            self.rejected = True
+            return
+        for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True):
+            self.visit(value)
+            self._meaning[iter_var.var] = self._resolved((value,))[0]
+        self.visit(node.predicate)
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.stores.append((node.buffer, self._resolved(node.indices)))
+        self.generic_visit(node)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.loads.append((node.buffer, self._resolved(node.indices)))
+        self.generic_visit(node)
+
+    def visit_call(self, node: Call) -> None:
+        op = node.op
+        if isinstance(op, GlobalVar) or _has_effect(op) or op.name in _SCALAR_ONLY:
+            self.rejected = True
+        self.generic_visit(node)
+
+
+def _has_effect(op: Op) -> bool:
+    return op.effect > CallEffect.READ_STATE
+
+
+def _note(node: Any, wanted: set[Var], found: set[Var]) -> bool:
+    if isinstance(node, Var) and node in wanted:
+        found.add(node)
+    return True
