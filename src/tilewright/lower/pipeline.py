@@ -12,9 +12,16 @@ from tilewright.lower.base import Pass
 from tilewright.lower.context import PassContext
 from tilewright.lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from tilewright.lower.flatten_buffer import FlattenBuffer
+from tilewright.lower.hoist_if_then_else import HoistIfThenElse
 from tilewright.lower.host_abi import HostABI
+from tilewright.lower.legalize_small_floats import LegalizeSmallFloats
 from tilewright.lower.lower_init_block import LowerInitBlock
+from tilewright.lower.lower_match_buffer import LowerMatchBuffer
 from tilewright.lower.lower_opaque_block import LowerOpaqueBlock
+from tilewright.lower.plan_buffer_allocation import PlanBufferAllocation
+from tilewright.lower.remove_no_op import RemoveNoOp
+from tilewright.lower.rewrite_unsafe_select import RewriteUnsafeSelect
+from tilewright.lower.storage_rewrite import StorageRewrite
 from tilewright.lower.unroll_loop import UnrollLoop
 from tilewright.lower.vectorize_loop import VectorizeLoop
 from tilewright.target import Target
@@ -26,13 +33,20 @@ def passes_of(context: PassContext) -> list[Pass]:
     return [
         *context.user_passes(0),
         LowerInitBlock(),
+        PlanBufferAllocation(),
         ConvertBlocksToOpaque(),
+        LowerMatchBuffer(),
         LowerOpaqueBlock(),
         FlattenBuffer(),
+        LegalizeSmallFloats(),
         *context.user_passes(1),
         VectorizeLoop(not option("tir.disable_vectorize")),
+        StorageRewrite(not option("tir.disable_storage_rewrite")),
         UnrollLoop(**{"expand": False, **option("tir.UnrollLoop")}),
         *context.user_passes(2),
+        RemoveNoOp(),
+        RewriteUnsafeSelect(),
+        HoistIfThenElse(),
         *context.user_passes(3),
         HostABI(),
     ]

@@ -2,7 +2,7 @@
 
 A loop of kind UNROLLED is unrolled always. Inside `pragma_auto_unroll_max_step` a serial loop of
 constant extent is, too, if nothing below it remains a loop and its steps stay within the limit.
-Whether the copies are written out here (`expand`) or the loop stays as a hint of kind UNROLLED makes
+Whether the copies are written out here (`expand`) or the loop stays as an UNROLLED hint makes
 no difference to its meaning: code generators expand hints while they emit, which is much cheaper.
 """
 

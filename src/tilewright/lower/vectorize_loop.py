@@ -17,7 +17,6 @@ from tilewright.ir import (
     LE,
     LT,
     TRUE,
-    Add,
     Allocate,
     AssertStmt,
     AttrStmt,
@@ -31,13 +30,11 @@ from tilewright.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
-    Mul,
     PrimExpr,
     PrimFunc,
     Ramp,
     SeqStmt,
     Stmt,
-    Sub,
     While,
     logical_and,
     logical_not,
@@ -48,6 +45,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.lower.base import FunctionPass, register_pass
+from tilewright.lower.divisibility import is_multiple
 from tilewright.lower.walk import FoldingSubstituter, StmtRewriter, is_true
 from tilewright.lower.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target
@@ -211,7 +209,7 @@ class _LoopVectorizer(StmtRewriter):
             return replace(node, kind=ForKind.SERIAL)
         if node.extent.value == 1:
             return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
-        return _LoopBodyWidener(node, node.extent.value, _is_multiple).statement(node.body)
+        return _LoopBodyWidener(node, node.extent.value, is_multiple).statement(node.body)
 
 
 @register_pass
@@ -224,15 +222,3 @@ class VectorizeLoop(FunctionPass):
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         return func.with_body(_LoopVectorizer(self.enable_vectorize).rewrite(func.body))
-
-
-def _is_multiple(value: PrimExpr, factor: int) -> bool:
-    """True when `value` is certainly a multiple of `factor`."""
-    match value:
-        case IntImm():
-            return value.value % factor == 0
-        case Mul():
-            return _is_multiple(value.a, factor) or _is_multiple(value.b, factor)
-        case Add() | Sub():
-            return _is_multiple(value.a, factor) and _is_multiple(value.b, factor)
-    return False
