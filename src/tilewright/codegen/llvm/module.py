@@ -129,7 +129,7 @@ class FunctionGenerator(StmtGenerator):
     def _outline(self, node: For, symbol: str, captured: list[Var]) -> None:
         worker = FunctionGenerator(self.context, FunctionEmitter(), self.name)
         worker.in_parallel = True
-        worker.alignments = {v: a for v, a in self.alignments.items() if v in captured}
+        worker.alignments = {v: self.alignments[v] for v in captured if v in self.alignments}
         types = ["i64", *(self.env[var].type for var in captured)]
         signature = ["i64 %begin", "i64 %end"]
         for position, var in enumerate(captured):
