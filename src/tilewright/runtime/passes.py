@@ -100,4 +100,5 @@ class PassPipeline:
 
 NO_PASSES = PassPipeline("none", (), codegen_level=1)
 
-DEFAULT_PIPELINE = PassPipeline("kernel", ("simplify<O1>",))
+# Helpers that the code generator marks `alwaysinline` disappear first.
+DEFAULT_PIPELINE = PassPipeline("kernel", ("always-inline", "simplify<O1>"))

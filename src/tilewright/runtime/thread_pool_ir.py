@@ -28,6 +28,7 @@ from tilewright.runtime.thread_pool_system_ir import (
     CONDITION_SYSTEM,
     FUTEX_SYSTEM,
     SERIAL_POOL,
+    SETTINGS,
 )
 
 MAX_THREADS = 256
@@ -59,63 +60,6 @@ declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 declare ptr @getenv(ptr)
 declare i32 @atoi(ptr)
-""")
-
-_SETTINGS = Template("""
-define internal void @tw_apply_spin() noinline {
-  %threads = load atomic i32, ptr @tw_threads monotonic, align 4
-  %setting = load atomic i64, ptr @tw_spin_setting monotonic, align 8
-  %cores = call i32 @tw_cores()
-  %crowded = icmp sgt i32 %threads, %cores
-  %spin = select i1 %crowded, i64 0, i64 %setting
-  store atomic i64 %spin, ptr @tw_spin_ns monotonic, align 8
-  ret void
-}
-
-define void @tw_set_num_threads(i32 %wanted) {
-  %low = icmp slt i32 %wanted, 1
-  %above = select i1 %low, i32 1, i32 %wanted
-  %high = icmp sgt i32 %above, $MAX_THREADS
-  %threads = select i1 %high, i32 $MAX_THREADS, i32 %above
-  store atomic i32 %threads, ptr @tw_threads monotonic, align 4
-  call void @tw_apply_spin()
-  ret void
-}
-
-define void @tw_set_spin_ns(i64 %ns) {
-  store atomic i64 %ns, ptr @tw_spin_setting monotonic, align 8
-  call void @tw_apply_spin()
-  ret void
-}
-
-define internal i32 @tw_default_threads() noinline {
-  %text = call ptr @getenv(ptr @tw_env_threads)
-  %unset = icmp eq ptr %text, null
-  br i1 %unset, label %cores, label %parse
-parse:
-  %value = call i32 @atoi(ptr %text)
-  %valid = icmp sgt i32 %value, 0
-  br i1 %valid, label %use, label %cores
-cores:
-  %count = call i32 @tw_cores()
-  br label %use
-use:
-  %threads = phi i32 [ %value, %parse ], [ %count, %cores ]
-  call void @tw_set_num_threads(i32 %threads)
-  %result = load atomic i32, ptr @tw_threads monotonic, align 4
-  ret i32 %result
-}
-
-define i32 @tw_num_threads() {
-  %set = load atomic i32, ptr @tw_threads monotonic, align 4
-  %unset = icmp eq i32 %set, 0
-  br i1 %unset, label %first, label %known
-first:
-  %default = call i32 @tw_default_threads()
-  ret i32 %default
-known:
-  ret i32 %set
-}
 """)
 
 _WAITING = Template("""
@@ -461,7 +405,7 @@ def thread_pool_ir(platform: NativePlatform) -> str:
         return SERIAL_POOL
     sleeping = CONDITION_SYSTEM if platform.futex_syscall is None else FUTEX_SYSTEM
     text = "".join(
-        part.template for part in (_TYPES, sleeping, _SETTINGS, _WAITING, _WORKER, _LAUNCH)
+        part.template for part in (_TYPES, sleeping, SETTINGS, _WAITING, _WORKER, _LAUNCH)
     )
     return Template(text).substitute(
         MAX_THREADS=MAX_THREADS,

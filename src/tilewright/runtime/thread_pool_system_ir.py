@@ -1,7 +1,8 @@
 """What the thread pool asks of the operating system, as LLVM IR in one variant a system.
 
 Each variant defines ``tw_sleep(word, while)`` (sleep as long as the word holds that value),
-``tw_wake(word)``, ``tw_pool_memory()`` (zeroed pages for the pool) and ``tw_cores()``.
+``tw_wake(word)``, ``tw_pool_memory()`` (zeroed pages for the pool) and ``tw_cores()``. The settings
+stand here too, because their defaults come from the system.
 """
 
 from __future__ import annotations
@@ -122,6 +123,64 @@ define internal i32 @tw_cores() noinline {
   %count = select i1 %none, i64 1, i64 %online
   %result = trunc i64 %count to i32
   ret i32 %result
+}
+""")
+
+# How many threads a region uses and how long an idle one spins: the same on every system.
+SETTINGS = Template("""
+define internal void @tw_apply_spin() noinline {
+  %threads = load atomic i32, ptr @tw_threads monotonic, align 4
+  %setting = load atomic i64, ptr @tw_spin_setting monotonic, align 8
+  %cores = call i32 @tw_cores()
+  %crowded = icmp sgt i32 %threads, %cores
+  %spin = select i1 %crowded, i64 0, i64 %setting
+  store atomic i64 %spin, ptr @tw_spin_ns monotonic, align 8
+  ret void
+}
+
+define void @tw_set_num_threads(i32 %wanted) {
+  %low = icmp slt i32 %wanted, 1
+  %above = select i1 %low, i32 1, i32 %wanted
+  %high = icmp sgt i32 %above, $MAX_THREADS
+  %threads = select i1 %high, i32 $MAX_THREADS, i32 %above
+  store atomic i32 %threads, ptr @tw_threads monotonic, align 4
+  call void @tw_apply_spin()
+  ret void
+}
+
+define void @tw_set_spin_ns(i64 %ns) {
+  store atomic i64 %ns, ptr @tw_spin_setting monotonic, align 8
+  call void @tw_apply_spin()
+  ret void
+}
+
+define internal i32 @tw_default_threads() noinline {
+  %text = call ptr @getenv(ptr @tw_env_threads)
+  %unset = icmp eq ptr %text, null
+  br i1 %unset, label %cores, label %parse
+parse:
+  %value = call i32 @atoi(ptr %text)
+  %valid = icmp sgt i32 %value, 0
+  br i1 %valid, label %use, label %cores
+cores:
+  %count = call i32 @tw_cores()
+  br label %use
+use:
+  %threads = phi i32 [ %value, %parse ], [ %count, %cores ]
+  call void @tw_set_num_threads(i32 %threads)
+  %result = load atomic i32, ptr @tw_threads monotonic, align 4
+  ret i32 %result
+}
+
+define i32 @tw_num_threads() {
+  %set = load atomic i32, ptr @tw_threads monotonic, align 4
+  %unset = icmp eq i32 %set, 0
+  br i1 %unset, label %first, label %known
+first:
+  %default = call i32 @tw_default_threads()
+  ret i32 %default
+known:
+  ret i32 %set
 }
 """)
 
