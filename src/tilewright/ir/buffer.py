@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, overload
 
 from tilewright.errors import IRError
 from tilewright.ir.dtype import FLOAT32, HANDLE, INT32, DType
@@ -53,6 +53,12 @@ class Buffer(Node, frozen=True):
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    @overload
+    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> BufferLoad: ...
+
+    @overload
+    def __getitem__(self, index: slice | tuple[Index, ...]) -> BufferLoad | BufferRegion: ...
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> BufferLoad | BufferRegion:
         indices = index if isinstance(index, tuple) else (index,)

@@ -1,0 +1,263 @@
+"""An imperative way to build statements: `tir.ir_builder`.
+
+ib = ir_builder.create()
+A = ib.pointer("float32", name="A")
+with ib.for_range(0, n, name="i") as i:
+    with ib.if_scope(i % 2 == 0):
+        A[i] = A[i] + 1.0
+body = ib.get()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from tilewright.errors import IRError
+from tilewright.ir import intrinsics
+from tilewright.ir.buffer import Buffer, BufferLoad, decl_buffer
+from tilewright.ir.dtype import HANDLE, INT32, DType
+from tilewright.ir.expr import (
+    TRUE,
+    ExprLike,
+    ExprOperators,
+    IntImm,
+    IterVar,
+    PointerType,
+    PrimExpr,
+    Ramp,
+    Var,
+    cast,
+    const,
+    convert,
+    multiply,
+    subtract,
+)
+from tilewright.ir.node import Node
+from tilewright.ir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+    seq,
+)
+
+Enclose: TypeAlias = Callable[[Stmt], Stmt]
+_KINDS = {
+    "serial": ForKind.SERIAL,
+    "parallel": ForKind.PARALLEL,
+    "vectorize": ForKind.VECTORIZED,
+    "unroll": ForKind.UNROLLED,
+}
+# The size of memory behind a bare pointer: unknown, so as much as an int32 can index.
+_UNKNOWN_EXTENT = 2**31 - 1
+
+
+def create() -> IRBuilder:
+    """A new builder."""
+    return IRBuilder()
+
+
+class BufferVar(ExprOperators, frozen=True):
+    """Memory that can be indexed: reading makes a load, assigning emits a store.
+
+    A content type with lanes makes every index count whole vectors.
+    """
+
+    builder: Any
+    buffer: Buffer
+    content_type: DType
+
+    @property
+    def dtype(self) -> DType:
+        return self.content_type
+
+    def asobject(self) -> PrimExpr:
+        """The data pointer."""
+        return self.buffer.data
+
+    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> BufferLoad:
+        return BufferLoad(self.buffer, self._indices(index))
+
+    def __setitem__(self, index: ExprLike | tuple[ExprLike, ...], value: ExprLike) -> None:
+        stored = convert(value)
+        if stored.dtype != self.content_type:
+            stored = self._converted(stored, value)
+        self.builder.emit(BufferStore(self.buffer, stored, self._indices(index)))
+
+    def _converted(self, stored: PrimExpr, value: ExprLike) -> PrimExpr:
+        """Python numbers take the type of the buffer; expressions must have it."""
+        if isinstance(value, (bool, int, float)):
+            return const(value, self.content_type)
+        if stored.dtype.element_of is self.content_type.element_of and stored.dtype.lanes == 1:
+            return cast(self.content_type, stored)
+        raise IRError(
+            f"cannot store {stored.dtype!s} into {self.buffer.name} of {self.content_type!s}; "
+            f"use .astype({str(self.content_type)!r})"
+        )
+
+    def _indices(self, index: ExprLike | tuple[ExprLike, ...]) -> tuple[PrimExpr, ...]:
+        given = index if isinstance(index, tuple) else (index,)
+        if len(given) != len(self.buffer.shape):
+            raise IRError(
+                f"{self.buffer.name} has {len(self.buffer.shape)} dimensions, "
+                f"got {len(given)} indices"
+            )
+        indices = [convert(each) for each in given]
+        lanes = self.content_type.lanes
+        if lanes > 1 and self.buffer.dtype.lanes == 1:
+            last = indices[-1]
+            indices[-1] = Ramp(multiply(last, lanes), const(1, last.dtype), lanes)
+        return tuple(indices)
+
+
+class IRBuilder:
+    """Collects statements; every open scope has a list of its own."""
+
+    def __init__(self) -> None:
+        self._scopes: list[list[Stmt | Enclose]] = [[]]
+
+    def emit(self, stmt: Stmt | PrimExpr | Enclose) -> None:
+        """Add a statement, or a function that encloses all that follows in the scope."""
+        self._scopes[-1].append(Evaluate(stmt) if isinstance(stmt, PrimExpr) else stmt)
+
+    def get(self) -> Stmt:
+        """Everything emitted so far, as one statement."""
+        if len(self._scopes) != 1:
+            raise IRError("ir_builder: get() inside an open scope; leave all `with` blocks first")
+        statement = self._pop()
+        self._scopes.append([])
+        return statement
+
+    def _pop(self) -> Stmt:
+        """Close the innermost list: an enclosing statement takes in all that come after it."""
+        items = self._scopes.pop()
+        body: list[Stmt] = []
+        for item in reversed(items):
+            if isinstance(item, Stmt):
+                body.append(item)
+            else:
+                body = [item(seq(reversed(body)))]
+        return seq(reversed(body))
+
+    @contextmanager
+    def _scope(self) -> Iterator[list[Stmt]]:
+        """A scope whose only statement appears in the given list when it is left."""
+        result: list[Stmt] = []
+        self._scopes.append([])
+        depth = len(self._scopes)
+        try:
+            yield result
+        except BaseException:
+            del self._scopes[depth - 1 :]
+            raise
+        result.append(self._pop())
+
+    # --- memory ---
+
+    def allocate(
+        self,
+        dtype: str,
+        shape: Sequence[ExprLike] | ExprLike,
+        name: str = "buf",
+        scope: str = "global",
+        axis_separators: Sequence[int] = (),
+    ) -> BufferVar:
+        """New memory for the rest of the scope."""
+        buffer = decl_buffer(
+            shape, dtype, name, scope=scope or "global", axis_separators=axis_separators
+        )
+        self.emit(lambda body: Allocate(buffer.data, buffer.dtype, buffer.shape, TRUE, body))
+        return BufferVar(self, buffer, buffer.dtype)
+
+    def pointer(self, content_type: str, name: str = "ptr", scope: str = "global") -> BufferVar:
+        """Memory of unknown size that a parameter (`.asobject()`) points to."""
+        kind = DType(content_type)
+        element = kind.element_of
+        data = Var(name, HANDLE, PointerType(element, scope or "global"))
+        return BufferVar(self, decl_buffer((_UNKNOWN_EXTENT,), element, name, data), kind)
+
+    def buffer_ptr(self, buffer: Buffer) -> BufferVar:
+        """An existing buffer, to be indexed."""
+        return BufferVar(self, buffer, buffer.dtype)
+
+    # --- scopes ---
+
+    @contextmanager
+    def for_range(
+        self,
+        begin: ExprLike,
+        end: ExprLike,
+        name: str = "i",
+        dtype: str | None = None,
+        kind: str = "serial",
+    ) -> Iterator[Var]:
+        """A loop over `[begin, end)`; gives the loop variable."""
+        if kind not in _KINDS:
+            raise IRError(f"for_range: unknown kind {kind!r}, expected one of {', '.join(_KINDS)}")
+        start, stop = convert(begin), convert(end)
+        index = DType(dtype) if dtype is not None else _wider(start, stop)
+        var = Var(name, index)
+        with self._scope() as body:
+            yield var
+        start = cast(index, start)
+        extent = subtract(cast(index, stop), start)
+        self.emit(For(var, start, extent, _KINDS[kind], body[0]))
+
+    @contextmanager
+    def while_loop(self, condition: ExprLike) -> Iterator[None]:
+        """A loop that runs as long as `condition` holds."""
+        with self._scope() as body:
+            yield
+        self.emit(While(convert(condition), body[0]))
+
+    @contextmanager
+    def if_scope(self, condition: ExprLike) -> Iterator[None]:
+        """Statements that run where `condition` holds."""
+        with self._scope() as body:
+            yield
+        self.emit(IfThenElse(convert(condition), body[0]))
+
+    @contextmanager
+    def else_scope(self) -> Iterator[None]:
+        """The other branch of the `if_scope` just before."""
+        scope = self._scopes[-1]
+        previous = scope[-1] if scope else None
+        if not isinstance(previous, IfThenElse) or previous.else_case is not None:
+            raise IRError("else_scope must come right after an if_scope")
+        with self._scope() as body:
+            yield
+        self._scopes[-1][-1] = IfThenElse(previous.condition, previous.then_case, body[0])
+
+    def scope_attr(self, node: Node | str | None, attr_key: str, value: ExprLike | str) -> None:
+        """Set an attribute for the rest of the scope."""
+        shown = node.var if isinstance(node, IterVar) and attr_key != "thread_extent" else node
+        constant = convert(value)
+        self.emit(lambda body: AttrStmt(shown, attr_key, constant, body))
+
+    def let(self, var_name: str | Var, value: ExprLike) -> Var:
+        """Name a value for the rest of the scope."""
+        expr = convert(value)
+        var = var_name if isinstance(var_name, Var) else Var(var_name, expr.dtype)
+        self.emit(lambda body: LetStmt(var, expr, body))
+        return var
+
+    def likely(self, condition: ExprLike) -> PrimExpr:
+        """`condition`, marked as a bound check."""
+        return intrinsics.likely(condition)
+
+
+def _wider(start: PrimExpr, stop: PrimExpr) -> DType:
+    """The type of a loop variable: that of the bounds, constants adapting to the other one."""
+    if isinstance(start, IntImm) and not isinstance(stop, IntImm):
+        return stop.dtype
+    if isinstance(stop, IntImm) and not isinstance(start, IntImm):
+        return start.dtype
+    return max(start.dtype, stop.dtype, INT32, key=lambda kind: kind.bits)
