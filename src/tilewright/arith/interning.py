@@ -1,0 +1,112 @@
+"""Hash-consing of expressions: structurally equal expressions become one object.
+
+Inside an analyzer every simplified expression is the representative of its structure, so a rule
+such as `x - x` compares operands with `is`, and memo tables are keyed by identity. Calls with side
+effects are never merged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import (
+    BinaryOp,
+    BufferLoad,
+    Call,
+    CallEffect,
+    FloatImm,
+    IntImm,
+    Let,
+    Node,
+    Op,
+    PrimExpr,
+    Reduce,
+    StringImm,
+    Var,
+    children,
+    map_children,
+)
+
+
+def is_pure_call(call: Call) -> bool:
+    """True when two evaluations of `call` give one value and change nothing."""
+    return isinstance(call.op, Op) and call.op.effect <= CallEffect.READ_STATE
+
+
+class Interner:
+    """The representatives of all structures seen so far."""
+
+    def __init__(self) -> None:
+        self._representative: dict[PrimExpr, PrimExpr] = {}
+        self._by_key: dict[tuple[Any, ...], PrimExpr] = {}
+
+    def intern(self, expr: PrimExpr) -> PrimExpr:
+        """The one object that stands for the structure of `expr`."""
+        known = self._representative.get(expr)
+        if known is not None:
+            return known
+        result = self._lookup(expr)
+        self._representative[expr] = result
+        self._representative[result] = result
+        return result
+
+    def binary(self, kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """The representative of `kind(a, b)`; both operands are representatives."""
+        key = (kind, a, b)
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = kind(a, b)
+            self._representative[known] = known
+        return known
+
+    def shallow(self, expr: PrimExpr) -> PrimExpr:
+        """The representative of a node whose children are representatives already."""
+        known = self._representative.get(expr)
+        if known is None:
+            key = _key_of(expr)
+            known = expr if key is None else self._by_key.setdefault(key, expr)
+            self._representative[expr] = known
+        return known
+
+    def _lookup(self, expr: PrimExpr) -> PrimExpr:
+        expr = map_children(expr, self._intern_child)
+        key = _key_of(expr)
+        return expr if key is None else self._by_key.setdefault(key, expr)
+
+    def _intern_child(self, node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return self.intern(node)
+        return node  # Ranges, reducers and iterators keep their identity
+
+
+def _key_of(expr: PrimExpr) -> tuple[Any, ...] | None:
+    """What equal expressions have in common, given equal children; None: only identity counts."""
+    match expr:
+        case BinaryOp():
+            return (type(expr), expr.a, expr.b)
+        case IntImm():
+            return (IntImm, expr.dtype, expr.value)
+        case FloatImm():  # hex keeps -0.0 apart from 0.0
+            return (FloatImm, expr.dtype, expr.value.hex())
+        case Var() | Let() | Reduce():
+            return None
+        case StringImm():
+            return (StringImm, expr.value)
+        case Call():
+            return (Call, expr.dtype, expr.op, *expr.args) if is_pure_call(expr) else None
+        case BufferLoad():
+            return (BufferLoad, expr.buffer, expr.predicate, *expr.indices)
+    return _generic_key(expr)
+
+
+def _generic_key(expr: PrimExpr) -> tuple[Any, ...]:
+    return (type(expr), *(getattr(expr, name) for name in expr.__struct_fields__))
+
+
+def has_side_effect(expr: Node) -> bool:
+    """True when evaluating `expr` does more than yield a value."""
+    if isinstance(expr, (Var, IntImm, FloatImm)):
+        return False
+    if isinstance(expr, Call) and not is_pure_call(expr):
+        return True
+    return any(has_side_effect(child) for child in children(expr))

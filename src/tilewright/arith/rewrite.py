@@ -1,0 +1,219 @@
+"""The rewrite simplifier: applies the rule tables bottom-up until none matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith.folding import fold_binary, fold_call, fold_cast
+from tilewright.arith.interning import has_side_effect
+from tilewright.arith.pattern import Operation, Rule
+from tilewright.arith.rule_compiler import (
+    IF_THEN_ELSE,
+    CompiledRule,
+    child_classes,
+    compile_rule,
+    expand,
+    make_namespace,
+    root_classes,
+)
+from tilewright.arith.rules import ALL_RULES
+from tilewright.arith.rules.table import Domain, domains_of
+from tilewright.ir import (
+    EQ,
+    NE,
+    BinaryOp,
+    Call,
+    Cast,
+    DType,
+    FloatImm,
+    FloorMod,
+    IntImm,
+    Let,
+    Not,
+    PrimExpr,
+    Select,
+    StringImm,
+    Var,
+    const,
+    map_children,
+)
+
+if TYPE_CHECKING:
+    from tilewright.arith.facts import Facts
+
+# A chain of rewrites at one node that gets this long is cut; the tables are meant to terminate.
+_MAX_CHAIN = 40
+_Signature = tuple[type | None, ...]
+
+
+class _RuleIndex:
+    """Finds the rules that may match a node from the classes of the node and its operands."""
+
+    def __init__(self) -> None:
+        self._by_root: dict[type, list[tuple[Domain, Rule]]] = {}
+        for table in ALL_RULES:
+            for rule in expand(table.rules):
+                for root in root_classes(rule.left):
+                    self._by_root.setdefault(root, []).append((table.domain, rule))
+        self._compiled: dict[Rule, CompiledRule] = {}
+        self._namespace = make_namespace(has_side_effect)
+        self._selected: dict[_Signature, tuple[tuple[frozenset[Domain], CompiledRule], ...]] = {}
+        self._by_key: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
+
+    def candidates(
+        self, root: type, operands: tuple[type, ...], dtype: DType
+    ) -> tuple[CompiledRule, ...]:
+        key = (root, operands, dtype)
+        found = self._by_key.get(key)
+        if found is None:
+            found = self._by_key[key] = self._select(root, operands, domains_of(dtype))
+        return found
+
+    def _select(
+        self, root: type, operands: tuple[type, ...], domains: frozenset[Domain]
+    ) -> tuple[CompiledRule, ...]:
+        return tuple(
+            self._compile(rule)
+            for domain, rule in self._by_root.get(root, ())
+            if domain in domains and _may_match(rule.left, operands)
+        )
+
+    def _compile(self, rule: Rule) -> CompiledRule:
+        compiled = self._compiled.get(rule)
+        if compiled is None:
+            compiled = self._compiled[rule] = compile_rule(rule, self._namespace)
+        return compiled
+
+
+def _may_match(pattern: Operation, operands: tuple[type, ...]) -> bool:
+    for arg, operand in zip(pattern.args, operands, strict=False):
+        allowed = child_classes(arg)
+        if allowed is not None and operand not in allowed:
+            return False
+    return True
+
+
+# Filled while it is used: a rule is compiled when an expression of its shape first shows up.
+_INDEX = _RuleIndex()
+
+
+class RewriteSimplifier:
+    """Simplifies with the rule tables, under the facts of one analyzer."""
+
+    def __init__(self, facts: Facts, enter: Callable[[PrimExpr], Any]) -> None:
+        self._facts = facts
+        self._enter = enter  # opens a scope in which a condition holds
+        self._chain = 0
+
+    def visit(self, expr: PrimExpr) -> PrimExpr:
+        """The simplified form of `expr`, a representative of the interner."""
+        memory = self._facts.rewritten
+        known = memory.get(expr)
+        if known is not None:
+            return known
+        node = self._with_simple_children(expr)
+        known = memory.get(node)
+        result = self._reduce(node) if known is None else known
+        memory[expr] = memory[node] = result
+        memory[result] = result
+        return result
+
+    def reduce_root(self, expr: PrimExpr) -> PrimExpr:
+        """Apply the rules to a node whose children are simplified already."""
+        known = self._facts.rewritten.get(expr)
+        return self._reduce(expr) if known is None else known
+
+    def _with_simple_children(self, expr: PrimExpr) -> PrimExpr:
+        """The node over simplified children, with constants folded."""
+        interner = self._facts.interner
+        if isinstance(expr, BinaryOp):
+            a, b = self.visit(expr.a), self.visit(expr.b)
+            folded = fold_binary(type(expr), a, b)
+            return interner.binary(type(expr), a, b) if folded is None else interner.intern(folded)
+        match expr:
+            case Var():
+                value = self._facts.var_values.get(expr)
+                return expr if value is None else self.visit(value)
+            case IntImm() | FloatImm() | StringImm():
+                return interner.intern(expr)
+            case Select():
+                return self._choice(expr, expr.condition, expr.true_value, expr.false_value)
+            case Call() if expr.op is IF_THEN_ELSE:
+                return self._choice(expr, *expr.args)
+            case Call():
+                return interner.intern(fold_call(map_children(expr, self.visit)))
+            case Cast():
+                return interner.intern(fold_cast(expr.dtype, self.visit(expr.value)))
+            case Let():
+                return map_children(expr, self.visit)
+        return interner.shallow(map_children(expr, self._visit_node))
+
+    def _visit_node(self, node: Any) -> Any:
+        return self.visit(node) if isinstance(node, PrimExpr) else node
+
+    def _choice(self, expr: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
+        """A Select or if_then_else; each value is simplified knowing how the condition went."""
+        condition = self.visit(condition)
+        if isinstance(condition, IntImm):
+            return self.visit(yes if condition.value else no)
+        new_yes = self._visit_knowing(condition, yes)
+        new_no = self._visit_knowing(Not(condition), no)
+        interner = self._facts.interner
+        if isinstance(expr, Select):
+            return interner.shallow(Select(condition, new_yes, new_no))
+        return interner.shallow(Call(expr.dtype, IF_THEN_ELSE, (condition, new_yes, new_no)))
+
+    def _visit_knowing(self, condition: PrimExpr, value: PrimExpr) -> PrimExpr:
+        if isinstance(value, (Var, IntImm, FloatImm)) or condition.dtype.lanes != 1:
+            return self.visit(value)
+        with self._enter(condition):
+            return self.visit(value)
+
+    def _reduce(self, expr: PrimExpr) -> PrimExpr:
+        """Apply rules at the root, then wherever their results allow more."""
+        if isinstance(expr, (Var, IntImm, FloatImm)):
+            return expr
+        if self._facts.known_conditions:
+            known = self._facts.known_conditions.get(expr)
+            if known is not None:
+                return self._facts.interner.intern(const(known, expr.dtype))
+        better = self._apply_once(expr)
+        if better is None or self._chain >= _MAX_CHAIN:
+            return expr
+        self._chain += 1
+        try:
+            return self.visit(better)
+        finally:
+            self._chain -= 1
+
+    def _apply_once(self, expr: PrimExpr) -> PrimExpr | None:
+        kind: type = type(expr)
+        if isinstance(expr, BinaryOp):
+            operands: tuple[type, ...] = (type(expr.a), type(expr.b))
+            dtype = expr.a.dtype
+        elif isinstance(expr, Not):
+            operands, dtype = (type(expr.a),), expr.dtype
+        elif isinstance(expr, Select) or (isinstance(expr, Call) and expr.op is IF_THEN_ELSE):
+            operands, dtype = (), expr.dtype
+        else:
+            return None
+        for apply in _INDEX.candidates(kind, operands, dtype):
+            result = apply(expr, self._facts)
+            if result is not None:
+                return result
+        return self._by_modular_set(expr)
+
+    def _by_modular_set(self, expr: PrimExpr) -> PrimExpr | None:
+        """Remainders and equalities that divisibility alone decides."""
+        match expr:
+            case FloorMod(a=a, b=IntImm(value=divisor)) if divisor != 0:
+                coeff, base = self._facts.modular(a)
+                if coeff % divisor == 0:
+                    return const(base % divisor, expr.dtype)
+            case EQ(a=a, b=b) | NE(a=a, b=b) if a.dtype.is_integral:
+                left, right = self._facts.modular(a), self._facts.modular(b)
+                shared = left.gcd_with(right.coeff)
+                if shared.coeff > 1 and (shared.base - right.base) % shared.coeff:
+                    return const(isinstance(expr, NE), expr.dtype)
+        return None
