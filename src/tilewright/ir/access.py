@@ -1,0 +1,168 @@
+"""Which regions of which buffers a block reads and writes, seen from its own iterators.
+
+Loops inside the block are relaxed to the box they sweep; a dimension whose bounds cannot be
+expressed is taken whole. Blocks nested inside count by what they declare.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
+from tilewright.ir.expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var, const
+from tilewright.ir.interval import Interval, bounds_of, hull
+from tilewright.ir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    LetStmt,
+)
+from tilewright.ir.visit import Visitor, substitute
+
+_READ, _WRITE = 1, 2  # the bits of the access mask of tvm_access_ptr
+
+
+@dataclasses.dataclass(frozen=True)
+class AccessRegions:
+    """What a block touches; `opaque` are pointers that it uses in ways that cannot be seen."""
+
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    opaque: tuple[Var, ...]
+
+
+def block_access_regions(block: Block, buffers: Iterable[Buffer] = ()) -> AccessRegions:
+    """The regions a block accesses; `buffers` are those that pointers may belong to.
+
+    A block with an initialisation accumulates into what it writes; that is not a read of it.
+    """
+    collector = _Collector(block, buffers)
+    if block.init is not None:
+        collector.visit(block.init)
+    collector.visit(block.body)
+    reads, writes = collector.reads, collector.writes
+    if block.init is not None:
+        reads = {buffer: boxes for buffer, boxes in reads.items() if buffer not in writes}
+    return AccessRegions(_regions(reads), _regions(writes), tuple(collector.opaque))
+
+
+Box = tuple[Interval | None, ...]  # for each dimension its bounds, None if they are unknown
+
+
+def _regions(boxes: dict[Buffer, list[Box]]) -> tuple[BufferRegion, ...]:
+    return tuple(_union(buffer, found) for buffer, found in boxes.items())
+
+
+def _union(buffer: Buffer, boxes: Sequence[Box]) -> BufferRegion:
+    ranges: list[Range] = []
+    for axis, extent in enumerate(buffer.shape):
+        bounds = hull([box[axis] for box in boxes])
+        whole = Range(const(0, extent.dtype), extent)
+        ranges.append(whole if bounds is None else bounds.to_range())
+    return BufferRegion(buffer, tuple(ranges))
+
+
+class _Collector(Visitor):
+    def __init__(self, block: Block, buffers: Iterable[Buffer]) -> None:
+        self.reads: dict[Buffer, list[Box]] = {}
+        self.writes: dict[Buffer, list[Box]] = {}
+        self.opaque: dict[Var, None] = {}
+        self._domains: dict[Var, Interval | None] = {}
+        self._lets: dict[Var, PrimExpr] = {}
+        self._own = set(block.alloc_buffers)
+        self._matches = {match.buffer: match.source for match in block.match_buffers}
+        self._own_pointers = {buffer.data for buffer in (*self._own, *self._matches)}
+        self._by_pointer = {buffer.data: buffer for buffer in buffers}
+
+    def _record(
+        self, boxes: dict[Buffer, list[Box]], buffer: Buffer, region: Sequence[Range | PrimExpr]
+    ) -> None:
+        source = self._matches.get(buffer)
+        if source is not None:
+            buffer, region = source.buffer, source.region
+        if buffer not in self._own:
+            boxes.setdefault(buffer, []).append(tuple(self._bounds(item) for item in region))
+
+    def _bounds(self, item: Range | PrimExpr) -> Interval | None:
+        if not isinstance(item, Range):
+            return bounds_of(self._without_lets(item), self._domains)
+        begin = bounds_of(self._without_lets(item.min), self._domains)
+        extent = bounds_of(self._without_lets(item.extent), self._domains)
+        if begin is None or extent is None:
+            return None
+        if isinstance(item.extent, IntImm) and item.extent.value == 1:
+            return begin
+        return Interval(begin.low, begin.high.plus(extent.high).plus(-1))
+
+    def _without_lets(self, expr: PrimExpr) -> PrimExpr:
+        return substitute(expr, self._lets)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._record(self.reads, node.buffer, node.indices)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._record(self.writes, node.buffer, node.indices)
+        self.generic_visit(node)
+
+    def visit_for(self, node: For) -> None:
+        self.visit(node.min)
+        self.visit(node.extent)
+        self._domains[node.loop_var] = self._bounds(Range(node.min, node.extent))
+        self.visit(node.body)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> None:
+        if isinstance(node.node, IterVar):
+            zero = const(0, node.value.dtype)
+            self._domains[node.node.var] = self._bounds(Range(zero, node.value))
+        self.generic_visit(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self.visit(node.value)
+        self._lets[node.var] = self._without_lets(node.value)
+        self.visit(node.body)
+
+    def visit_let(self, node: Let) -> None:
+        self.visit(node.value)
+        self._lets[node.var] = self._without_lets(node.value)
+        self.visit(node.body)
+
+    def visit_allocate(self, node: Allocate) -> None:
+        self._own_pointers.add(node.buffer_var)
+        self.generic_visit(node)
+
+    def visit_allocate_const(self, node: AllocateConst) -> None:
+        self._own_pointers.add(node.buffer_var)
+        self.generic_visit(node)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        for expr in (*node.iter_values, node.predicate):
+            self.visit(expr)
+        iterators = (iter_var.var for iter_var in node.block.iter_vars)
+        values = dict(zip(iterators, node.iter_values, strict=True))
+        for boxes, regions in ((self.reads, node.block.reads), (self.writes, node.block.writes)):
+            for region in regions:
+                self._record(boxes, region.buffer, substitute(region, values).region)
+
+    def visit_call(self, node: Call) -> None:
+        pointer = node.args[1] if len(node.args) == 5 else None
+        buffer = self._by_pointer.get(pointer) if isinstance(pointer, Var) else None
+        mask = node.args[-1] if node.args else None
+        is_access = getattr(node.op, "name", "") == "tir.tvm_access_ptr"
+        if not is_access or buffer is None or not isinstance(mask, IntImm):
+            self.generic_visit(node)
+            return
+        whole = BufferRegion.full(buffer).region
+        if mask.value & _READ:
+            self._record(self.reads, buffer, whole)
+        if mask.value & _WRITE:
+            self._record(self.writes, buffer, whole)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle and node not in self._own_pointers and node not in self._lets:
+            self.opaque[node] = None
