@@ -617,10 +617,11 @@ def constant_value(expr: PrimExpr) -> Number | None:
     return None
 
 
-def _fold(fold: Fold, a: PrimExpr, b: PrimExpr, result: DType) -> PrimExpr | None:
+def _fold(node: type[BinaryOp], fold: Fold, a: PrimExpr, b: PrimExpr, result: DType) -> PrimExpr:
+    """`fold` of two constants, or else the node."""
     x, y = constant_value(a), constant_value(b)
     if x is None or y is None:
-        return None
+        return node(a, b)
     value = fold(x, y)
     return const(_round_to(float(value), result) if result.is_float else value, result)
 
@@ -649,14 +650,14 @@ def add(a: ExprLike, b: ExprLike) -> PrimExpr:
         return x
     if _is_const(x, 0):
         return y
-    return _fold(lambda p, q: p + q, x, y, x.dtype) or Add(x, y)
+    return _fold(Add, lambda p, q: p + q, x, y, x.dtype)
 
 
 def subtract(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
     if _is_const(y, 0):
         return x
-    return _fold(lambda p, q: p - q, x, y, x.dtype) or Sub(x, y)
+    return _fold(Sub, lambda p, q: p - q, x, y, x.dtype)
 
 
 def multiply(a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -667,7 +668,7 @@ def multiply(a: ExprLike, b: ExprLike) -> PrimExpr:
         return y
     if x.dtype.is_integral and (_is_const(x, 0) or _is_const(y, 0)):
         return const(0, x.dtype)
-    return _fold(lambda p, q: p * q, x, y, x.dtype) or Mul(x, y)
+    return _fold(Mul, lambda p, q: p * q, x, y, x.dtype)
 
 
 def divide(a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -682,7 +683,7 @@ def divide(a: ExprLike, b: ExprLike) -> PrimExpr:
         return x
     if _is_const(y, 0):
         return Div(x, y)
-    return _fold(lambda p, q: p / q, x, y, x.dtype) or Div(x, y)
+    return _fold(Div, lambda p, q: p / q, x, y, x.dtype)
 
 
 def _trunc_quotient(p: Number, q: Number) -> int:
@@ -700,7 +701,7 @@ def _integer_division(node: type[BinaryOp], fold: Fold, a: ExprLike, b: ExprLike
         return x if node in (Div, FloorDiv) else const(0, x.dtype)
     if _is_const(x, 0):
         return x
-    return _fold(fold, x, y, x.dtype) or node(x, y)
+    return _fold(node, fold, x, y, x.dtype)
 
 
 def floordiv(a: ExprLike, b: ExprLike) -> PrimExpr:
@@ -721,17 +722,17 @@ def truncmod(a: ExprLike, b: ExprLike) -> PrimExpr:
 
 def minimum(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    return x if x is y else _fold(min, x, y, x.dtype) or Min(x, y)
+    return x if x is y else _fold(Min, min, x, y, x.dtype)
 
 
 def maximum(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    return x if x is y else _fold(max, x, y, x.dtype) or Max(x, y)
+    return x if x is y else _fold(Max, max, x, y, x.dtype)
 
 
 def _compare(node: type[CmpOp], fold: Fold, a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    return _fold(fold, x, y, BOOL) or node(x, y)
+    return _fold(node, fold, x, y, BOOL)
 
 
 def equal(a: ExprLike, b: ExprLike) -> PrimExpr:
