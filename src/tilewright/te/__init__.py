@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir import Select as Select
-from tilewright.ir import Var, const
+from tilewright.ir import Select as Select, Var, const
 from tilewright.ir.expr import SizeVar
 from tilewright.te.compute import ComputeOp, compute
 from tilewright.te.reduce import (

@@ -168,9 +168,7 @@ def _contains_reduce(node: Node) -> bool:
     return isinstance(node, Reduce) or any(_contains_reduce(child) for child in children(node))
 
 
-def _check_joint_reduction(
-    body: tuple[PrimExpr, ...], reductions: list[Reduce], what: str
-) -> None:
+def _check_joint_reduction(body: tuple[PrimExpr, ...], reductions: list[Reduce], what: str) -> None:
     first = reductions[0]
     joint = len(reductions) == len(body) and all(
         reduction.combiner is first.combiner and reduction.value_index == index

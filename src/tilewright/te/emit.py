@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from tilewright.arith import Analyzer
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     TRUE,
@@ -26,22 +27,17 @@ from tilewright.ir import (
     Var,
     const,
     decl_buffer,
+    replace,
     seq,
     substitute,
+    uses_var,
 )
-from tilewright.te.regions_interim import block_access_regions
+from tilewright.ir.access import block_access_regions
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import NodeT
 from tilewright.support.names import NameSupply
 from tilewright.te.compute import ComputeOp
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor
-
-try:
-    from tilewright.arith import Analyzer
-except ImportError:
-    class Analyzer:
-        def simplify(self, e):
-            return e
 
 # Notes to other tools that mean nothing to a block.
 _DROPPED_ATTRS = frozenset(
@@ -138,10 +134,8 @@ def make_block(
 ) -> Block:
     """A block whose reads and writes are what its body touches."""
     bare = Block(tuple(iter_vars), (), (), name, body, init, annotations=annotations or {})
-    reads, writes = block_access_regions(bare)
-    return Block(
-        bare.iter_vars, reads, writes, name, body, init, annotations=bare.annotations
-    )
+    touched = block_access_regions(bare)
+    return replace(bare, reads=touched.reads, writes=touched.writes)
 
 
 class AxisNest:
@@ -149,7 +143,7 @@ class AxisNest:
 
     def __init__(self, axes: Sequence[IterVar]) -> None:
         self._axes = tuple(axes)
-        self._loop_vars = tuple(Var(axis.var.name, axis.var.dtype) for axis in axes)
+        self.loop_vars = tuple(Var(axis.var.name, axis.var.dtype) for axis in axes)
 
     def block_iters(self) -> tuple[tuple[IterVar, ...], dict[Var, PrimExpr]]:
         """Fresh block iterators, and the map from the operation's axes to them."""
@@ -162,11 +156,11 @@ class AxisNest:
 
     def realize(self, block: Block) -> Stmt:
         """`block` run once for each point of the nest."""
-        return BlockRealize(self._loop_vars or (const(0),), TRUE, block)
+        return BlockRealize(self.loop_vars or (const(0),), TRUE, block)
 
     def wrap(self, body: Stmt) -> Stmt:
         """The loops around `body`."""
-        for axis, loop_var in zip(reversed(self._axes), reversed(self._loop_vars), strict=True):
+        for axis, loop_var in zip(reversed(self._axes), reversed(self.loop_vars), strict=True):
             if axis.dom is None:
                 raise TensorExpressionError(f"axis {axis.var.name} has no domain")
             body = For(loop_var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, body)
@@ -184,6 +178,9 @@ def emit_compute(op: ComputeOp, emitter: Emitter) -> Stmt:
     nest = AxisNest(op.axis + op.reduce_axis)
     first = op.body[0]
     if isinstance(first, Reduce):
+        own = {axis.var for axis in op.axis}
+        if any(uses_var(axis.dom, own.__contains__) for axis in first.axis if axis.dom):
+            return _dependent_reduction(op, first, emitter)
         return nest.wrap(nest.realize(_reduction_block(op, first, nest, emitter)))
     blocks = [
         nest.realize(_plain_block(op, index, nest, emitter)) for index in range(op.num_outputs)
@@ -201,9 +198,35 @@ def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: Emitter) ->
     return make_block(name, iters, store, annotations=block_annotations(op))
 
 
-def _reduction_block(
-    op: ComputeOp, reduction: Reduce, nest: AxisNest, emitter: Emitter
-) -> Block:
+def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: Emitter) -> Stmt:
+    """A reduction whose extent depends on where it is: an outer block fixes the place first."""
+    outer = AxisNest(op.axis)
+    outer_iters, outer_axes = outer.block_iters()
+    # Inside, each axis takes the one value that the outer iterator has.
+    points = [
+        IterVar(Range(item.var, const(1, item.var.dtype)), axis.var, axis.iter_type)
+        for axis, item in zip(op.axis, outer_iters, strict=True)
+    ]
+    reduced = [_with_lowered_domain(axis, outer_axes, emitter) for axis in reduction.axis]
+    outer_name = emitter.block_names.fresh(f"{op.name}_l1")
+    block = _reduction_block(op, reduction, AxisNest([*points, *reduced]), emitter)
+    loops = AxisNest(reduced)
+    values = tuple(item.var for item in outer_iters) + loops.loop_vars
+    body = loops.wrap(BlockRealize(values, TRUE, block))
+    outer_block = make_block(outer_name, outer_iters, body, annotations=block_annotations(op))
+    return outer.wrap(outer.realize(outer_block))
+
+
+def _with_lowered_domain(axis: IterVar, axes: Mapping[Var, PrimExpr], emitter: Emitter) -> IterVar:
+    if axis.dom is None:
+        raise TensorExpressionError(f"axis {axis.var.name} has no domain")
+    low, extent = (
+        emitter.simplify(emitter.lower(bound, axes)) for bound in (axis.dom.min, axis.dom.extent)
+    )
+    return replace(axis, dom=Range(low, extent))
+
+
+def _reduction_block(op: ComputeOp, reduction: Reduce, nest: AxisNest, emitter: Emitter) -> Block:
     iters, axes = nest.block_iters()
     buffers = [emitter.buffer_of(output) for output in op.outputs()]
     indices = tuple(axes[axis.var] for axis in op.axis)
@@ -217,7 +240,9 @@ def _reduction_block(
     for position, buffer in enumerate(buffers):
         arguments[combiner.lhs[position]] = BufferLoad(buffer, indices)
         arguments[combiner.rhs[position]] = emitter.lower(_source(reduction, position), axes)
-    values = [emitter.simplify(substitute(result, arguments)) for result in combiner.result]
+    values = [substitute(result, arguments) for result in combiner.result]
+    if len(values) == 1:  # of several values the combiner must stay recognisable as it was given
+        values = [emitter.simplify(values[0])]
     name = emitter.block_names.fresh(op.name)
     body = _update(buffers, values, indices)
     return make_block(name, iters, body, seq(inits), block_annotations(op))

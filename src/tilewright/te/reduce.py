@@ -32,9 +32,7 @@ from tilewright.ir.intrinsics import max_value, min_value
 Axes: TypeAlias = IterVar | Sequence[IterVar]
 
 
-def reduce_axis(
-    dom: Range | Sequence[ExprLike], name: str = "rv", thread_tag: str = ""
-) -> IterVar:
+def reduce_axis(dom: Range | Sequence[ExprLike], name: str = "rv", thread_tag: str = "") -> IterVar:
     """An axis to reduce over, from `dom[0]` up to, not including, `dom[1]`."""
     domain = _domain(dom, f"reduce_axis {name}")
     return IterVar(domain, Var(name, domain.extent.dtype), IterType.COMM_REDUCE, thread_tag)
@@ -146,9 +144,7 @@ class Reducer:
         values: Sequence[Any] = self._identity(*dtypes)
         return values
 
-    def _check(
-        self, dtypes: tuple[DType, ...], values: tuple[PrimExpr, ...], what: str
-    ) -> None:
+    def _check(self, dtypes: tuple[DType, ...], values: tuple[PrimExpr, ...], what: str) -> None:
         if len(values) != len(dtypes):
             raise TensorExpressionError(
                 f"{self.name}: reduces {len(dtypes)} values, but its {what} gives {len(values)}"

@@ -85,9 +85,7 @@ def _post_order(roots: Sequence[Operation]) -> list[Operation]:
 def _function_attrs(
     order: Sequence[Operation], arguments: Sequence[Tensor | Var]
 ) -> dict[str, Any]:
-    attrs: dict[str, Any] = {"global_symbol": "main", "tir.noalias": True}
     free = {tensor for op in order for tensor in op.attrs.get("layout_free_placeholders", ())}
     positions = [i for i, argument in enumerate(arguments) if argument in free]
-    if positions:
-        attrs["layout_free_buffers"] = positions
-    return attrs
+    layout_free = {"layout_free_buffers": positions} if positions else {}
+    return {"global_symbol": "main", **layout_free, "tir.noalias": True}

@@ -1,0 +1,146 @@
+"""What the operators share: axes named `ax0, ax1, ...`, axis numbers, constant extents, window sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tilewright import te
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, convert
+from tilewright.ir.equal import structural_equal
+
+Shape: TypeAlias = Sequence[ExprLike]
+Window: TypeAlias = int | Sequence[int]
+
+# Operator classes, as tags of the operations; fusion decides by them.
+ELEMENTWISE = "elemwise"
+BROADCAST = "broadcast"
+INJECTIVE = "injective"
+COMM_REDUCE = "comm_reduce"
+COMM_REDUCE_IDX = "comm_reduce_idx"
+
+
+def compute_ax(
+    shape: Shape,
+    element: Callable[..., ExprLike],
+    name: str,
+    tag: str,
+    attrs: Mapping[str, Any] | None = None,
+) -> te.Tensor:
+    """`te.compute` with the axes called `ax0, ax1, ...`."""
+    names = [f"ax{i}" for i in range(len(shape))]
+
+    def fcompute(*indices: Var) -> ExprLike:
+        return element(*indices)
+
+    return te.compute(shape, fcompute, name, tag, attrs, varargs_names=names)
+
+
+def normalize_axis(axis: int, ndim: int, what: str) -> int:
+    """A possibly negative axis as a position from the left."""
+    if not -ndim <= axis < ndim:
+        raise TensorExpressionError(
+            f"{what}: axis {axis} is out of range for a tensor of {ndim} dimensions"
+        )
+    return axis % ndim
+
+
+def normalize_axes(axes: int | Sequence[int] | None, ndim: int, what: str) -> list[int]:
+    """Several axes, sorted; None means all of them."""
+    if axes is None:
+        return list(range(ndim))
+    given = [axes] if isinstance(axes, int) else list(axes)
+    found = sorted(normalize_axis(int(axis), ndim, what) for axis in given)
+    if len(set(found)) != len(found):
+        raise TensorExpressionError(f"{what}: an axis is named twice in {given}")
+    return found
+
+
+def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
+    """True when two extents are known to be equal."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return a is b or structural_equal(a, b)
+
+
+def is_one(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def is_zero(value: ExprLike) -> bool:
+    return isinstance(value, (int, IntImm)) and int(value) == 0
+
+
+def constant_extent(extent: ExprLike, what: str) -> int:
+    """An extent that must be known while the program is built."""
+    value = convert(extent)
+    if not isinstance(value, IntImm):
+        raise TensorExpressionError(f"{what}: extent `{value}` must be a constant")
+    return value.value
+
+
+def extent_product(extents: Sequence[PrimExpr]) -> PrimExpr:
+    """The number of elements of a shape."""
+    total: PrimExpr = const(1, extents[0].dtype) if extents else const(1)
+    for extent in extents:
+        total = total * extent
+    return total
+
+
+def check_ndim(tensor: te.Tensor, ndim: int, what: str) -> None:
+    """Insist on a number of dimensions."""
+    if tensor.ndim != ndim:
+        raise TensorExpressionError(
+            f"{what}: tensor {tensor.name} must have {ndim} dimensions, it has {tensor.ndim}"
+        )
+
+
+def check_extents(a: PrimExpr, b: PrimExpr, what: str, description: str) -> None:
+    """Insist that two extents agree where both are known."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
+        raise TensorExpressionError(f"{what}: {description} differ: {a.value} and {b.value}")
+
+
+def per_axis(value: Window, count: int, what: str) -> list[int]:
+    """A stride, dilation or kernel size for each of `count` spatial axes."""
+    values = [value] * count if isinstance(value, int) else [int(item) for item in value]
+    if len(values) != count:
+        raise TensorExpressionError(f"{what}: expected {count} values, got {len(values)}")
+    return values
+
+
+def pad_widths(
+    padding: Window | str, kernel: Sequence[ExprLike], what: str
+) -> tuple[list[int], list[int]]:
+    """Padding before and after each spatial axis.
+
+    Takes one number, one for each axis, one before and one after each axis (all the befores first),
+    "VALID" or "SAME" (the latter for stride 1, as `(k - 1) / 2` rounded down before and up after).
+    """
+    count = len(kernel)
+    if isinstance(padding, str):
+        return _named_padding(padding, kernel, what)
+    values = [padding] * count if isinstance(padding, int) else [int(item) for item in padding]
+    if len(values) == count:
+        values = values + values
+    if len(values) != 2 * count:
+        raise TensorExpressionError(
+            f"{what}: padding must have 1, {count} or {2 * count} values, got {len(values)}"
+        )
+    if min(values, default=0) < 0:
+        raise TensorExpressionError(f"{what}: padding {values} must not be negative")
+    return values[:count], values[count:]
+
+
+def _named_padding(
+    padding: str, kernel: Sequence[ExprLike], what: str
+) -> tuple[list[int], list[int]]:
+    if padding == "VALID":
+        return [0] * len(kernel), [0] * len(kernel)
+    if padding != "SAME":
+        raise TensorExpressionError(
+            f"{what}: padding {padding!r} is unknown, expected 'VALID', 'SAME' or numbers"
+        )
+    total = [constant_extent(extent, what) - 1 for extent in kernel]
+    return [t // 2 for t in total], [t - t // 2 for t in total]

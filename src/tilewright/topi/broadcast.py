@@ -1,0 +1,156 @@
+"""Operators on two tensors whose shapes are matched from the right, as NumPy does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    ExprLike,
+    PrimExpr,
+    Var,
+    add as add_expr,
+    bitwise,
+    const,
+    convert,
+    divide as divide_expr,
+    equal as equal_expr,
+    floordiv,
+    floormod,
+    greater as greater_expr,
+    greater_equal as greater_equal_expr,
+    intrinsics as math,
+    less as less_expr,
+    less_equal as less_equal_expr,
+    logical_and as logical_and_expr,
+    logical_or as logical_or_expr,
+    maximum as maximum_expr,
+    minimum as minimum_expr,
+    multiply as multiply_expr,
+    not_equal as not_equal_expr,
+    subtract as subtract_expr,
+    truncmod,
+)
+from tilewright.te import Tensor
+from tilewright.te.tensor import shape_of, tensor_operators
+from tilewright.topi.axes import BROADCAST, Shape, compute_ax, is_one, same_extent
+
+Operand: TypeAlias = Tensor | ExprLike
+
+
+def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], what: str) -> list[PrimExpr]:
+    """The shape that both `a` and `b` can be stretched to."""
+    ndim = max(len(a), len(b))
+    padded_a: list[PrimExpr] = [const(1)] * (ndim - len(a)) + list(a)
+    padded_b: list[PrimExpr] = [const(1)] * (ndim - len(b)) + list(b)
+    result = []
+    for x, y in zip(padded_a, padded_b, strict=True):
+        if not (is_one(x) or is_one(y) or same_extent(x, y)):
+            raise TensorExpressionError(
+                f"{what}: shapes ({_text(a)}) and ({_text(b)}) do not match: extent {x} against {y}"
+            )
+        result.append(y if is_one(x) else x)
+    return result
+
+
+def _text(shape: Sequence[PrimExpr]) -> str:
+    return ", ".join(map(str, shape))
+
+
+def element_at(operand: Operand, shape: Sequence[PrimExpr], indices: Sequence[Var]) -> ExprLike:
+    """The element of `operand`, stretched to `shape`, at `indices`."""
+    if not isinstance(operand, Tensor):
+        return operand
+    skipped = len(indices) - operand.ndim
+    own = [
+        const(0, index.dtype) if is_one(extent) and not is_one(full) else index
+        for extent, full, index in zip(
+            operand.shape, shape[skipped:], indices[skipped:], strict=True
+        )
+    ]
+    return operand(*own)
+
+
+def broadcast_to(data: Tensor, shape: Shape) -> Tensor:
+    """`data` stretched to `shape`."""
+    target = shape_of(shape, "broadcast_to")
+    found = broadcast_shape(data.shape, target, "broadcast_to")
+    if len(found) != len(target) or not all(map(same_extent, found, target)):
+        raise TensorExpressionError(
+            f"broadcast_to: shape ({_text(data.shape)}) cannot be stretched to ({_text(target)})"
+        )
+    return compute_ax(target, lambda *i: element_at(data, target, i), "T_broadcast_to", BROADCAST)
+
+
+def combine(
+    name: str, function: Callable[[ExprLike, ExprLike], ExprLike], a: Operand, b: Operand
+) -> Tensor:
+    """`function` of the elements of two operands, at least one of them a tensor."""
+    tensors = [x for x in (a, b) if isinstance(x, Tensor)]
+    if not tensors:
+        raise TensorExpressionError(f"{name}: at least one operand must be a tensor")
+    other = tensors[1].shape if len(tensors) == 2 else ()
+    shape = broadcast_shape(tensors[0].shape, other, name)
+
+    def element(*i: Var) -> ExprLike:
+        return function(element_at(a, shape, i), element_at(b, shape, i))
+
+    return compute_ax(shape, element, f"T_{name}", BROADCAST)
+
+
+def _binary(
+    name: str, function: Callable[[ExprLike, ExprLike], ExprLike]
+) -> Callable[[Operand, Operand], Tensor]:
+    def operator(lhs: Operand, rhs: Operand) -> Tensor:
+        return combine(name, function, lhs, rhs)
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = f"`{name}` of two operands, stretched to a common shape."
+    return operator
+
+
+def _bitwise(op_name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
+    return lambda a, b: bitwise(op_name, a, b)
+
+
+def _floor_divide(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = convert(a), convert(b)
+    return math.floor(x / y) if x.dtype.is_float else floordiv(a, b)
+
+
+def _floor_mod(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = convert(a), convert(b)
+    return x - math.floor(x / y) * y if x.dtype.is_float else floormod(a, b)
+
+
+def _mod(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return math.fmod(a, b) if convert(a).dtype.is_float else truncmod(a, b)
+
+
+add = _binary("add", add_expr)
+subtract = _binary("subtract", subtract_expr)
+multiply = _binary("multiply", multiply_expr)
+divide = _binary("divide", divide_expr)
+floor_divide = _binary("floor_divide", _floor_divide)
+mod = _binary("mod", _mod)
+floor_mod = _binary("floor_mod", _floor_mod)
+maximum = _binary("maximum", maximum_expr)
+minimum = _binary("minimum", minimum_expr)
+power = _binary("power", math.power)
+atan2 = _binary("atan2", math.atan2)
+equal = _binary("equal", equal_expr)
+not_equal = _binary("not_equal", not_equal_expr)
+less = _binary("less", less_expr)
+less_equal = _binary("less_equal", less_equal_expr)
+greater = _binary("greater", greater_expr)
+greater_equal = _binary("greater_equal", greater_equal_expr)
+logical_and = _binary("logical_and", logical_and_expr)
+logical_or = _binary("logical_or", logical_or_expr)
+bitwise_and = _binary("bitwise_and", _bitwise("tir.bitwise_and"))
+bitwise_or = _binary("bitwise_or", _bitwise("tir.bitwise_or"))
+bitwise_xor = _binary("bitwise_xor", _bitwise("tir.bitwise_xor"))
+left_shift = _binary("left_shift", _bitwise("tir.shift_left"))
+right_shift = _binary("right_shift", _bitwise("tir.shift_right"))
+
+tensor_operators.update(add=add, subtract=subtract, multiply=multiply, divide=divide)

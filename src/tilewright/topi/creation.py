@@ -1,0 +1,32 @@
+"""Tensors made from nothing."""
+
+from __future__ import annotations
+
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import cast, const
+from tilewright.te import Tensor
+from tilewright.te.tensor import shape_of
+from tilewright.topi.axes import INJECTIVE, Shape, compute_ax
+
+
+def full(shape: Shape, dtype: str, fill_value: float) -> Tensor:
+    """A tensor with `fill_value` everywhere."""
+    value = const(fill_value, dtype)
+    return compute_ax(shape_of(shape, "full"), lambda *i: value, "T_full", INJECTIVE)
+
+
+def full_like(x: Tensor, fill_value: float) -> Tensor:
+    """A tensor of the shape and dtype of `x` with `fill_value` everywhere."""
+    value = const(fill_value, x.dtype)
+    return compute_ax(x.shape, lambda *i: value, "T_full_like", INJECTIVE)
+
+
+def arange(start: int, stop: int | None = None, step: int = 1, dtype: str = "float32") -> Tensor:
+    """`start, start + step, ...` up to, not including, `stop`."""
+    first, last = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise TensorExpressionError("arange: step must not be zero")
+    count = len(range(first, last, step))
+    return compute_ax(
+        (const(count),), lambda i: cast(dtype, i * step + first), "T_arange", INJECTIVE
+    )

@@ -1,0 +1,109 @@
+"""Operators on each element of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright import te
+from tilewright.ir import (
+    ExprLike,
+    PrimExpr,
+    Select,
+    Var,
+    cast as cast_expr,
+    const,
+    convert,
+    intrinsics as math,
+    maximum,
+    minimum,
+)
+from tilewright.te import Tensor
+from tilewright.te.tensor import tensor_operators
+from tilewright.topi.axes import ELEMENTWISE, compute_ax
+
+
+def map_elements(x: Tensor, function: Callable[[PrimExpr], ExprLike]) -> Tensor:
+    """`function` of every element, in an operation called `compute`."""
+    return te.compute(x.shape, lambda *i: function(x(*i)), tag=ELEMENTWISE)
+
+
+def _unary(
+    name: str, function: Callable[[PrimExpr], ExprLike], meaning: str | None = None
+) -> Callable[[Tensor], Tensor]:
+    def operator(x: Tensor) -> Tensor:
+        return map_elements(x, function)
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = f"{meaning or f'`{name}`'} of every element."
+    return operator
+
+
+identity = _unary("identity", lambda v: v, "The value")
+negative = _unary("negative", lambda v: v * const(-1, v.dtype), "The negation")
+exp = _unary("exp", math.exp)
+exp2 = _unary("exp2", math.exp2)
+log = _unary("log", math.log)
+log2 = _unary("log2", math.log2)
+log10 = _unary("log10", math.log10)
+log1p = _unary("log1p", math.log1p)
+sqrt = _unary("sqrt", math.sqrt)
+rsqrt = _unary("rsqrt", math.rsqrt)
+sin = _unary("sin", math.sin)
+cos = _unary("cos", math.cos)
+tan = _unary("tan", math.tan)
+asin = _unary("asin", math.asin)
+acos = _unary("acos", math.acos)
+atan = _unary("atan", math.atan)
+sinh = _unary("sinh", math.sinh)
+cosh = _unary("cosh", math.cosh)
+tanh = _unary("tanh", math.tanh)
+asinh = _unary("asinh", math.asinh)
+acosh = _unary("acosh", math.acosh)
+atanh = _unary("atanh", math.atanh)
+erf = _unary("erf", math.erf)
+sigmoid = _unary("sigmoid", math.sigmoid)
+floor = _unary("floor", math.floor)
+ceil = _unary("ceil", math.ceil)
+trunc = _unary("trunc", math.trunc)
+round = _unary("round", math.nearbyint, "The nearest integer, ties to even,")
+abs = _unary("abs", math.abs, "The magnitude")
+isnan = _unary("isnan", math.isnan)
+isinf = _unary("isinf", math.isinf)
+isfinite = _unary("isfinite", math.isfinite)
+logical_not = _unary("logical_not", lambda v: ~v, "The logical negation")
+bitwise_not = _unary("bitwise_not", math.bitwise_not, "The bitwise complement")
+
+
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1 for every element."""
+
+    def element(*i: Var) -> PrimExpr:
+        value = x(*i)
+        zero = const(0, value.dtype)
+        below = Select(value < zero, const(-1, value.dtype), zero)
+        return Select(zero < value, const(1, value.dtype), below)
+
+    return compute_ax(x.shape, element, "T_sign", ELEMENTWISE)
+
+
+def cast(x: Tensor, dtype: str) -> Tensor:
+    """Every element converted to `dtype`."""
+    return map_elements(x, lambda v: cast_expr(dtype, v))
+
+
+def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
+    """Every element limited to `[a_min, a_max]`."""
+
+    def element(value: PrimExpr) -> PrimExpr:
+        low, high = const(a_min, value.dtype), const(a_max, value.dtype)
+        return maximum(minimum(value, high), low)
+
+    return map_elements(x, element)
+
+
+def reinterpret(x: Tensor, dtype: str) -> Tensor:
+    """The bits of every element as another type of the same size."""
+    return map_elements(x, lambda v: math.reinterpret(dtype, convert(v)))
+
+
+tensor_operators["cast"] = cast

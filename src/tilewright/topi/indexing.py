@@ -1,0 +1,180 @@
+"""Operators that choose elements: strided_slice, take, gather, where, one_hot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    ExprLike,
+    PrimExpr,
+    Select,
+    Var,
+    cast,
+    const,
+    convert,
+    maximum,
+    minimum,
+    not_equal,
+    truncmod,
+)
+from tilewright.te import Tensor
+from tilewright.topi.axes import (
+    BROADCAST,
+    INJECTIVE,
+    compute_ax,
+    constant_extent,
+    extent_product,
+    normalize_axis,
+)
+from tilewright.topi.broadcast import Operand, broadcast_shape, element_at
+from tilewright.topi.transform import unflatten_index
+
+
+def strided_slice(
+    a: Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+) -> Tensor:
+    """`a[begin:end:strides]` with Python's rules, on the leading axes or on `axes`."""
+    where = list(range(len(begin))) if axes is None else list(axes)
+    steps = [1] * len(begin) if strides is None else list(strides)
+    if not len(begin) == len(end) == len(steps) == len(where):
+        raise TensorExpressionError(
+            f"strided_slice: begin, end, strides and axes have {len(begin)}, {len(end)}, "
+            f"{len(steps)} and {len(where)} entries"
+        )
+    ranges: dict[int, range] = {}
+    for axis, first, last, step in zip(where, begin, end, steps, strict=True):
+        at = normalize_axis(axis, a.ndim, "strided_slice")
+        if step == 0:
+            raise TensorExpressionError(f"strided_slice: the stride of axis {at} is zero")
+        extent = constant_extent(a.shape[at], "strided_slice")
+        ranges[at] = range(extent)[_python_slice(first, last, step, extent)]
+
+    def element(*i: Var) -> PrimExpr:
+        own: list[ExprLike] = list(i)
+        for d, chosen in ranges.items():
+            own[d] = i[d] * chosen.step + chosen.start
+        return a(*own)
+
+    shape = [
+        const(len(ranges[d]), extent.dtype) if d in ranges else extent
+        for d, extent in enumerate(a.shape)
+    ]
+    return compute_ax(shape, element, "T_strided_slice", INJECTIVE)
+
+
+def _python_slice(first: int, last: int, step: int, extent: int) -> slice:
+    # An end below -extent means "before the first element", which Python writes as None.
+    return slice(first, None if step < 0 and last < -extent else last, step)
+
+
+def _clip_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    last = cast(index.dtype, extent) - 1
+    return minimum(maximum(const(0, index.dtype), index), last)
+
+
+def _wrap_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    size = cast(index.dtype, extent)
+    return truncmod(truncmod(index, size) + size, size)
+
+
+_INDEX_MODES: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    "fast": lambda index, extent: index,
+    "clip": _clip_index,
+    "wrap": _wrap_index,
+}
+
+
+def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "fast") -> Tensor:
+    """Elements of `a` along `axis` (or of the flattened tensor) at `indices`.
+
+    Out-of-range indices are undefined in mode "fast", limited in "clip", taken modulo in "wrap".
+    """
+    adjust = _INDEX_MODES.get(mode)
+    if adjust is None:
+        raise TensorExpressionError(
+            f"take: unknown mode {mode!r}, expected one of {', '.join(map(repr, _INDEX_MODES))}"
+        )
+    if axis is None:
+        size = extent_product(a.shape)
+        return compute_ax(
+            indices.shape,
+            lambda *i: a(*unflatten_index(adjust(indices(*i), size), a.shape)),
+            "T_take",
+            INJECTIVE,
+        )
+    at = normalize_axis(axis, a.ndim, "take")
+    count = indices.ndim
+
+    def element(*i: Var) -> PrimExpr:
+        chosen = adjust(indices(*i[at : at + count]), a.shape[at])
+        return a(*i[:at], chosen, *i[at + count :])
+
+    shape = [*a.shape[:at], *indices.shape, *a.shape[at + 1 :]]
+    return compute_ax(shape, element, "T_take", INJECTIVE)
+
+
+def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """`out[i, j] = data[i, indices[i, j]]` for `axis` 1, and so on."""
+    at = normalize_axis(axis, data.ndim, "gather")
+    if indices.ndim != data.ndim:
+        raise TensorExpressionError(
+            f"gather: indices must have {data.ndim} dimensions as data, it has {indices.ndim}"
+        )
+    return compute_ax(
+        indices.shape,
+        lambda *i: data(*i[:at], indices(*i), *i[at + 1 :]),
+        "T_gather",
+        INJECTIVE,
+    )
+
+
+def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
+    """`out[k...] = data[indices[0, k...], indices[1, k...], ...]`."""
+    depth = constant_extent(indices.shape[0], "gather_nd")
+    if depth > data.ndim:
+        raise TensorExpressionError(
+            f"gather_nd: {depth} indices for a tensor of {data.ndim} dimensions"
+        )
+    count = indices.ndim - 1
+
+    def element(*i: Var) -> PrimExpr:
+        chosen = [indices(const(d), *i[:count]) for d in range(depth)]
+        return data(*chosen, *i[count:])
+
+    shape = [*indices.shape[1:], *data.shape[depth:]]
+    return compute_ax(shape, element, "T_gather_nd", INJECTIVE)
+
+
+def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
+    """`x` where `condition` is true (or non-zero), else `y`."""
+    shape = list(condition.shape)
+    for operand in (x, y):
+        if isinstance(operand, Tensor):
+            shape = broadcast_shape(shape, operand.shape, "where")
+
+    def element(*i: Var) -> PrimExpr:
+        chosen = convert(element_at(condition, shape, i))
+        if not chosen.dtype.is_bool:
+            chosen = not_equal(chosen, const(0, chosen.dtype))
+        return Select(chosen, convert(element_at(x, shape, i)), convert(element_at(y, shape, i)))
+
+    return compute_ax(shape, element, "T_where", BROADCAST)
+
+
+def one_hot(
+    indices: Tensor, on_value: float, off_value: float, depth: int, axis: int, dtype: str
+) -> Tensor:
+    """`on_value` at each index along a new axis of extent `depth`, elsewhere `off_value`."""
+    at = normalize_axis(axis, indices.ndim + 1, "one_hot")
+    on, off = const(on_value, dtype), const(off_value, dtype)
+
+    def element(*i: Var) -> PrimExpr:
+        return Select(indices(*i[:at], *i[at + 1 :]).equal(i[at]), on, off)
+
+    shape = [*indices.shape[:at], const(depth), *indices.shape[at:]]
+    return compute_ax(shape, element, "T_one_hot", INJECTIVE)

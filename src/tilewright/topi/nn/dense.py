@@ -1,0 +1,142 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from tilewright import te
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import ExprLike, Var
+from tilewright.te import Tensor
+from tilewright.topi.axes import check_extents, check_ndim, compute_ax, is_one
+from tilewright.topi.broadcast import add
+from tilewright.topi.elementwise import cast
+
+
+def matmul(
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Tensor:
+    """The product of two matrices (with leading batch dimensions on `tensor_a` if it has more)."""
+    if tensor_a.ndim < 2:
+        raise TensorExpressionError(
+            f"matmul: {tensor_a.name} must have at least 2 dimensions, it has {tensor_a.ndim}"
+        )
+    check_ndim(tensor_b, 2, "matmul")
+    dtype = out_dtype or str(tensor_a.dtype)
+    rows = tensor_a.shape[-1] if transpose_a else tensor_a.shape[-2]
+    depth = tensor_a.shape[-2] if transpose_a else tensor_a.shape[-1]
+    depth_b, columns = tensor_b.shape[::-1] if transpose_b else tensor_b.shape
+    check_extents(depth, depth_b, "matmul", "the inner extents")
+    k = te.reduce_axis((0, depth), name="k")
+
+    def element(*i: Var) -> ExprLike:
+        batch, row, column = i[:-2], i[-2], i[-1]
+        a = tensor_a(*batch, k, row) if transpose_a else tensor_a(*batch, row, k)
+        b = tensor_b(column, k) if transpose_b else tensor_b(k, column)
+        result: ExprLike = te.sum(a.astype(dtype) * b.astype(dtype), axis=k)
+        return result
+
+    name = f"T_matmul_{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
+    product = te.compute(
+        (*tensor_a.shape[:-2], rows, columns),
+        element,
+        name=name,
+        tag="matmul",
+        attrs={"layout_free_placeholders": [tensor_b]},
+    )
+    if bias is None:
+        return product
+    check_ndim(bias, 1, "matmul")
+    check_extents(bias.shape[0], columns, "matmul", "the extents of bias and output")
+    return add(product, cast(bias, dtype))
+
+
+def dense(
+    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
+) -> Tensor:
+    """`data @ weight.T + bias`, the fully connected layer."""
+    return matmul(data, weight, bias, out_dtype, transpose_a=False, transpose_b=True)
+
+
+def batch_matmul(
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> Tensor:
+    """Products of two batches of matrices; a batch of one is used for all."""
+    check_ndim(tensor_a, 3, "batch_matmul")
+    check_ndim(tensor_b, 3, "batch_matmul")
+    dtype = out_dtype or str(tensor_a.dtype)
+    batch_a, rows, depth = tensor_a.shape
+    if transpose_a:
+        rows, depth = depth, rows
+    batch_b, depth_b, columns = tensor_b.shape
+    if transpose_b:
+        depth_b, columns = columns, depth_b
+    check_extents(depth, depth_b, "batch_matmul", "the inner extents")
+    if not (is_one(batch_a) or is_one(batch_b)):
+        check_extents(batch_a, batch_b, "batch_matmul", "the batch extents")
+    single_a, single_b = (
+        is_one(batch_a) and not is_one(batch_b),
+        is_one(batch_b) and not is_one(batch_a),
+    )
+    k = te.reduce_axis((0, depth), name="k")
+
+    def element(b: Var, i: Var, j: Var) -> ExprLike:
+        of_a: ExprLike = 0 if single_a else b
+        of_b: ExprLike = 0 if single_b else b
+        x = tensor_a(of_a, k, i) if transpose_a else tensor_a(of_a, i, k)
+        y = tensor_b(of_b, j, k) if transpose_b else tensor_b(of_b, k, j)
+        result: ExprLike = te.sum(x.astype(dtype) * y.astype(dtype), axis=k)
+        return result
+
+    suffix = f"{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
+    shape = (batch_b if single_a else batch_a, rows, columns)
+    return te.compute(
+        shape,
+        element,
+        name=f"T_batch_matmul_{suffix}",
+        tag="batch_matmul",
+        attrs={"layout_free_placeholders": [tensor_b]},
+    )
+
+
+def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
+    """`topi.matmul`: the product of two matrices, in the type of the inputs."""
+    check_ndim(a, 2, "matmul")
+    check_ndim(b, 2, "matmul")
+    rows, depth = a.shape[::-1] if transp_a else a.shape
+    depth_b, columns = b.shape[::-1] if transp_b else b.shape
+    check_extents(depth, depth_b, "matmul", "the inner extents")
+    k = te.reduce_axis((0, depth), name="k")
+
+    def element(i: Var, j: Var) -> ExprLike:
+        x = a(k, i) if transp_a else a(i, k)
+        y = b(j, k) if transp_b else b(k, j)
+        result: ExprLike = te.sum(x * y, axis=k)
+        return result
+
+    return compute_ax((rows, columns), element, "T_matmul", "matmul")
+
+
+def flatten(data: Tensor) -> Tensor:
+    """All axes but the first as one."""
+    inner = data.shape[1:]
+    size = inner[0] if inner else data.shape[0]
+    for extent in inner[1:]:
+        size = size * extent
+
+    def element(i: Var, j: Var) -> ExprLike:
+        indices: list[ExprLike] = []
+        position: ExprLike = j
+        for extent in reversed(inner):
+            indices.append(position % extent)
+            position = position // extent
+        return data(i, *indices[::-1])
+
+    return te.compute((data.shape[0], size), element, tag="injective")

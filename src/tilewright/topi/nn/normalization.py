@@ -1,0 +1,208 @@
+"""Layer, RMS and batch normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright import te
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import ExprLike, IterVar, PrimExpr, Var, const
+from tilewright.ir.intrinsics import rsqrt
+from tilewright.te import Tensor
+from tilewright.topi.axes import (
+    INJECTIVE,
+    check_extents,
+    check_ndim,
+    compute_ax,
+    extent_product,
+    normalize_axes,
+    normalize_axis,
+)
+from tilewright.topi.broadcast import add, divide, multiply, subtract
+from tilewright.topi.elementwise import sqrt
+from tilewright.topi.transform import reshape
+
+
+class _Statistics:
+    """Values computed over some axes of a tensor, in at least single precision."""
+
+    def __init__(self, data: Tensor, axis: Sequence[int], what: str) -> None:
+        self.data = data
+        self.axes = normalize_axes(axis, data.ndim, what)
+        self.kept = [d for d in range(data.ndim) if d not in self.axes]
+        self.accumulator = "float32" if data.dtype.bits < 32 else str(data.dtype)
+        count = extent_product([data.shape[d] for d in self.axes])
+        self.count = count.astype(self.accumulator)
+
+    def value(self, *i: ExprLike) -> PrimExpr:
+        """An element in the accumulator's type."""
+        return self.data(*i).astype(self.accumulator)
+
+    def kept_of(self, indices: Sequence[Var]) -> list[Var]:
+        """The indices of the group an element belongs to."""
+        return [indices[d] for d in self.kept]
+
+    def reduced_of(self, indices: Sequence[Var]) -> list[Var]:
+        """The indices of an element within its group."""
+        return [indices[d] for d in self.axes]
+
+    def reduce_axes(self) -> list[IterVar]:
+        return [te.reduce_axis((0, self.data.shape[d]), name=f"k{d}") for d in self.axes]
+
+    def group_indices(self, kept: Sequence[Var], reduced: Sequence[IterVar]) -> list[ExprLike]:
+        """Where the element `reduced` of the group `kept` lies."""
+        indices: list[ExprLike] = [0] * self.data.ndim
+        for d, index in zip(self.kept, kept, strict=True):
+            indices[d] = index
+        for d, axis in zip(self.axes, reduced, strict=True):
+            indices[d] = axis
+        return indices
+
+    def per_group(self, element: object, name: str) -> Tensor:
+        """A tensor with one element for each group."""
+        shape = [self.data.shape[d] for d in self.kept]
+        return compute_ax(shape, element, name, INJECTIVE)  # type: ignore[arg-type]
+
+
+def _check_scale(stats: _Statistics, scale: Tensor, what: str) -> None:
+    check_ndim(scale, len(stats.axes), what)
+    for d, extent in zip(stats.axes, scale.shape, strict=True):
+        check_extents(
+            extent, stats.data.shape[d], what, f"the extents of {scale.name} and the data"
+        )
+
+
+def layer_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor | None,
+    axis: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over `axis`.
+
+    The variance is the mean of the squared distances from the mean, which keeps precision where the
+    difference of the means of squares would lose it.
+    """
+    stats = _Statistics(data, axis, "layer_norm")
+    for scale in (gamma, beta):
+        if scale is not None:
+            _check_scale(stats, scale, "layer_norm")
+    mean, squares = _moments(stats)
+
+    def element(*i: Var) -> PrimExpr:
+        group, own = stats.kept_of(i), stats.reduced_of(i)
+        variance = squares(*group) / stats.count
+        scale = rsqrt(variance + const(epsilon, stats.accumulator))
+        centred = (stats.value(*i) - mean(*group)) * scale
+        result = centred.astype(data.dtype) * gamma(*own)
+        return result if beta is None else result + beta(*own)
+
+    return compute_ax(data.shape, element, "T_layer_norm", INJECTIVE)
+
+
+def _moments(stats: _Statistics) -> tuple[Tensor, Tensor]:
+    """The mean and the summed squared distances from it, for each group."""
+    name = stats.data.name
+    first = stats.reduce_axes()
+
+    def total(*kept: Var) -> ExprLike:
+        result: ExprLike = te.sum(stats.value(*stats.group_indices(kept, first)), axis=first)
+        return result
+
+    sums = stats.per_group(total, f"{name}_sum")
+    mean = stats.per_group(lambda *kept: sums(*kept) / stats.count, f"{name}_mean")
+    second = stats.reduce_axes()
+
+    def squared(*kept: Var) -> ExprLike:
+        distance = stats.value(*stats.group_indices(kept, second)) - mean(*kept)
+        result: ExprLike = te.sum(distance * distance, axis=second)
+        return result
+
+    return mean, stats.per_group(squared, f"{name}_var_sum")
+
+
+def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float = 1e-5) -> Tensor:
+    """`x / sqrt(mean(x * x) + epsilon) * weight` over `axis`."""
+    stats = _Statistics(data, axis, "rms_norm")
+    _check_scale(stats, weight, "rms_norm")
+    axes = stats.reduce_axes()
+
+    def total(*kept: Var) -> ExprLike:
+        value = stats.value(*stats.group_indices(kept, axes))
+        result: ExprLike = te.sum(value * value, axis=axes)
+        return result
+
+    squares = stats.per_group(total, f"{data.name}_square_sum")
+
+    def inverse(*kept: Var) -> PrimExpr:
+        mean = squares(*kept) / stats.count
+        return rsqrt(mean + const(epsilon, stats.accumulator))
+
+    scale = stats.per_group(inverse, "rsqrt")
+
+    def element(*i: Var) -> PrimExpr:
+        own = weight(*stats.reduced_of(i)).astype(stats.accumulator)
+        return (scale(*stats.kept_of(i)) * stats.value(*i) * own).astype(data.dtype)
+
+    return compute_ax(data.shape, element, "T_rms_norm", INJECTIVE)
+
+
+def batch_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> Tensor:
+    """Batch normalisation with given statistics (inference) along the channel `axis`."""
+    channel = normalize_axis(axis, data.ndim, "batch_norm")
+    for parameter in (gamma, beta, moving_mean, moving_var):
+        check_ndim(parameter, 1, "batch_norm")
+        check_extents(
+            parameter.shape[0],
+            data.shape[channel],
+            "batch_norm",
+            f"the number of channels and the extent of {parameter.name}",
+        )
+    shape = [data.shape[d] if d == channel else const(1) for d in range(data.ndim)]
+    centred = subtract(data, reshape(moving_mean, shape))
+    deviation = sqrt(add(reshape(moving_var, shape), const(epsilon, data.dtype)))
+    result = divide(centred, deviation)
+    if scale:
+        result = multiply(result, reshape(gamma, shape))
+    return add(result, reshape(beta, shape)) if center else result
+
+
+def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """`x * scale + shift` for each channel of an NCHW tensor."""
+    _check_affine(data, scale, shift, 1, "scale_shift_nchw")
+    return te.compute(
+        data.shape,
+        lambda b, c, i, j: data[b, c, i, j] * scale[c] + shift[c],
+        name="ScaleShift",
+        tag="broadcast",
+    )
+
+
+def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """`x * scale + shift` for each channel of an NHWC tensor."""
+    _check_affine(data, scale, shift, 3, "scale_shift_nhwc")
+    return te.compute(
+        data.shape,
+        lambda b, i, j, c: data[b, i, j, c] * scale[c] + shift[c],
+        name="ScaleShift",
+        tag="broadcast",
+    )
+
+
+def _check_affine(data: Tensor, scale: Tensor, shift: Tensor, channel: int, what: str) -> None:
+    check_ndim(data, 4, what)
+    for parameter in (scale, shift):
+        if parameter.ndim != 1:
+            raise TensorExpressionError(f"{what}: {parameter.name} must have 1 dimension")
+        check_extents(parameter.shape[0], data.shape[channel], what, "the numbers of channels")

@@ -1,0 +1,83 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright import te
+from tilewright.ir import ExprLike, IterVar, PrimExpr, Var
+from tilewright.ir.intrinsics import exp, log
+from tilewright.te import Tensor
+from tilewright.topi.axes import normalize_axis
+
+
+class _Rows:
+    """A tensor seen as rows along one axis, so that a value per row can be looked up."""
+
+    def __init__(self, x: Tensor, axis: int, what: str) -> None:
+        self.x = x
+        self.axis = normalize_axis(axis, x.ndim, what)
+        self.reduced_shape = [e for d, e in enumerate(x.shape) if d != self.axis]
+
+    def reduce_axis(self) -> IterVar:
+        return te.reduce_axis((0, self.x.shape[self.axis]), name="k")
+
+    def with_axis(self, indices: Sequence[Var], k: IterVar) -> list[ExprLike]:
+        """The indices of element `k` of a row."""
+        return [*indices[: self.axis], k, *indices[self.axis :]]
+
+    def without_axis(self, indices: Sequence[Var]) -> list[ExprLike]:
+        """The indices of the row of an element."""
+        return [*indices[: self.axis], *indices[self.axis + 1 :]]
+
+    def max_of_row(self) -> Tensor:
+        k = self.reduce_axis()
+        return te.compute(
+            self.reduced_shape,
+            lambda *i: te.max(self.x(*self.with_axis(i, k)), axis=k),
+            name="T_softmax_maxelem",
+        )
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """`exp(x) / sum(exp(x))` along `axis`, with the largest element subtracted first."""
+    rows = _Rows(x, axis, "softmax")
+    largest = rows.max_of_row()
+    powers = te.compute(
+        x.shape, lambda *i: exp(x(*i) - largest(*rows.without_axis(i))), name="T_softmax_exp"
+    )
+    k = rows.reduce_axis()
+    total = te.compute(
+        rows.reduced_shape,
+        lambda *i: te.sum(powers(*rows.with_axis(i, k)), axis=k),
+        name="T_softmax_expsum",
+    )
+    return te.compute(
+        x.shape,
+        lambda *i: powers(*i) / total(*rows.without_axis(i)),
+        name="T_softmax_norm",
+        tag="softmax_output",
+        attrs={"axis": rows.axis},
+    )
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """`log(softmax(x))`, computed without the intermediate quotient."""
+    rows = _Rows(x, axis, "log_softmax")
+    largest = rows.max_of_row()
+    k = rows.reduce_axis()
+
+    def shifted_power(*i: Var) -> PrimExpr:
+        return exp(x(*rows.with_axis(i, k)) - largest(*i))
+
+    def total_of_row(*i: Var) -> ExprLike:
+        result: ExprLike = te.sum(shifted_power(*i), axis=k)
+        return result
+
+    total = te.compute(rows.reduced_shape, total_of_row)
+
+    def normalized(*i: Var) -> PrimExpr:
+        row = rows.without_axis(i)
+        return x(*i) - largest(*row) - log(total(*row))
+
+    return te.compute(x.shape, normalized, tag="log_softmax_output", attrs={"axis": rows.axis})

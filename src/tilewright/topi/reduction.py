@@ -1,0 +1,164 @@
+"""Reductions over some axes of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from tilewright import te
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    DType,
+    ExprLike,
+    PrimExpr,
+    Select,
+    Var,
+    const,
+    logical_and,
+    logical_or,
+)
+from tilewright.ir.intrinsics import max_value, min_value
+from tilewright.te import Tensor
+from tilewright.te.reduce import Reducer
+from tilewright.topi.axes import COMM_REDUCE, COMM_REDUCE_IDX, compute_ax, normalize_axes
+from tilewright.topi.broadcast import divide
+
+Axis: TypeAlias = int | Sequence[int] | None
+
+
+class _Plan:
+    """Which axes of a tensor are reduced, and how output indices become input indices."""
+
+    def __init__(self, data: Tensor, axis: Axis, keepdims: bool, what: str) -> None:
+        if data.ndim == 0:
+            raise TensorExpressionError(f"{what}: a tensor without dimensions cannot be reduced")
+        self.axes = normalize_axes(axis, data.ndim, what)
+        self._keepdims = keepdims
+        self._shape = data.shape
+        self.reduce_axes = [te.reduce_axis((0, data.shape[d]), f"k{d}") for d in self.axes]
+
+    def output_shape(self) -> list[PrimExpr]:
+        one = [const(1, extent.dtype) for extent in self._shape]
+        kept = [one[d] if d in self.axes else extent for d, extent in enumerate(self._shape)]
+        return kept if self._keepdims else [e for d, e in enumerate(kept) if d not in self.axes]
+
+    def input_indices(self, outputs: Sequence[Var]) -> list[ExprLike]:
+        remaining = iter(outputs)
+        by_axis = dict(zip(self.axes, self.reduce_axes, strict=True))
+        indices: list[ExprLike] = []
+        for d in range(len(self._shape)):
+            reduced = by_axis.get(d)
+            if reduced is None or self._keepdims:
+                own: ExprLike = next(remaining)
+            if reduced is not None:
+                own = reduced
+            indices.append(own)
+        return indices
+
+    def flat_index(self) -> PrimExpr:
+        """The position within the reduced axes, row-major."""
+        position: PrimExpr = const(0, self.reduce_axes[0].var.dtype)
+        for d, item in zip(self.axes, self.reduce_axes, strict=True):
+            position = position * self._shape[d] + item.var
+        return position
+
+
+def comm_reduce(
+    data: Tensor, axis: Axis, keepdims: bool, reducer: Callable[..., Any], what: str
+) -> Tensor:
+    """Reduce with a one-valued reducer of te."""
+    plan = _Plan(data, axis, keepdims, what)
+
+    def element(*i: Var) -> ExprLike:
+        result: ExprLike = reducer(data(*plan.input_indices(i)), axis=plan.reduce_axes)
+        return result
+
+    return compute_ax(plan.output_shape(), element, f"{data.name}_red", COMM_REDUCE)
+
+
+def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The sum over `axis` (all axes if None)."""
+    return comm_reduce(data, axis, keepdims, te.sum, "sum")
+
+
+def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest element over `axis`."""
+    return comm_reduce(data, axis, keepdims, te.max, "max")
+
+
+def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over `axis`."""
+    return comm_reduce(data, axis, keepdims, te.min, "min")
+
+
+def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The product over `axis`."""
+    return comm_reduce(data, axis, keepdims, te.prod, "prod")
+
+
+def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """True where every element over `axis` is."""
+    return comm_reduce(data, axis, keepdims, te.all, "all")
+
+
+def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """True where some element over `axis` is."""
+    return comm_reduce(data, axis, keepdims, te.any, "any")
+
+
+def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The average over `axis`."""
+    if not data.dtype.is_float:
+        raise TensorExpressionError(f"mean: {data.name} is {data.dtype!s}; cast it to a float type")
+    count = const(1)
+    for d in normalize_axes(axis, data.ndim, "mean"):
+        count = count * data.shape[d]
+    return divide(sum(data, axis, keepdims), count.astype(data.dtype))
+
+
+Better: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
+
+
+def _index_reducer(better: Better, worst: Callable[[str], PrimExpr], last: bool) -> Reducer:
+    """Keeps the better of two (index, value) pairs; of equal values the first (or last) index."""
+
+    def combine(lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr]) -> tuple[PrimExpr, PrimExpr]:
+        left_wins = better(lhs[1], rhs[1])
+        earlier = lhs[0] > rhs[0] if last else lhs[0] < rhs[0]
+        keeps_index = logical_or(left_wins, logical_and(lhs[1].equal(rhs[1]), earlier))
+        return Select(keeps_index, lhs[0], rhs[0]), Select(left_wins, lhs[1], rhs[1])
+
+    def identity(index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
+        return const(-1, index), worst(value)
+
+    return te.comm_reducer(combine, identity, "argreduce")
+
+
+def _index_of_best(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, what: str) -> Tensor:
+    plan = _Plan(data, axis, keepdims, what)
+
+    def pair(*i: Var) -> Any:
+        value = data(*plan.input_indices(i))
+        return reducer((plan.flat_index(), value), axis=plan.reduce_axes)
+
+    name = f"{data.name}_red"
+    shape = plan.output_shape()
+    axis_names = [f"ax{d}" for d in range(len(shape))]
+    pairs = te.compute(shape, pair, f"{name}_temp", COMM_REDUCE_IDX, varargs_names=axis_names)
+    return compute_ax(shape, lambda *i: pairs[0](*i), name, COMM_REDUCE_IDX)
+
+
+def argmax(
+    data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """The position of the largest element over `axis` (in the flattened tensor if None)."""
+    reducer = _index_reducer(lambda a, b: a > b, min_value, select_last_index)
+    return _index_of_best(data, axis, keepdims, reducer, "argmax")
+
+
+def argmin(
+    data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """The position of the smallest element over `axis` (in the flattened tensor if None)."""
+    reducer = _index_reducer(lambda a, b: a < b, max_value, select_last_index)
+    return _index_of_best(data, axis, keepdims, reducer, "argmin")
