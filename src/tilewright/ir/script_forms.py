@@ -57,7 +57,9 @@ from tilewright.ir.expr import (
     subtract,
     truncmod,
 )
+from tilewright.ir.node import Node, children
 from tilewright.ir.op import Op, op_by_script_name
+from tilewright.ir.stmt import BlockRealize, Stmt
 
 Builder = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
@@ -184,3 +186,19 @@ def end_of(begin: PrimExpr, extent: PrimExpr) -> PrimExpr | None:
 
 def is_zero(expr: PrimExpr) -> bool:
     return isinstance(expr, IntImm) and expr.value == 0
+
+
+def body_needs_root(body: Stmt) -> bool:
+    """True when the parser puts a root block around a function body.
+
+    It does so around blocks, unless the body is one block without iterators already.
+    """
+    if isinstance(body, BlockRealize):
+        return bool(body.iter_values)
+    return _contains_block(body)
+
+
+def _contains_block(node: Node) -> bool:
+    return isinstance(node, BlockRealize) or any(
+        _contains_block(child) for child in children(node) if isinstance(child, Stmt)
+    )

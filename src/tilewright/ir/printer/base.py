@@ -36,8 +36,13 @@ class StmtPrinter(ExprPrinter):
     written as a plain line, because the rest of the block is exactly its body.
     """
 
-    def __init__(self, scope: Scope, definitions: Mapping[Node, Sequence[Node]]) -> None:
-        super().__init__(scope)
+    def __init__(
+        self,
+        scope: Scope,
+        definitions: Mapping[Node, Sequence[Node]],
+        return_types: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(scope, return_types)
         self.loops: dict[Var, For] = {}
         self.pending = {stmt: list(nodes) for stmt, nodes in definitions.items()}
 

@@ -12,7 +12,7 @@ from tilewright.ir.printer.base import StmtPrinter, prints
 from tilewright.ir.printer.buffers import buffer_args
 from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
-from tilewright.ir.script_forms import end_of, is_zero
+from tilewright.ir.script_forms import body_needs_root, end_of, is_zero
 from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
 
 _AXIS_FORMS = {
@@ -69,25 +69,8 @@ def is_implicit_root(body: Stmt) -> bool:
         or block.iter_vars
     )
     unconditional = isinstance(body.predicate, IntImm) and bool(body.predicate.value)
-    return plain and unconditional and block.name_hint == "root" and needs_root(block)
-
-
-def needs_root(block: Block) -> bool:
-    """True when a function with these buffers and this body gets a root block from the parser."""
-    return bool(block.alloc_buffers) or body_needs_root(block.body)
-
-
-def body_needs_root(body: Stmt) -> bool:
-    """True for a body that contains blocks but is not a block without iterators itself."""
-    if isinstance(body, BlockRealize):
-        return bool(body.iter_values)
-    return _contains_block(body)
-
-
-def _contains_block(node: Node) -> bool:
-    return isinstance(node, BlockRealize) or any(
-        _contains_block(child) for child in children(node) if isinstance(child, Stmt)
-    )
+    adds_root = bool(block.alloc_buffers) or body_needs_root(block.body)
+    return plain and unconditional and block.name_hint == "root" and adds_root
 
 
 def _bindings(printer: StmtPrinter, node: BlockRealize) -> None:

@@ -109,7 +109,8 @@ class _UseCollector(Visitor):
         self.bound.difference_update(new)
 
     def visit_for(self, node: For) -> None:
-        self._binder(node, (node.loop_var,))
+        thread = () if node.thread_binding is None else (node.thread_binding.var,)
+        self._binder(node, (node.loop_var, *thread))
 
     def visit_let_stmt(self, node: LetStmt) -> None:
         self._binder(node, (node.var,))

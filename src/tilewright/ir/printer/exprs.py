@@ -84,8 +84,9 @@ def number(value: float) -> str:
 class ExprPrinter:
     """Writes expressions with the names of a scope."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, return_types: Mapping[str, str] | None = None) -> None:
         self.scope = scope
+        self.return_types = return_types or {}  # of the functions in the same module
 
     def text(self, node: Any) -> str:
         """The text of an expression, region, or value of an annotation."""
@@ -240,7 +241,7 @@ def _call(printer: ExprPrinter, node: Call) -> Written:
 
 
 def _module_call(printer: ExprPrinter, node: Call, callee: GlobalVar) -> Written:
-    if node.dtype == "void":
+    if node.dtype == printer.return_types.get(callee.name, "void"):
         return f"{printer.text(callee)}({printer.texts(node.args)})", PREC_ATOM
     return printer.call(
         "Call", quote(node.dtype), printer.text(callee), f"[{printer.texts(node.args)}]"

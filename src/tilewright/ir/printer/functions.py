@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import SizeVar, Var
 from tilewright.ir.function import IRModule, PrimFunc
@@ -29,20 +31,26 @@ def module_lines(module: IRModule) -> list[str]:
         scope = Scope(base_indent=1)
         scope.line(f"I.module_attrs({StmtPrinter(scope, {}).text(dict(module.attrs))})")
         lines += scope.lines
+    return_types = {name: func.ret_type for name, func in module.functions.items()}
     for position, name in enumerate(sorted(module.functions)):
         if position or module.attrs:
             lines.append("")
-        lines += function_lines(module.functions[name], name, base_indent=1)
+        lines += function_lines(module.functions[name], name, return_types, base_indent=1)
     if not module.functions and not module.attrs:
         lines.append("    pass")
     return lines
 
 
-def function_lines(func: PrimFunc, name: str, base_indent: int = 0) -> list[str]:
+def function_lines(
+    func: PrimFunc,
+    name: str,
+    return_types: Mapping[str, str] | None = None,
+    base_indent: int = 0,
+) -> list[str]:
     """A function; the global symbol is left out where it is the name."""
     scope = Scope(base_indent)
     bound = _bound_by_signature(func)
-    printer = StmtPrinter(scope, find_definitions(func.body, bound))
+    printer = StmtPrinter(scope, find_definitions(func.body, bound), return_types)
     private = "global_symbol" not in func.attrs
     scope.line("@T.prim_func(private=True)" if private else "@T.prim_func")
     with scope.frame():

@@ -1,0 +1,4 @@
+"""Programs written in Python syntax: `from tilewright.script import tir as T, ir as I`."""
+
+from tilewright.script import ir as ir, tir as tir
+from tilewright.script.from_source import from_source as from_source

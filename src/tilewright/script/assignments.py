@@ -1,0 +1,223 @@
+"""Assignments: stores into buffers, names for program values and for Python values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import (
+    Buffer,
+    BufferStore,
+    Evaluate,
+    FloatImm,
+    IntImm,
+    IterVar,
+    LetStmt,
+    PrimExpr,
+    Var,
+    add,
+    cast,
+    const,
+    convert,
+    divide,
+    floordiv,
+    floormod,
+    multiply,
+    replace,
+    subtract,
+)
+from tilewright.script import diagnostics, forms
+from tilewright.script.access import index_buffer
+from tilewright.script.dtypes import DTypeForm, HandleForm
+from tilewright.script.parser import (
+    FORM_ASSIGNMENTS,
+    FORM_BINDERS,
+    FORM_STATEMENTS,
+    Parser,
+    form_assignment,
+    form_statement,
+    parses,
+)
+
+_AUGMENTED: dict[type[ast.operator], Callable[[Any, Any], PrimExpr]] = {
+    ast.Add: add,
+    ast.Sub: subtract,
+    ast.Mult: multiply,
+    ast.Div: divide,
+    ast.FloorDiv: floordiv,
+    ast.Mod: floormod,
+}
+
+
+@parses(ast.Expr)
+def _expression(parser: Parser, node: ast.Expr) -> None:
+    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return  # a docstring or a remark
+    value = parser.evaluate(node.value)
+    if isinstance(value, forms.Form):
+        _form_statement(parser, node.value, value)
+    elif isinstance(value, PrimExpr):
+        parser.emit(Evaluate(value))
+    elif value is not None:
+        raise parser.error(node.value, diagnostics.not_an_expression(value))
+
+
+def _form_statement(parser: Parser, node: ast.expr, form: forms.Form) -> None:
+    handler = FORM_STATEMENTS.get(type(form))
+    if handler is not None:
+        handler(parser, node, form)
+    elif type(form) in FORM_BINDERS:
+        parser.emit(FORM_BINDERS[type(form)](parser, node, form, ""))
+    else:
+        raise parser.error(node, diagnostics.needs_a_name(form))
+
+
+@form_statement(forms.EvaluateForm)
+def _evaluate(parser: Parser, node: ast.expr, form: forms.EvaluateForm) -> None:
+    value = form.value
+    message = diagnostics.not_an_expression(value)
+    parser.emit(Evaluate(parser.attempt(node, lambda: convert(value), message)))
+
+
+@form_statement(forms.StoreForm)
+def _vector_store(parser: Parser, node: ast.expr, form: forms.StoreForm) -> None:
+    indices = tuple(form.indices)
+    wanted = form.buffer.dtype.with_lanes(form.buffer.dtype.lanes * indices[-1].dtype.lanes)
+    value = parser.fit(node, form.buffer, wanted, form.value)
+    parser.emit(BufferStore(form.buffer, value, indices, form.predicate))
+
+
+@parses(ast.Assign)
+def _assign(parser: Parser, node: ast.Assign) -> None:
+    if len(node.targets) != 1:
+        raise parser.error(node, diagnostics.unsupported("an assignment to several targets"))
+    target, value = node.targets[0], parser.value(node.value)
+    if isinstance(target, ast.Subscript):
+        _store(parser, target, value, node.value)
+    else:
+        _bind(parser, target, value, node.value)
+
+
+@parses(ast.AnnAssign)
+def _annotated(parser: Parser, node: ast.AnnAssign) -> None:
+    """`x: T.int32 = value` is a variable of the program, whatever the value is."""
+    if node.value is None:
+        raise parser.error(node, "a declaration needs a value: `x: T.int32 = ...`")
+    kind, value = parser.evaluate(node.annotation), parser.value(node.value)
+    name = parser.target_name(node.target)
+    if not isinstance(kind, DTypeForm):
+        raise parser.error(node.annotation, "expected a type such as T.int32 or T.handle")
+    expr = parser.attempt(node.value, lambda: convert(value), diagnostics.not_an_expression(value))
+    if not isinstance(kind, HandleForm):
+        if isinstance(value, (int, float)):
+            expr = parser.attempt(node.value, lambda: const(value, kind.dtype))
+        expr = parser.attempt(node.value, lambda: cast(kind.dtype, expr))
+    _let(parser, kind.new_var(name), expr)
+
+
+@parses(ast.AugAssign)
+def _augmented(parser: Parser, node: ast.AugAssign) -> None:
+    build = _AUGMENTED.get(type(node.op))
+    if isinstance(node.target, ast.Name):
+        current = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        changed = ast.copy_location(ast.BinOp(current, node.op, node.value), node)
+        value = parser.value(changed)
+        if isinstance(value, PrimExpr):
+            raise parser.error(node, diagnostics.reassigned(node.target.id))
+        parser.environment.assign(node.target.id, value)
+        return
+    if build is None or not isinstance(node.target, ast.Subscript):
+        raise parser.error(node, diagnostics.unsupported("this assignment"))
+    old, change = parser.value(node.target), parser.value(node.value)
+    new = parser.attempt(node, lambda: build(old, change))
+    _store(parser, node.target, new, node.value)
+
+
+def _store(parser: Parser, target: ast.Subscript, value: Any, value_node: ast.expr) -> None:
+    buffer = _stored_buffer(parser, target)
+    if not isinstance(buffer, Buffer):
+        raise parser.error(target.value, diagnostics.not_a_buffer(buffer))
+    index = parser.evaluate(target.slice)
+    indices = index if isinstance(index, tuple) else (index,)
+    found = parser.attempt(target, lambda: index_buffer(buffer, indices))
+    place = parser.as_vector(target, found)
+    stored = parser.fit(value_node, buffer, place.dtype, value)
+    parser.emit(BufferStore(buffer, stored, place.indices))
+
+
+def _stored_buffer(parser: Parser, target: ast.Subscript) -> Any:
+    names = parser.environment
+    if isinstance(target.value, ast.Name) and target.value.id not in names:
+        known = [name for name in names.own_names() if isinstance(names.lookup(name), Buffer)]
+        raise parser.error(target.value, diagnostics.store_to_undefined(target.value.id, known))
+    return parser.evaluate(target.value)
+
+
+def _bind(parser: Parser, target: ast.expr, value: Any, node: ast.expr) -> None:
+    """`name = value`, by what the value is."""
+    if type(value) in FORM_ASSIGNMENTS:
+        FORM_ASSIGNMENTS[type(value)](parser, target, value, node)
+    elif type(value) in FORM_BINDERS:
+        name = parser.target_name(target)
+        parser.emit(FORM_BINDERS[type(value)](parser, node, value, name))
+    elif isinstance(value, forms.Form):
+        raise parser.error(node, diagnostics.not_an_expression(value))
+    elif isinstance(value, HandleForm):
+        parser.environment.define(parser.target_name(target), value.new_var(_name_of(target)))
+    elif isinstance(value, IterVar):
+        _name_thread(parser, target, value)
+    elif isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm)):
+        _bind_expression(parser, target, value)
+    else:
+        assign_python(parser, target, value)
+
+
+def _name_of(target: ast.expr) -> str:
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _bind_expression(parser: Parser, target: ast.expr, value: PrimExpr) -> None:
+    name = parser.target_name(target)
+    if isinstance(value, Var) and not value.name:  # made by `T.int32()` just now
+        parser.environment.define(name, replace(value, name=name))
+        return
+    _let(parser, Var(name, value.dtype), value)
+
+
+def _name_thread(parser: Parser, target: ast.expr, thread: IterVar) -> None:
+    name = parser.target_name(target)
+    var = thread.var if thread.var.name else replace(thread.var, name=name)
+    parser.threads[var] = replace(thread, var=var)
+    parser.environment.define(name, var)
+
+
+def _let(parser: Parser, var: Var, value: PrimExpr) -> None:
+    parser.environment.define(var.name, var)
+    parser.emit(lambda body: LetStmt(var, value, body))
+
+
+@form_assignment(forms.BufferDecl)
+def _declare_buffer(
+    parser: Parser, target: ast.expr, decl: forms.BufferDecl, node: ast.expr
+) -> None:
+    name = parser.target_name(target)
+    parser.declare(parser.attempt(node, lambda: decl.build(name)))
+
+
+@form_assignment(forms.MetaVar)
+def _meta_var(parser: Parser, target: ast.expr, form: forms.MetaVar, node: ast.expr) -> None:
+    assign_python(parser, target, form.value)
+
+
+def assign_python(parser: Parser, target: ast.expr, value: Any) -> None:
+    """Give names to Python values; tuples are taken apart."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        values = parser.attempt(target, lambda: list(value))
+        if len(values) != len(target.elts):
+            message = f"{len(values)} values for {len(target.elts)} names"
+            raise parser.error(target, message)
+        for element, item in zip(target.elts, values, strict=True):
+            assign_python(parser, element, item)
+        return
+    parser.environment.assign(parser.target_name(target), value)

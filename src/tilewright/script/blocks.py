@@ -1,0 +1,223 @@
+"""Blocks, and the forms that stand directly inside them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    IterType,
+    IterVar,
+    MatchBufferRegion,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    convert,
+    replace,
+)
+from tilewright.ir.access import block_access_regions
+from tilewright.ir.script_forms import extent_between
+from tilewright.script import diagnostics, forms
+from tilewright.script.access import as_region
+from tilewright.script.frames import BlockFrame, plain_value
+from tilewright.script.parser import Parser, form_assignment, form_body, form_statement
+from tilewright.script.scopes import check_pointer
+
+_REMAP_KINDS = {"S": IterType.DATA_PAR, "R": IterType.COMM_REDUCE}
+
+
+@form_body(forms.BlockForm)
+def _block(parser: Parser, node: ast.With, form: forms.BlockForm) -> None:
+    frame = BlockFrame(form.name, form.no_realize)
+    ended = f"it is an iterator or buffer of block {form.name!r}, which has ended"
+    parser.blocks.append(frame)
+    with parser.inside(in_block=True):
+        body = parser.body(node.body, ended)
+    parser.blocks.pop()
+    parser.emit(frame.realize(_with_regions(parser, node, frame, frame.block(body))))
+
+
+def _with_regions(parser: Parser, node: ast.With, frame: BlockFrame, block: Block) -> Block:
+    """The block with the regions that the user left out."""
+    if frame.reads is not None and frame.writes is not None:
+        return block
+    found = block_access_regions(block, parser.function.buffers)
+    if found.opaque:
+        by_pointer = {buffer.data: buffer.name for buffer in parser.function.buffers}
+        names = [by_pointer.get(pointer, pointer.name) for pointer in found.opaque]
+        raise parser.error(
+            node.items[0].context_expr, diagnostics.opaque_access(names, block.name_hint)
+        )
+    return replace(
+        block,
+        reads=found.reads if frame.reads is None else frame.reads,
+        writes=found.writes if frame.writes is None else frame.writes,
+    )
+
+
+@form_body(forms.InitForm)
+def _init(parser: Parser, node: ast.With, form: forms.InitForm) -> None:
+    frame = _current_block(parser, node.items[0].context_expr, "T.init()")
+    if frame.init is not None:
+        raise parser.error(
+            node.items[0].context_expr, diagnostics.form_twice("T.init()", frame.name)
+        )
+    with parser.inside(in_block=False):
+        frame.init = parser.body(node.body)
+
+
+def _current_block(parser: Parser, node: ast.AST, form: str) -> BlockFrame:
+    """The block that a form belongs to; the form must stand directly in it."""
+    if not parser.blocks or not parser.directly_in_block:
+        raise parser.error(node, diagnostics.form_outside_block(form))
+    return parser.blocks[-1]
+
+
+@form_assignment(forms.AxisForm)
+def _axis(parser: Parser, target: ast.expr, form: forms.AxisForm, node: ast.expr) -> None:
+    frame = _current_block(parser, node, f"T.axis.{form.kind}")
+    if form.value is None and not frame.no_realize:
+        raise parser.error(node, diagnostics.axis_needs_value(form.kind))
+    value = None if form.value is None else _converted(parser, node, form.value)
+    dom = parser.attempt(node, lambda: _domain(form.dom, value))
+    _add_iterator(parser, frame, target, form.iter_type, dom, value)
+
+
+def _converted(parser: Parser, node: ast.expr, value: Any) -> PrimExpr:
+    message = diagnostics.not_an_expression(value)
+    return parser.attempt(node, lambda: convert(value), message)
+
+
+def _domain(dom: Any, value: PrimExpr | None) -> Range:
+    """The domain of an iterator: an extent, a pair, or a range."""
+    if isinstance(dom, Range):
+        return dom
+    begin, end = dom if isinstance(dom, (tuple, list)) else (None, dom)
+    stop = _bound(end, value)
+    if begin is None:
+        return Range(const(0, stop.dtype), stop)
+    start = _bound(begin, value)
+    return Range(start, extent_between(start, stop))
+
+
+def _bound(bound: Any, value: PrimExpr | None) -> PrimExpr:
+    """A Python integer takes the type of the value that the iterator is bound to."""
+    if isinstance(bound, int) and value is not None and value.dtype.is_integral:
+        return const(bound, value.dtype)
+    return convert(bound)
+
+
+def _add_iterator(
+    parser: Parser,
+    frame: BlockFrame,
+    target: ast.expr,
+    iter_type: IterType,
+    dom: Range,
+    value: PrimExpr | None,
+) -> None:
+    name = parser.target_name(target)
+    var = Var(name, dom.extent.dtype)
+    if any(iter_var.var.name == name for iter_var in frame.iter_vars):
+        raise parser.error(target, diagnostics.form_twice(f"the iterator {name!r}", frame.name))
+    frame.iter_vars.append(IterVar(dom, var, iter_type))
+    if value is not None:
+        frame.iter_values.append(value)
+    parser.environment.define(name, var)
+
+
+@form_assignment(forms.RemapForm)
+def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.expr) -> None:
+    frame = _current_block(parser, node, "T.axis.remap")
+    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+    if len(form.kinds) != len(form.loop_vars):
+        raise parser.error(node, diagnostics.remap_length(form.kinds, len(form.loop_vars)))
+    if len(targets) != len(form.kinds):
+        raise parser.error(target, diagnostics.axis_target_count(len(targets), len(form.kinds)))
+    for name, letter, loop_var in zip(targets, form.kinds, form.loop_vars, strict=True):
+        if letter not in _REMAP_KINDS:
+            raise parser.error(node, diagnostics.remap_letter(letter))
+        dom = parser.loop_ranges.get(loop_var) if isinstance(loop_var, Var) else None
+        if dom is None:
+            raise parser.error(node, diagnostics.remap_not_a_loop(loop_var))
+        _add_iterator(parser, frame, name, _REMAP_KINDS[letter], dom, loop_var)
+
+
+@form_statement(forms.ReadsForm)
+def _reads(parser: Parser, node: ast.expr, form: forms.ReadsForm) -> None:
+    frame = _current_block(parser, node, "T.reads")
+    if frame.reads is not None:
+        raise parser.error(node, diagnostics.form_twice("T.reads", frame.name))
+    frame.reads = _regions(parser, node, form.regions)
+
+
+@form_statement(forms.WritesForm)
+def _writes(parser: Parser, node: ast.expr, form: forms.WritesForm) -> None:
+    frame = _current_block(parser, node, "T.writes")
+    if frame.writes is not None:
+        raise parser.error(node, diagnostics.form_twice("T.writes", frame.name))
+    frame.writes = _regions(parser, node, form.regions)
+
+
+def _regions(parser: Parser, node: ast.expr, regions: Any) -> tuple[BufferRegion, ...]:
+    return parser.attempt(node, lambda: tuple(as_region(item) for item in regions))
+
+
+@form_statement(forms.WhereForm)
+def _where(parser: Parser, node: ast.expr, form: forms.WhereForm) -> None:
+    frame = _current_block(parser, node, "T.where")
+    if frame.predicate is not None:
+        raise parser.error(node, diagnostics.form_twice("T.where", frame.name))
+    predicate = _converted(parser, node, form.predicate)
+    if not predicate.dtype.is_bool:
+        raise parser.error(node, diagnostics.not_a_condition(predicate))
+    frame.predicate = predicate
+
+
+@form_statement(forms.BlockAttrForm)
+def _block_attr(parser: Parser, node: ast.expr, form: forms.BlockAttrForm) -> None:
+    frame = _current_block(parser, node, "T.block_attr")
+    frame.annotations.update(plain_value(form.attrs))
+
+
+@form_statement(forms.FuncAttrForm)
+def _func_attr(parser: Parser, node: ast.expr, form: forms.FuncAttrForm) -> None:
+    if parser.blocks:
+        raise parser.error(node, "T.func_attr belongs at the top of the function")
+    parser.function.attrs.update(plain_value(form.attrs))
+
+
+@form_assignment(forms.AllocBufferForm)
+def _alloc_buffer(
+    parser: Parser, target: ast.expr, form: forms.AllocBufferForm, node: ast.expr
+) -> None:
+    name = parser.target_name(target)
+    buffer = parser.declare(parser.attempt(node, lambda: form.decl.build(name)))
+    owner = parser.blocks[-1].alloc_buffers if parser.blocks else parser.function.root_buffers
+    owner.append(buffer)
+
+
+@form_assignment(forms.MatchBufferForm)
+def _match_buffer(
+    parser: Parser, target: ast.expr, form: forms.MatchBufferForm, node: ast.expr
+) -> None:
+    name, source = parser.target_name(target), form.source
+    if isinstance(source, (Buffer, BufferLoad, BufferRegion)):
+        region = parser.attempt(node, lambda: as_region(source))
+        frame = _current_block(parser, node, "T.match_buffer of a region")
+        scope = region.buffer.scope
+        buffer = parser.declare(parser.attempt(node, lambda: form.decl.build(name, scope)))
+        frame.match_buffers.append(MatchBufferRegion(buffer, region))
+        return
+    param = parser.attempt(node, lambda: check_pointer(source))
+    if not any(param is known for known in parser.function.params):
+        raise parser.error(node, f"{param.name!r} is not a parameter of the function")
+    if param in parser.function.buffer_map:
+        raise parser.error(node, f"parameter {param.name!r} is matched to a buffer already")
+    parser.function.buffer_map[param] = parser.declare(
+        parser.attempt(node, lambda: form.decl.build(name))
+    )

@@ -1,0 +1,135 @@
+"""Loops, branches, assertions and returns."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import Any
+
+from tilewright.ir import (
+    AssertStmt,
+    Buffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    While,
+    convert,
+    intrinsics,
+    no_op,
+)
+from tilewright.script import diagnostics, forms, statements
+from tilewright.script.assignments import assign_python
+from tilewright.script.parser import Parser, parses
+
+
+@parses(ast.For)
+def _for(parser: Parser, node: ast.For) -> None:
+    if node.orelse:
+        raise parser.error(node.orelse[0], diagnostics.unsupported("`else` of a loop"))
+    iterable = _loop_form(parser, node.iter)
+    if isinstance(iterable, forms.LoopForm):
+        parser.emit(_loop_nest(parser, node, iterable))
+    else:
+        _unrolled_for(parser, node, iterable)
+
+
+def _loop_form(parser: Parser, node: ast.expr) -> Any:
+    """What is looped over; `range` of a script is a loop, not a list of numbers."""
+    if isinstance(node, ast.Call) and parser.evaluate(node.func) is builtins.range:
+        args = [parser.value(arg) for arg in node.args]
+        if len(args) > 2 or not args:
+            message = "range takes (stop) or (start, stop); loops of TensorIR have no step"
+            raise parser.error(node, message)
+        return parser.attempt(node, lambda: statements.serial(*args))
+    value = parser.evaluate(node)
+    return value.value if isinstance(value, forms.MetaVar) else value
+
+
+def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> Stmt:
+    targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+    if len(targets) != len(form.ranges):
+        message = diagnostics.loop_target_count(len(targets), len(form.ranges))
+        raise parser.error(node.target, message)
+    loops: list[tuple[Var, Range]] = []
+    with parser.environment.scope("its loop has ended"), parser.inside(in_block=False):
+        for target, loop_range in zip(targets, form.ranges, strict=True):
+            var = Var(parser.target_name(target), loop_range.extent.dtype)
+            parser.environment.define(var.name, var)
+            parser.loop_ranges[var] = loop_range
+            loops.append((var, loop_range))
+        body = parser.body(node.body)
+    for var, loop_range in reversed(loops):
+        body = _loop(form, var, loop_range, body)
+    return body
+
+
+def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
+    """A loop over Python values: its body is parsed once for each of them."""
+    if isinstance(iterable, (PrimExpr, Buffer, forms.Form)) or not _is_iterable(iterable):
+        raise parser.error(node.iter, diagnostics.not_iterable(iterable))
+    for value in iterable:
+        with parser.environment.scope():
+            assign_python(parser, node.target, value)
+            parser.statements(node.body)
+
+
+@parses(ast.While)
+def _while(parser: Parser, node: ast.While) -> None:
+    condition = parser.condition(node.test)
+    with parser.inside(in_block=False):
+        parser.emit(While(convert(condition), parser.body(node.body)))
+
+
+@parses(ast.If)
+def _if(parser: Parser, node: ast.If) -> None:
+    condition = parser.condition(node.test)
+    if isinstance(condition, bool):  # decided while the program is being built
+        parser.statements(node.body if condition else node.orelse)
+        return
+    with parser.inside(in_block=False):
+        then_case = parser.body(node.body)
+        else_case = parser.body(node.orelse) if node.orelse else None
+    parser.emit(IfThenElse(condition, then_case, else_case))
+
+
+@parses(ast.Assert)
+def _assert(parser: Parser, node: ast.Assert) -> None:
+    condition = parser.condition(node.test)
+    message = parser.evaluate(node.msg) if node.msg is not None else "assertion failed"
+    if isinstance(condition, bool):
+        if not condition:
+            raise parser.error(node, f"assertion does not hold: {message}")
+        return
+    parser.emit(lambda body: AssertStmt(condition, str(message), body))
+
+
+@parses(ast.Return)
+def _return(parser: Parser, node: ast.Return) -> None:
+    if node.value is not None:
+        parser.emit(Evaluate(intrinsics.ret(parser.expr(node.value))))
+
+
+@parses(ast.Pass)
+def _pass(parser: Parser, node: ast.Pass) -> None:
+    parser.emit(no_op())
+
+
+def _loop(form: forms.LoopForm, var: Var, loop_range: Range, body: Stmt) -> Stmt:
+    thread = None
+    if form.kind == ForKind.THREAD_BINDING and form.thread is not None:
+        thread_var = Var(form.thread, var.dtype)
+        thread = IterVar(loop_range, thread_var, IterType.THREAD_INDEX, form.thread)
+    return For(
+        var, loop_range.min, loop_range.extent, form.kind, body, thread, dict(form.annotations)
+    )
+
+
+def _is_iterable(value: Any) -> bool:
+    return hasattr(value, "__iter__")

@@ -1,0 +1,286 @@
+"""Evaluates the expressions of a script: Python values as Python does, symbolic ones to TensorIR.
+
+The tree is walked here, not handed to `eval`, for two reasons: `and`, `or`, `not`, chained
+comparisons and conditional expressions must build nodes when their operands are symbolic, and an
+error can point at the very part of the line that caused it.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tilewright.errors import ScriptError, TilewrightError
+from tilewright.ir import (
+    Buffer,
+    BufferRegion,
+    PrimExpr,
+    convert,
+    intrinsics,
+    logical_and,
+    logical_not,
+    logical_or,
+)
+from tilewright.script import diagnostics
+from tilewright.script.access import buffer_attribute, index_buffer, region_as_load
+from tilewright.script.diagnostics import Source
+from tilewright.script.environment import Environment
+from tilewright.script.statements import match_buffer, reads, writes
+
+_ResultT = TypeVar("_ResultT")
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda item, items: item in items,
+    ast.NotIn: lambda item, items: item not in items,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+# Calls that take regions as regions; everywhere else `A[0:4]` is a vector.
+_TAKES_REGIONS = (reads, writes, match_buffer)
+# What a call of the user's own Python code may raise; it is shown at the call.
+_CALL_ERRORS = (
+    TilewrightError, TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError,
+)  # fmt: skip
+
+
+class Evaluator:
+    """Evaluates syntax trees of expressions in an environment."""
+
+    def __init__(self, source: Source, environment: Environment) -> None:
+        self.source = source
+        self.environment = environment
+
+    def error(self, node: ast.AST, message: str) -> ScriptError:
+        return self.source.error(node, message)
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression: a Python object or a node."""
+        method = _METHODS.get(type(node))
+        return method(self, node) if method is not None else self._python(node)
+
+    def value(self, node: ast.expr) -> Any:
+        """The value where a region means a vector."""
+        return self.as_vector(node, self.evaluate(node))
+
+    def expr(self, node: ast.expr) -> PrimExpr:
+        """The value as an expression of the program."""
+        value = self.value(node)
+        return self.attempt(node, lambda: convert(value), diagnostics.not_an_expression(value))
+
+    def condition(self, node: ast.expr) -> PrimExpr | bool:
+        """A condition; a Python bool means that it is decided now."""
+        value = self.value(node)
+        if not isinstance(value, PrimExpr):
+            return bool(value)
+        if not value.dtype.is_bool:
+            raise self.error(node, diagnostics.not_a_condition(value))
+        return value
+
+    def attempt(self, node: ast.AST, action: Callable[[], _ResultT], message: str = "") -> _ResultT:
+        """Run `action`; what goes wrong in it is reported at `node`."""
+        try:
+            return action()
+        except ScriptError:
+            raise
+        except _CALL_ERRORS as error:
+            raise self.error(node, message or str(error)) from error
+
+    def as_vector(self, node: ast.AST, value: Any) -> Any:
+        if isinstance(value, BufferRegion):
+            load = region_as_load(value)
+            if load is None:
+                message = diagnostics.slice_needs_constant_length(value.buffer)
+                raise self.error(node, message)
+            return load
+        return value
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        names = self.environment
+        if node.id not in names:
+            message = diagnostics.undefined_name(node.id, names.own_names(), names.ended(node.id))
+            raise self.error(node, message)
+        return names.lookup(node.id)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        owner = self.evaluate(node.value)
+        if isinstance(owner, Buffer):
+            special = buffer_attribute(owner, node.attr)
+            if special is not None:
+                return special
+        try:
+            return getattr(owner, node.attr)
+        except AttributeError:
+            known_names = getattr(owner, "known_names", None)
+            if isinstance(owner, types.ModuleType) and known_names is not None:
+                message = diagnostics.unknown_form(node.attr, known_names())
+            else:
+                message = diagnostics.no_attribute(owner, node.attr)
+            raise self.error(node, message) from None
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        owner = self.evaluate(node.value)
+        index = self.evaluate(node.slice)
+        if isinstance(owner, Buffer):
+            indices = index if isinstance(index, tuple) else (index,)
+            return self.attempt(node, lambda: index_buffer(owner, indices))
+        return self.attempt(node, lambda: owner[index])
+
+    def _slice(self, node: ast.Slice) -> slice:
+        parts = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else self.value(part) for part in parts))
+
+    def _call(self, node: ast.Call) -> Any:
+        callee = self.evaluate(node.func)
+        take = self.evaluate if any(callee is form for form in _TAKES_REGIONS) else self.value
+        args: list[Any] = []
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                args.extend(self.evaluate(arg.value))
+            else:
+                args.append(take(arg))
+        options: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                options.update(self.evaluate(keyword.value))
+            else:
+                options[keyword.arg] = take(keyword.value)
+        return self.attempt(node, lambda: callee(*args, **options))
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        return self.attempt(node, lambda: _BINARY[type(node.op)](left, right))
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            if isinstance(value, PrimExpr):
+                return self.attempt(node, lambda: logical_not(value))
+            return not value
+        return self.attempt(node, lambda: _UNARY[type(node.op)](value))
+
+    def _bool(self, node: ast.BoolOp) -> Any:
+        is_and = isinstance(node.op, ast.And)
+        result: Any = None
+        for position, operand in enumerate(node.values):
+            symbolic = isinstance(result, PrimExpr)
+            if position and not symbolic and bool(result) != is_and:
+                return result  # Python's short cut
+            value = self.value(operand)
+            if position and (symbolic or isinstance(value, PrimExpr)):
+                result = self._join(operand, is_and, result, value)
+            else:
+                result = value
+        return result
+
+    def _join(self, node: ast.expr, is_and: bool, left: Any, right: Any) -> PrimExpr:
+        build = logical_and if is_and else logical_or
+        return self.attempt(node, lambda: build(left, right))
+
+    def _compare(self, node: ast.Compare) -> Any:
+        left, result = self.value(node.left), None
+        for operation, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.value(comparator)
+            outcome = self._compare_pair(node, operation, left, right)
+            if result is None:
+                result = outcome
+            elif isinstance(result, PrimExpr) or isinstance(outcome, PrimExpr):
+                result = self._join(node, True, result, outcome)
+            else:
+                result = result and outcome
+            left = right
+        return result
+
+    def _compare_pair(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
+        return self.attempt(node, lambda: _COMPARE[type(op)](left, right))
+
+    def _if_expression(self, node: ast.IfExp) -> Any:
+        condition = self.condition(node.test)
+        if isinstance(condition, bool):
+            return self.evaluate(node.body if condition else node.orelse)
+        then, other = self.value(node.body), self.value(node.orelse)
+        return self.attempt(node, lambda: intrinsics.if_then_else(condition, then, other))
+
+    def _sequence(self, nodes: Sequence[ast.expr]) -> list[Any]:
+        values: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                values.extend(self.evaluate(node.value))
+            else:
+                values.append(self.evaluate(node))
+        return values
+
+    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self._sequence(node.elts))
+
+    def _list(self, node: ast.List) -> list[Any]:
+        return self._sequence(node.elts)
+
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                result.update(self.evaluate(value))
+            else:
+                result[self.evaluate(key)] = self.value(value)
+        return result
+
+    def _python(self, node: ast.expr) -> Any:
+        """Comprehensions, lambdas, f-strings and the like: Python itself evaluates them."""
+        code = compile(ast.Expression(node), self.source.filename, "eval")
+        names = self.environment.flattened()
+        return self.attempt(node, lambda: _run(code, names))
+
+
+def _run(code: Any, names: dict[str, Any]) -> Any:
+    try:
+        return eval(code, names)
+    except NameError as error:
+        raise ValueError(str(error)) from error
+
+
+_METHODS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
+    ast.Constant: Evaluator._constant,
+    ast.Name: Evaluator._name,
+    ast.Attribute: Evaluator._attribute,
+    ast.Subscript: Evaluator._subscript,
+    ast.Slice: Evaluator._slice,
+    ast.Call: Evaluator._call,
+    ast.BinOp: Evaluator._binary,
+    ast.UnaryOp: Evaluator._unary,
+    ast.BoolOp: Evaluator._bool,
+    ast.Compare: Evaluator._compare,
+    ast.IfExp: Evaluator._if_expression,
+    ast.Tuple: Evaluator._tuple,
+    ast.List: Evaluator._list,
+    ast.Dict: Evaluator._dict,
+}

@@ -1,0 +1,114 @@
+"""What the parser remembers while it is inside a function, a block or a loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    FloatImm,
+    IntImm,
+    IterVar,
+    MatchBufferRegion,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    StringImm,
+    Var,
+    no_op,
+)
+
+Binder = Callable[[Stmt], Stmt]  # puts a binding around the statements that follow it
+
+
+def fold(items: Sequence[Stmt | Binder]) -> Stmt:
+    """Statements and bindings in order; each binding encloses all that comes after it."""
+    after: list[Stmt] = []
+    for item in reversed(items):
+        if isinstance(item, Stmt):
+            after.insert(0, item)
+        else:
+            after = [item(_sequence(after))]
+    return _sequence(after)
+
+
+def _sequence(statements: Sequence[Stmt]) -> Stmt:
+    """Like `ir.seq`, but what the user wrote stays, even where it does nothing."""
+    flat: list[Stmt] = []
+    for statement in statements:
+        flat.extend(statement.seq if isinstance(statement, SeqStmt) else (statement,))
+    if not flat:
+        return no_op()
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+@dataclasses.dataclass
+class BlockFrame:
+    """A block under construction."""
+
+    name: str
+    no_realize: bool = False
+    iter_vars: list[IterVar] = dataclasses.field(default_factory=list)
+    iter_values: list[PrimExpr] = dataclasses.field(default_factory=list)
+    predicate: PrimExpr | None = None
+    reads: tuple[BufferRegion, ...] | None = None
+    writes: tuple[BufferRegion, ...] | None = None
+    annotations: dict[str, Any] = dataclasses.field(default_factory=dict)
+    alloc_buffers: list[Buffer] = dataclasses.field(default_factory=list)
+    match_buffers: list[MatchBufferRegion] = dataclasses.field(default_factory=list)
+    init: Stmt | None = None
+
+    def block(self, body: Stmt) -> Block:
+        """The block; regions that were not given are left empty."""
+        return Block(
+            tuple(self.iter_vars),
+            self.reads or (),
+            self.writes or (),
+            self.name,
+            body,
+            self.init,
+            tuple(self.alloc_buffers),
+            tuple(self.match_buffers),
+            self.annotations,
+        )
+
+    def realize(self, block: Block) -> Stmt:
+        """The statement that runs the block."""
+        if self.no_realize:
+            return block
+        predicate = TRUE if self.predicate is None else self.predicate
+        return BlockRealize(tuple(self.iter_values), predicate, block)
+
+
+@dataclasses.dataclass
+class FunctionFrame:
+    """A function under construction."""
+
+    name: str
+    params: list[Var] = dataclasses.field(default_factory=list)
+    buffer_map: dict[Var, Buffer] = dataclasses.field(default_factory=dict)
+    attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    root_buffers: list[Buffer] = dataclasses.field(default_factory=list)
+    buffers: list[Buffer] = dataclasses.field(default_factory=list)  # all that were declared
+
+
+def plain_value(value: Any) -> Any:
+    """An annotation value as Python data: constants of the default types become numbers."""
+    match value:
+        case IntImm(dtype="bool"):
+            return bool(value.value)
+        case IntImm(dtype="int32") | StringImm():
+            return value.value
+        case FloatImm(dtype="float32"):
+            return value.value
+        case list() | tuple():
+            return tuple(map(plain_value, value))
+        case Mapping():
+            return {str(plain_value(key)): plain_value(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,142 @@
+"""The frame of the parser: state, nested bodies, and the table of statement kinds.
+
+control_flow.py  for, while, if, assert, return
+assignments.py   stores and names
+scopes.py        forms that enclose statements: `with`, allocations, attributes, threads
+blocks.py        blocks and what stands directly inside them
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tilewright.ir import DType, IterVar, PrimExpr, Range, Stmt, Var, cast, const, convert
+from tilewright.ir.buffer import Buffer
+from tilewright.script import diagnostics
+from tilewright.script.evaluator import Evaluator
+from tilewright.script.frames import Binder, BlockFrame, FunctionFrame, fold
+
+# How each kind of statement is parsed, and each form of `T` as a statement, in an assignment and in
+# a `with`; the modules named above fill the tables when they are imported.
+STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], None]] = {}
+FORM_STATEMENTS: dict[type, Callable[[Any, ast.expr, Any], None]] = {}
+FORM_ASSIGNMENTS: dict[type, Callable[[Any, ast.expr, Any, ast.expr], None]] = {}
+FORM_BODIES: dict[type, Callable[[Any, ast.With, Any], None]] = {}
+# Forms that bind something over the statements after them (or inside their `with`).
+FORM_BINDERS: dict[type, Callable[[Any, ast.expr, Any, str], Binder]] = {}
+_HandlerT = TypeVar("_HandlerT", bound=Callable[..., Any])
+
+
+def _registrar(table: dict[type, Any], kind: type) -> Callable[[_HandlerT], _HandlerT]:
+    def register(function: _HandlerT) -> _HandlerT:
+        table[kind] = function
+        return function
+
+    return register
+
+
+def parses(kind: type[ast.stmt]) -> Callable[[_HandlerT], _HandlerT]:
+    """`f(parser, node)` parses a kind of statement."""
+    return _registrar(STATEMENTS, kind)
+
+
+def form_statement(form: type) -> Callable[[_HandlerT], _HandlerT]:
+    """`f(parser, node, form)` gives a form its meaning as a statement of its own."""
+    return _registrar(FORM_STATEMENTS, form)
+
+
+def form_assignment(form: type) -> Callable[[_HandlerT], _HandlerT]:
+    """`f(parser, target, form, node)` gives `target = form` its meaning."""
+    return _registrar(FORM_ASSIGNMENTS, form)
+
+
+def form_body(form: type) -> Callable[[_HandlerT], _HandlerT]:
+    """`f(parser, with_node, form)` gives `with form:` its meaning."""
+    return _registrar(FORM_BODIES, form)
+
+
+def form_binder(form: type) -> Callable[[_HandlerT], _HandlerT]:
+    """`f(parser, node, form, name)` gives the binding that a form is in any of these places."""
+    return _registrar(FORM_BINDERS, form)
+
+
+class Parser(Evaluator):
+    """Turns the statements of one function into TensorIR."""
+
+    def __init__(self, evaluator: Evaluator, function: FunctionFrame) -> None:
+        super().__init__(evaluator.source, evaluator.environment)
+        self.function = function
+        self.blocks: list[BlockFrame] = []
+        self.loop_ranges: dict[Var, Range] = {}
+        self.items: list[Stmt | Binder] = []
+        self.directly_in_block = False
+        self.threads: dict[Var, IterVar] = {}
+
+    def body(self, nodes: Sequence[ast.stmt], ended_because: str = "") -> Stmt:
+        """A nested block of statements, with its own names."""
+        with self.environment.scope(ended_because), self._nested_items() as items:
+            self.statements(nodes)
+        return fold(items)
+
+    @contextmanager
+    def _nested_items(self) -> Iterator[list[Stmt | Binder]]:
+        outer, self.items = self.items, []
+        try:
+            yield self.items
+        finally:
+            self.items = outer
+
+    def statements(self, nodes: Sequence[ast.stmt]) -> None:
+        """Parse statements into the current list."""
+        for node in nodes:
+            method = STATEMENTS.get(type(node))
+            if method is None:
+                raise self.error(node, diagnostics.unsupported(f"`{_keyword(node)}`"))
+            method(self, node)
+
+    @contextmanager
+    def inside(self, in_block: bool) -> Iterator[None]:
+        """Note whether the statements stand directly in a block."""
+        outer, self.directly_in_block = self.directly_in_block, in_block
+        yield
+        self.directly_in_block = outer
+
+    def emit(self, item: Stmt | Binder) -> None:
+        self.items.append(item)
+
+    def fit(self, node: ast.expr, buffer: Buffer, wanted: DType, value: Any) -> PrimExpr:
+        """The value in the type of its place; only conversions that keep the kind are implied."""
+        if isinstance(value, (bool, int, float)):
+            return self.attempt(node, lambda: const(value, wanted))
+        message = diagnostics.not_an_expression(value)
+        expr = self.attempt(node, lambda: convert(value), message)
+        given = expr.dtype
+        if given is wanted:
+            return expr
+        if given.lanes != wanted.lanes:
+            raise self.error(node, diagnostics.store_lanes(buffer, wanted, given))
+        loses = given.is_float and not wanted.is_float
+        if loses or wanted.is_bool or given.is_handle or wanted.is_handle:
+            raise self.error(node, diagnostics.store_dtype(buffer, wanted, given))
+        return cast(wanted, expr)
+
+    def declare(self, buffer: Buffer) -> Buffer:
+        """Make a buffer known under its name."""
+        self.environment.define(buffer.name, buffer)
+        self.function.buffers.append(buffer)
+        return buffer
+
+    def target_name(self, target: ast.expr) -> str:
+        """The name that is assigned to."""
+        if not isinstance(target, ast.Name):
+            raise self.error(target, "expected a plain name here")
+        return target.id
+
+
+def _keyword(node: ast.stmt) -> str:
+    return {"FunctionDef": "def", "ClassDef": "class"}.get(
+        type(node).__name__, type(node).__name__.lower()
+    )

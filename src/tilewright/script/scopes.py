@@ -1,0 +1,156 @@
+"""Forms that enclose statements: `with T.attr(...)`, allocations, threads, assertions, bindings."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tilewright.errors import IRError
+from tilewright.ir import (
+    HANDLE,
+    TRUE,
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    DeclBuffer,
+    DType,
+    IterType,
+    IterVar,
+    LetStmt,
+    PointerType,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    cast,
+    const,
+    convert,
+)
+from tilewright.script import diagnostics, forms
+from tilewright.script.dtypes import DTypeForm, HandleForm
+from tilewright.script.frames import Binder, plain_value
+from tilewright.script.parser import FORM_BINDERS, FORM_BODIES, Parser, form_binder, parses
+
+
+@parses(ast.With)
+def _with(parser: Parser, node: ast.With) -> None:
+    if len(node.items) > 1:  # `with a, b:` is `with a:` around `with b:`
+        inner = ast.copy_location(ast.With(node.items[1:], node.body), node)
+        node = ast.copy_location(ast.With(node.items[:1], [inner]), node)
+    item = node.items[0]
+    form = parser.evaluate(item.context_expr)
+    if type(form) in FORM_BODIES:
+        FORM_BODIES[type(form)](parser, node, form)
+    elif type(form) in FORM_BINDERS:
+        target = item.optional_vars
+        name = "" if target is None else parser.target_name(target)
+        with parser.environment.scope("its `with` has ended"), parser.inside(in_block=False):
+            bind = FORM_BINDERS[type(form)](parser, item.context_expr, form, name)
+            body = parser.body(node.body)
+        parser.emit(bind(body))
+    else:
+        raise parser.error(item.context_expr, diagnostics.not_a_with_form(form))
+
+
+def _converted(parser: Parser, node: ast.expr, value: Any) -> PrimExpr:
+    message = diagnostics.not_an_expression(value)
+    return parser.attempt(node, lambda: convert(value), message)
+
+
+@form_binder(forms.LetForm)
+def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Binder:
+    value = _converted(parser, node, form.value)
+    kind = form.type_annotation
+    if isinstance(kind, DTypeForm) and not isinstance(kind, HandleForm):
+        value = parser.attempt(node, lambda: cast(kind.dtype, value))
+    var = form.var
+    if var is None:
+        var = kind.new_var(name) if isinstance(kind, DTypeForm) else Var(name, value.dtype)
+        parser.environment.define(name, var)
+    bound = var
+    return lambda body: LetStmt(bound, value, body)
+
+
+@form_binder(forms.AttrForm)
+def _attr(parser: Parser, node: ast.expr, form: forms.AttrForm, name: str) -> Binder:
+    value = _converted(parser, node, form.value)
+    return lambda body: AttrStmt(form.node, form.key, value, body)
+
+
+@form_binder(forms.AssertForm)
+def _assert(parser: Parser, node: ast.expr, form: forms.AssertForm, name: str) -> Binder:
+    condition = _converted(parser, node, form.condition)
+    return lambda body: AssertStmt(condition, form.message, body)
+
+
+@form_binder(forms.LaunchThreadForm)
+def _launch_thread(
+    parser: Parser, node: ast.expr, form: forms.LaunchThreadForm, name: str
+) -> Binder:
+    extent = _converted(parser, node, form.extent)
+    dom = Range(const(0, extent.dtype), extent)
+    if isinstance(form.thread, str):
+        var = Var(name or form.thread, extent.dtype)
+        thread = IterVar(dom, var, IterType.THREAD_INDEX, form.thread)
+    else:
+        known = parser.threads.get(form.thread) if isinstance(form.thread, Var) else form.thread
+        if known is None:
+            raise parser.error(node, 'T.launch_thread needs "threadIdx.x" or a T.env_thread')
+        thread = IterVar(dom, known.var, IterType.THREAD_INDEX, known.thread_tag)
+    parser.threads[thread.var] = thread
+    if name:
+        parser.environment.define(name, thread.var)
+    return lambda body: AttrStmt(thread, "thread_extent", extent, body)
+
+
+def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[PrimExpr, ...]:
+    items = extents if isinstance(extents, (tuple, list)) else (extents,)
+    return tuple(_converted(parser, node, extent) for extent in items)
+
+
+@form_binder(forms.AllocateForm)
+def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: str) -> Binder:
+    dtype = DType(form.dtype)
+    var = Var(name, HANDLE, PointerType(dtype, form.scope))
+    extents = _extents(parser, node, form.extents)
+    condition = _converted(parser, node, form.condition)
+    annotations = plain_value(form.annotations)
+    parser.environment.define(name, var)
+    return lambda body: Allocate(var, dtype, extents, condition, body, annotations)
+
+
+@form_binder(forms.AllocateConstForm)
+def _allocate_const(
+    parser: Parser, node: ast.expr, form: forms.AllocateConstForm, name: str
+) -> Binder:
+    dtype = DType(form.dtype)
+    var = Var(name, HANDLE, PointerType(dtype))
+    extents = _extents(parser, node, form.extents)
+    annotations = plain_value(form.annotations)
+    data = tuple(plain_value(value) for value in form.data)
+    parser.environment.define(name, var)
+    return lambda body: AllocateConst(var, dtype, extents, data, body, annotations)
+
+
+@form_binder(forms.DeclBufferForm)
+def _decl_buffer(parser: Parser, node: ast.expr, form: forms.DeclBufferForm, name: str) -> Binder:
+    """A named view of memory; without `data` the memory is allocated as well."""
+    if not name:
+        raise parser.error(node, diagnostics.needs_a_name(form))
+    buffer = parser.declare(parser.attempt(node, lambda: form.decl.build(name)))
+
+    def bind(body: Stmt) -> Stmt:
+        declared = DeclBuffer(buffer, body)
+        if form.decl.data is not None:
+            return declared
+        return Allocate(buffer.data, buffer.dtype, buffer.shape, TRUE, declared)
+
+    return bind
+
+
+def check_pointer(value: Any) -> Var:
+    """The handle variable that a buffer parameter is matched from."""
+    if isinstance(value, Var) and value.dtype is HANDLE:
+        return value
+    raise IRError(f"expected a handle parameter or a region of a buffer, got {value!r}")

@@ -1,0 +1,239 @@
+"""The statement constructs of script: loops, blocks, buffers, attributes.
+
+Each function checks its arguments and gives a record of `forms.py`; it has no effect of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import IRError
+from tilewright.ir import (
+    TRUE,
+    DType,
+    ForKind,
+    IterType,
+    IterVar,
+    Range,
+    Var,
+    const,
+    convert,
+    match_types,
+)
+from tilewright.ir.script_forms import extent_between
+from tilewright.script import forms
+from tilewright.script.dtypes import as_dtype
+
+
+def _loop_range(start: Any, stop: Any) -> Range:
+    if stop is None:
+        extent = convert(start)
+        return Range(const(0, extent.dtype), extent)
+    begin, end = match_types(start, stop)
+    return Range(begin, extent_between(begin, end))
+
+
+def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None) -> Any:
+    loop_range = _loop_range(start, stop)
+    if not loop_range.extent.dtype.is_integral:
+        raise IRError(f"loop bounds must be integers, got {loop_range.extent.dtype!s}")
+    return forms.LoopForm((loop_range,), kind, thread, dict(annotations or {}))
+
+
+def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
+    return _loop(ForKind.SERIAL, start, stop, annotations)
+
+
+def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
+    return _loop(ForKind.PARALLEL, start, stop, annotations)
+
+
+def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
+    return _loop(ForKind.VECTORIZED, start, stop, annotations)
+
+
+def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
+    return _loop(ForKind.UNROLLED, start, stop, annotations)
+
+
+def thread_binding(
+    start: Any, stop: Any = None, thread: str | None = None, *, annotations: Any = None
+) -> Any:
+    if thread is None:
+        if not isinstance(stop, str):
+            raise IRError('T.thread_binding needs thread="threadIdx.x" or another thread axis')
+        stop, thread = None, stop
+    return _loop(ForKind.THREAD_BINDING, start, stop, annotations, thread)
+
+
+def grid(*extents: Any) -> Any:
+    """Nested serial loops from zero."""
+    if not extents:
+        raise IRError("T.grid needs at least one extent")
+    return forms.LoopForm(tuple(_loop_range(extent, None) for extent in extents))
+
+
+def block(name: str = "", no_realize: bool = False) -> Any:
+    return forms.BlockForm(name, no_realize)
+
+
+def init() -> Any:
+    return forms.InitForm()
+
+
+class _Axis:
+    """`T.axis`: the kinds of block iterators."""
+
+    def spatial(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
+        return forms.AxisForm("spatial", IterType.DATA_PAR, dom, binding, dtype)
+
+    def reduce(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
+        return forms.AxisForm("reduce", IterType.COMM_REDUCE, dom, binding, dtype)
+
+    def scan(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
+        return forms.AxisForm("scan", IterType.ORDERED, dom, binding, dtype)
+
+    def opaque(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
+        return forms.AxisForm("opaque", IterType.OPAQUE, dom, binding, dtype)
+
+    def remap(self, kinds: str, bindings: Sequence[Any], dtype: str | None = None) -> Any:
+        return forms.RemapForm(kinds, tuple(bindings))
+
+    S = spatial
+    R = reduce
+
+
+axis = _Axis()
+
+
+def _regions(regions: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(regions) == 1 and isinstance(regions[0], (list, tuple)):
+        return tuple(regions[0])
+    return regions
+
+
+def reads(*regions: Any) -> Any:
+    return forms.ReadsForm(_regions(regions))
+
+
+def writes(*regions: Any) -> Any:
+    return forms.WritesForm(_regions(regions))
+
+
+def where(predicate: Any) -> Any:
+    return forms.WhereForm(predicate)
+
+
+def block_attr(attrs: Mapping[str, Any]) -> Any:
+    return forms.BlockAttrForm(attrs)
+
+
+def func_attr(attrs: Mapping[str, Any]) -> Any:
+    return forms.FuncAttrForm(attrs)
+
+
+def Buffer(
+    shape: Any,
+    dtype: Any = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str | None = None,
+    align: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+) -> Any:
+    """A buffer parameter, or inside a function a buffer over memory that exists."""
+    return forms.BufferDecl(
+        shape,
+        as_dtype(dtype),
+        data,
+        strides,
+        elem_offset,
+        scope,
+        align,
+        offset_factor,
+        buffer_type,
+        tuple(axis_separators or ()),
+    )
+
+
+buffer = Buffer
+
+
+def alloc_buffer(shape: Any, dtype: Any = "float32", *args: Any, **options: Any) -> Any:
+    """A buffer that the enclosing block owns."""
+    return forms.AllocBufferForm(Buffer(shape, dtype, *args, **options))
+
+
+def decl_buffer(shape: Any, dtype: Any = "float32", *args: Any, **options: Any) -> Any:
+    """A buffer over given memory, or with memory of its own if `data` is left out."""
+    return forms.DeclBufferForm(Buffer(shape, dtype, *args, **options))
+
+
+def match_buffer(
+    param: Any, shape: Any = None, dtype: Any = None, *args: Any, **options: Any
+) -> Any:
+    """A buffer parameter by its handle, or another view of a region of a buffer."""
+    source_buffer = getattr(param, "buffer", param)
+    if shape is None:
+        region = getattr(param, "region", None)
+        if region is None:
+            raise IRError("T.match_buffer needs the shape of the buffer")
+        shape = tuple(dom.extent for dom in region)
+    if dtype is None:
+        inherited = None if isinstance(source_buffer, Var) else source_buffer.dtype
+        dtype = inherited or "float32"
+    return forms.MatchBufferForm(param, Buffer(shape, dtype, *args, **options))
+
+
+def allocate(
+    extents: Sequence[Any],
+    dtype: Any,
+    scope: str = "global",
+    condition: Any = TRUE,
+    annotations: Any = None,
+) -> Any:
+    return forms.AllocateForm(extents, as_dtype(dtype), scope, condition, dict(annotations or {}))
+
+
+def allocate_const(data: Any, dtype: Any, extents: Sequence[Any], annotations: Any = None) -> Any:
+    flat = tuple(data.reshape(-1).tolist()) if hasattr(data, "reshape") else tuple(data)
+    return forms.AllocateConstForm(flat, as_dtype(dtype), extents, dict(annotations or {}))
+
+
+def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> Any:
+    return forms.LetForm(value, type_annotation, var)
+
+
+def let(var: Var, value: Any) -> Any:
+    """`with T.let(x, value)`: the older spelling of `T.LetStmt(value, var=x)`."""
+    return forms.LetForm(value, None, var)
+
+
+def attr(node: Any, attr_key: str, value: Any) -> Any:
+    return forms.AttrForm(node, attr_key, value)
+
+
+def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:
+    """A variable for a thread axis, to be given to `T.launch_thread`."""
+    return IterVar(None, Var("", DType(as_dtype(dtype))), IterType.THREAD_INDEX, thread_tag)
+
+
+def launch_thread(thread: Any, extent: Any) -> Any:
+    return forms.LaunchThreadForm(thread, extent)
+
+
+def Assert(condition: Any, message: str) -> Any:
+    return forms.AssertForm(condition, message)
+
+
+def evaluate(value: Any) -> Any:
+    return forms.EvaluateForm(value)
+
+
+def meta_var(value: Any) -> Any:
+    """Keep a value at the level of Python."""
+    return forms.MetaVar(value)

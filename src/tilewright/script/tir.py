@@ -1,0 +1,128 @@
+"""The `T` of script: everything a TensorIR function may say.
+
+Expression builders come straight from `ir`; the constructs that make up statements are in
+`statements.py`. Types (`T.int32`, `T.float16x8`) and operators that users register are looked up by
+name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.errors import IRError
+from tilewright.ir import (
+    EQ as EQ,
+    GE as GE,
+    GT as GT,
+    LE as LE,
+    LT as LT,
+    NE as NE,
+    Add as Add,
+    And as And,
+    Div as Div,
+    FloorDiv as FloorDiv,
+    FloorMod as FloorMod,
+    Max as Max,
+    Min as Min,
+    Mod as Mod,
+    Mul as Mul,
+    Or as Or,
+    Sub as Sub,
+    all_ops,
+    floordiv as floordiv,
+    floormod as floormod,
+    op_by_script_name,
+    truncdiv as truncdiv,
+    truncmod as truncmod,
+)
+from tilewright.ir.intrinsics import (
+    abs as abs,
+    infinity as infinity,
+    max_value as max_value,
+    min_value as min_value,
+    power as power,
+)
+from tilewright.script.decorators import prim_func as prim_func
+from tilewright.script.dtypes import DTypeForm, dtype_form, handle as handle
+from tilewright.script.exprs import (
+    Broadcast as Broadcast,
+    Call as Call,
+    Cast as Cast,
+    GlobalVar as GlobalVar,
+    Let as Let,
+    Not as Not,
+    Ramp as Ramp,
+    Range as Range,
+    Select as Select,
+    Shuffle as Shuffle,
+    StringImm as StringImm,
+    broadcast as broadcast,
+    call_intrin as call_intrin,
+    call_operator,
+    cast as cast,
+    ceildiv as ceildiv,
+    iter_var as iter_var,
+    llvm_lookup_intrinsic_id as llvm_lookup_intrinsic_id,
+    ramp as ramp,
+    var as var,
+)
+from tilewright.script.statements import (
+    Assert as Assert,
+    Buffer as Buffer,
+    LetStmt as LetStmt,
+    alloc_buffer as alloc_buffer,
+    allocate as allocate,
+    allocate_const as allocate_const,
+    attr as attr,
+    axis as axis,
+    block as block,
+    block_attr as block_attr,
+    buffer as buffer,
+    decl_buffer as decl_buffer,
+    env_thread as env_thread,
+    evaluate as evaluate,
+    func_attr as func_attr,
+    grid as grid,
+    init as init,
+    launch_thread as launch_thread,
+    let as let,
+    match_buffer as match_buffer,
+    meta_var as meta_var,
+    parallel as parallel,
+    reads as reads,
+    serial as serial,
+    thread_binding as thread_binding,
+    unroll as unroll,
+    vectorized as vectorized,
+    where as where,
+    writes as writes,
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Types and registered operators, by the name script gives them."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if op_by_script_name(name) is not None:
+        return call_operator(name)
+    try:
+        form: DTypeForm = dtype_form(name)
+    except IRError:
+        raise AttributeError(name) from None
+    return form
+
+
+def known_names() -> list[str]:
+    """Every name that `T` answers to, except for the vector types."""
+    scalar_types = ["bool", "void", "bfloat16"]
+    for code in ("int", "uint"):
+        scalar_types += [f"{code}{bits}" for bits in (8, 16, 32, 64)]
+    scalar_types += [f"float{bits}" for bits in (16, 32, 64)]
+    own = [name for name in globals() if not name.startswith("_") and name not in _INTERNAL]
+    return sorted({*own, *scalar_types, *(op.script_name for op in all_ops())})
+
+
+_INTERNAL = {
+    "Any", "IRError", "DTypeForm", "all_ops", "annotations", "call_operator", "dtype_form",
+    "known_names", "op_by_script_name",
+}  # fmt: skip
