@@ -20,6 +20,7 @@ from tilewright.ir import (
     PrimExpr,
     PrimFunc,
     Stmt,
+    const,
     convert,
     map_children,
     replace,
@@ -65,7 +66,7 @@ class _BlockRemover(FoldingSubstituter):
             body = replace(node, annotations=others) if pragmas else node
             body = _bound_to_thread(body) if node.kind == ForKind.THREAD_BINDING else body
         for key, value in sorted(pragmas.items(), reverse=True):
-            body = AttrStmt(node.loop_var, key, convert(value), body)
+            body = AttrStmt(const(0), key, convert(value), body)
         return body
 
 

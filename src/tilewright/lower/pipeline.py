@@ -9,18 +9,25 @@ from typing import Literal, overload
 from tilewright.errors import LowerError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.lower.base import Pass
+from tilewright.lower.check_safety import CheckSafety
+from tilewright.lower.common_subexpr_elim import CommonSubexprElim
+from tilewright.lower.compact_buffer_allocation import CompactBufferAllocation
 from tilewright.lower.context import PassContext
 from tilewright.lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from tilewright.lower.flatten_buffer import FlattenBuffer
 from tilewright.lower.hoist_if_then_else import HoistIfThenElse
 from tilewright.lower.host_abi import HostABI
 from tilewright.lower.legalize_small_floats import LegalizeSmallFloats
+from tilewright.lower.loop_partition import LoopPartition
 from tilewright.lower.lower_init_block import LowerInitBlock
+from tilewright.lower.lower_intrin import LowerIntrin
 from tilewright.lower.lower_match_buffer import LowerMatchBuffer
 from tilewright.lower.lower_opaque_block import LowerOpaqueBlock
+from tilewright.lower.narrow_data_type import NarrowDataType
 from tilewright.lower.plan_buffer_allocation import PlanBufferAllocation
 from tilewright.lower.remove_no_op import RemoveNoOp
 from tilewright.lower.rewrite_unsafe_select import RewriteUnsafeSelect
+from tilewright.lower.simplify import Simplify
 from tilewright.lower.storage_rewrite import StorageRewrite
 from tilewright.lower.unroll_loop import UnrollLoop
 from tilewright.lower.vectorize_loop import VectorizeLoop
@@ -30,24 +37,36 @@ from tilewright.target import Target
 def passes_of(context: PassContext) -> list[Pass]:
     """All passes in order; `context` gives their options and the user's own passes."""
     option = context.option
+
+    def enabled(what: str) -> bool:
+        return not option(f"tir.disable_{what}")
+
     return [
         *context.user_passes(0),
         LowerInitBlock(),
         PlanBufferAllocation(),
         ConvertBlocksToOpaque(),
+        CheckSafety(),
+        CompactBufferAllocation(),
         LowerMatchBuffer(),
         LowerOpaqueBlock(),
         FlattenBuffer(),
         LegalizeSmallFloats(),
+        NarrowDataType(),
+        Simplify(),
         *context.user_passes(1),
-        VectorizeLoop(not option("tir.disable_vectorize")),
-        StorageRewrite(not option("tir.disable_storage_rewrite")),
+        LoopPartition(**{"enable": enabled("loop_partition"), **option("tir.LoopPartition")}),
+        VectorizeLoop(enabled("vectorize")),
+        StorageRewrite(enabled("storage_rewrite")),
         UnrollLoop(**{"expand": False, **option("tir.UnrollLoop")}),
         *context.user_passes(2),
+        Simplify(),
         RemoveNoOp(),
         RewriteUnsafeSelect(),
         HoistIfThenElse(),
         *context.user_passes(3),
+        LowerIntrin(),
+        CommonSubexprElim(enabled("cse_tir")),
         HostABI(),
     ]
 

@@ -1,0 +1,102 @@
+"""The smallest and the largest value of an index while inner loops run, as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    Add,
+    BinaryOp,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Range,
+    Sub,
+    Var,
+    cast,
+    const,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    uses_var,
+)
+
+
+class Interval(NamedTuple):
+    """All integers from `low` to `high`, both included."""
+
+    low: PrimExpr
+    high: PrimExpr
+
+
+_COMBINE: dict[type[BinaryOp], Callable[[Interval, Interval], Interval]] = {
+    Add: lambda x, y: Interval(x.low + y.low, x.high + y.high),
+    Sub: lambda x, y: Interval(x.low - y.high, x.high - y.low),
+    Min: lambda x, y: Interval(*map(minimum, x, y)),
+    Max: lambda x, y: Interval(*map(maximum, x, y)),
+}
+
+
+class IndexBounds:
+    """Interval arithmetic over the variables that `domains` holds; all others stay as they are."""
+
+    def __init__(self, domains: dict[Var, Range], analyzer: Analyzer) -> None:
+        self._domains = domains
+        self._analyzer = analyzer
+
+    def of(self, expr: PrimExpr) -> Interval | None:
+        """The interval of an expression, or None where it is not known."""
+        if not uses_var(expr, self._domains.__contains__):
+            return Interval(expr, expr)
+        match expr:
+            case Var():
+                return self._of_var(expr)
+            case Add() | Sub() | Min() | Max():
+                return self._of_binary(expr)
+            case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
+                inner = self.of(a)
+                if inner is None:
+                    return None
+                ends = inner.low * factor, inner.high * factor
+                return Interval(*(ends if factor >= 0 else reversed(ends)))
+            case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+                inner = self.of(a)
+                return inner and Interval(*(floordiv(end, divisor) for end in inner))
+            case FloorMod(a=a, b=IntImm(value=modulus)) if modulus > 0:
+                return self._of_remainder(a, modulus)
+            case Cast(dtype=dtype, value=value) if dtype.is_int and value.dtype.is_int:
+                inner = self.of(value)
+                return inner and Interval(*(cast(dtype, end) for end in inner))
+            case Ramp(base=base, stride=IntImm(value=stride), lanes=lanes):
+                inner = self.of(base)
+                reach = stride * (lanes - 1)
+                return inner and Interval(inner.low + min(reach, 0), inner.high + max(reach, 0))
+        return None
+
+    def _of_var(self, var: Var) -> Interval | None:
+        domain = self._domains[var]
+        first, last = self.of(domain.min), self.of(domain.min + domain.extent - 1)
+        return None if first is None or last is None else Interval(first.low, last.high)
+
+    def _of_binary(self, expr: BinaryOp) -> Interval | None:
+        left, right = self.of(expr.a), self.of(expr.b)
+        if left is None or right is None:
+            return None
+        return _COMBINE[type(expr)](left, right)
+
+    def _of_remainder(self, a: PrimExpr, modulus: int) -> Interval:
+        inner = self.of(a)
+        if inner is not None:
+            blocks = (floordiv(end, modulus) for end in inner)
+            if self._analyzer.can_prove_equal(*blocks):
+                return Interval(*(floormod(end, modulus) for end in inner))
+        return Interval(const(0, a.dtype), const(modulus - 1, a.dtype))
