@@ -145,6 +145,9 @@ from tilewright.ir.stmt import (
     root_realize as root_realize,
     seq as seq,
 )
+from tilewright.ir.verify import (
+    verify_well_formed as verify_well_formed,
+)
 from tilewright.ir.visit import (
     BufferRewriter as BufferRewriter,
     Dispatcher as Dispatcher,

@@ -78,7 +78,7 @@ class Encoder:
             self.tokens.append(type(value).__qualname__)
             for field in dataclasses.fields(value):
                 self.child(field.name, Encoder.value, getattr(value, field.name))
-        elif "__repr__" in type(value).__dict__:
+        elif any("__repr__" in base.__dict__ for base in type(value).__mro__[:-1]):
             self.text(f"{type(value).__qualname__} {value!r}")
         else:
             raise IRError(

@@ -80,7 +80,7 @@ class _Function:
 
     def call(self, args: Sequence[Any]) -> Any:
         params = self._func.params
-        values = list(args) + self._derived(args)
+        values = self._expanded(args)
         if len(values) != len(params):
             names = ", ".join(param.name for param in params)
             raise OracleArgumentError(
@@ -104,16 +104,17 @@ class _Function:
             return result.value
         return None
 
-    def _derived(self, args: Sequence[Any]) -> list[Any]:
-        """Scalars of a lowered function that follow from the shapes of the arrays."""
-        missing = self._func.params[len(args) :]
-        known: dict[str, int] = {}
-        for spec, arg in zip(self._func.attrs.get("tilewright.signature", ()), args, strict=False):
-            if spec.kind == "buffer":
-                _note_symbols(known, spec.shape, arg.shape)
-                steps = [stride // arg.itemsize for stride in arg.strides]
-                _note_symbols(known, spec.strides, steps)
-        return [known[param.name] for param in missing if param.name in known]
+    def _expanded(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments of a lowered function, with the scalars it takes from each array."""
+        signature = self._func.attrs.get("tilewright.signature", ())
+        if len(signature) != len(args) or len(args) == len(self._func.params):
+            return list(args)
+        expanded: list[Any] = []
+        for spec, arg in zip(signature, args, strict=True):
+            strided = bool(spec.strides) and isinstance(arg, np.ndarray)
+            expanded.append(_flat_span(arg) if strided else arg)
+            expanded += [_read_off(arg, each.source, each.axis) for each in spec.derived]
+        return expanded
 
     def _plain_argument(self, param: Var, value: Any) -> Value:
         if isinstance(value, Memory):
@@ -183,10 +184,11 @@ class _Function:
             )
 
 
-def _note_symbols(known: dict[str, int], spelled: Sequence[Any], actual: Sequence[int]) -> None:
-    for symbol, value in zip(spelled, actual, strict=False):
-        if isinstance(symbol, str):
-            known.setdefault(symbol, value)
+def _read_off(array: np.ndarray[Any, Any], source: str, axis: int) -> int:
+    """A number that a lowered function takes from an array."""
+    if source == "shape":
+        return int(array.shape[axis])
+    return int(array.strides[axis] // array.itemsize) if source == "stride" else 0
 
 
 def _contiguous(array: np.ndarray[Any, Any], place: str) -> np.ndarray[Any, Any]:
