@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import IRError
-from tilewright.ir.buffer import BufferLoad
+from tilewright.ir.buffer import Buffer, BufferLoad
 from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType, max_value_of, min_value_of
 from tilewright.ir.expr import (
     Call,
@@ -247,9 +247,9 @@ def q_multiply_shift(x: ExprLike, y: ExprLike, q: ExprLike, s: ExprLike) -> Prim
     return call_intrin(convert(x).dtype, "tir.q_multiply_shift", x, y, q, s)
 
 
-def call_extern(dtype: str, func_name: str, *args: ExprLike | str) -> Call:
+def call_extern(dtype: str, func_name: str, *args: ExprLike | str | Buffer) -> Call:
     """A call of a C function that may have effects."""
-    return call_intrin(dtype, "tir.call_extern", func_name, *args)
+    return call_intrin(dtype, "tir.call_extern", func_name, *map(_pointer, args))
 
 
 def call_pure_extern(dtype: str, func_name: str, *args: ExprLike | str) -> Call:
@@ -267,9 +267,14 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: ExprLike) -> Call:
     return call_intrin(dtype, "tir.call_llvm_pure_intrin", name, *args)
 
 
-def call_packed(name: str, *args: ExprLike | str) -> Call:
+def call_packed(name: str, *args: ExprLike | str | Buffer) -> Call:
     """A call of a registered global function (see `tilewright.register_func`)."""
-    return call_intrin(INT32, "tir.call_packed", name, *args)
+    return call_intrin(INT32, "tir.call_packed", name, *map(_pointer, args))
+
+
+def _pointer(arg: ExprLike | str | Buffer) -> ExprLike | str:
+    """A whole buffer is passed as a pointer to its first element."""
+    return arg.access_ptr("rw") if isinstance(arg, Buffer) else arg
 
 
 def address_of(load: BufferLoad) -> Call:
