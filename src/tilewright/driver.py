@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.codegen import llvm as llvm_codegen
-from tilewright.errors import TargetError
+from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.lower import lower
 from tilewright.lower.host_abi import signature_of
-from tilewright.runtime.jit import MachineOptions, compile_ir, host_machine
-from tilewright.runtime.module import Module, ModuleSources
+from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
+from tilewright.runtime.jit import (
+    CompiledObject,
+    LoadedLibrary,
+    MachineOptions,
+    compile_ir,
+    host_machine,
+    load_objects,
+    machine_options,
+)
+from tilewright.runtime.module import Module, ModuleSources, Unrunnable
+from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
 from tilewright.target import Target
 
 
 def build(
     program: PrimFunc | IRModule,
     target: str | dict[str, Any] | Target | None = None,
+    *,
+    extern_symbols: Mapping[str, int] | None = None,
 ) -> Module:
-    """Compile a function or a module; without a target for this machine."""
-    machine_target = _target_of(target)
-    module = as_module(program)
-    lowered = lower(module, machine_target)
-    source = llvm_codegen.generate(lowered, machine_target)
-    compiled = compile_ir(source.text, _machine_of(machine_target))
-    signatures = {name: signature_of(func) for name, func in lowered.functions.items()}
+    """Compile a function or a module; without a target for this machine.
+
+    `extern_symbols` gives the addresses of C functions that the program calls by name; others are
+    looked for in the libraries loaded with `runtime.load_library`, and in this process.
+    """
+    if not isinstance(program, PrimFunc | IRModule):
+        raise ArgumentError(
+            f"build() takes a PrimFunc or an IRModule, got {type(program).__name__}"
+        )
+    chosen = _target_of(target)
+    lowered = lower(as_module(program), chosen)
+    source = llvm_codegen.generate(lowered, chosen)
+    compiled = compile_ir(source.text, _machine_of(chosen))
+    info = _describe(lowered, source.messages, chosen, compiled.machine)
     sources = ModuleSources(
         {
             "ll": compiled.optimised_ir,
@@ -33,7 +53,26 @@ def build(
             "generated-ll": lambda: source.text,
         }
     )
-    return Module(compiled, signatures, source.messages, sources)
+    reason = why_unrunnable(info)
+    library = Unrunnable(reason) if reason else _load(compiled, extern_symbols or {})
+    return Module(info, library, sources, compiled)
+
+
+def _describe(
+    lowered: IRModule, messages: tuple[str, ...], target: Target, machine: MachineOptions
+) -> ModuleInfo:
+    functions = tuple(
+        FunctionInfo(name, signature_of(func), bool(func.attrs.get("tir.noalias", False)))
+        for name, func in lowered.functions.items()
+    )
+    features = tuple(sorted(target.features))
+    return ModuleInfo(functions, messages, str(target), machine.triple, target.mcpu, features)
+
+
+def _load(compiled: CompiledObject, extern_symbols: Mapping[str, int]) -> LoadedLibrary:
+    runtime = {**thread_pool.symbols(), packed_call.SYMBOL: packed_call.handler_address()}
+    wanted = [symbol for symbol in compiled.undefined if symbol not in runtime]
+    return load_objects([compiled], {**runtime, **externs.resolve(wanted, extern_symbols)})
 
 
 def _target_of(target: str | dict[str, Any] | Target | None) -> Target:
@@ -47,8 +86,7 @@ def _target_of(target: str | dict[str, Any] | Target | None) -> Target:
 
 
 def _machine_of(target: Target) -> MachineOptions:
-    host = host_machine()
     if not {"mcpu", "mattr", "mtriple"} & target.attrs.keys():
-        return host
-    features = ",".join(target.mattr)
-    return MachineOptions(target.mcpu, features, str(target.attrs.get("mtriple", host.triple)))
+        return host_machine()
+    triple = str(target.attrs.get("mtriple", ""))
+    return machine_options(target.mcpu, ",".join(target.mattr), triple)

@@ -1,62 +1,247 @@
 """From the user's arguments to the 8-byte slots that compiled code reads.
 
-Every check names the argument, what it is, and what was expected. Arrays are taken as they are, never
-copied: NumPy arrays, and anything that speaks DLPack on the CPU.
+Arrays are taken as they are, never copied: NumPy arrays, `NDArray`, and anything that speaks DLPack
+on the CPU. Plain arrays take a short way that only compares; whatever it does not recognise, good
+or bad, goes the careful way, where every check names the argument, what it is, and what it should
+have been.
 """
 
 from __future__ import annotations
 
+import ctypes
+import math
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.errors import ArgumentError
+import numpy as np
+
+from tilewright.errors import ArgumentError, IRError
 from tilewright.ir import DType
-from tilewright.lower.host_abi import ArgumentSpec, evaluate_extent
-from tilewright.runtime.tensor_view import TensorView, view_of
+from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.lower.host_abi import ArgumentSpec, Extent, evaluate_extent
+from tilewright.runtime.dlpack import row_major_strides
+from tilewright.runtime.ndarray import NDArray
+from tilewright.runtime.scalars import scalar_slot
+from tilewright.runtime.tensor_view import (
+    ALIGNED,
+    C_CONTIGUOUS,
+    WRITEABLE,
+    TensorView,
+    data_offset,
+    view_of,
+)
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_pointer_at = ctypes.c_void_p.from_address
+
+# Shapes that a function with symbolic extents was called with, kept for the short way.
+_REMEMBERED_SHAPES = 64
+
+
+# Slots ready to be handed to compiled code, and what keeps the memory behind them alive.
+BoundArguments = tuple[bytes, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class BoundArguments:
-    """Slots ready to be handed to compiled code; `keep` holds the arrays alive."""
+class _ShortForm:
+    """What a plain argument must show to go the short way; `dtype` is None for a number."""
 
-    slots: bytes
-    keep: tuple[Any, ...]
+    dtype: np.dtype[Any] | None
+    flags: int
+    names_extent: bool  # a number that shapes are checked against
 
 
-def bind_arguments(
-    function: str, signature: Sequence[ArgumentSpec], args: Sequence[Any]
-) -> BoundArguments:
-    """Check `args` against a signature and lay them out."""
-    if len(args) != len(signature):
-        expected = ", ".join(describe(spec) for spec in signature)
-        raise ArgumentError(
-            f"{function}() takes {len(signature)} arguments ({expected}), got {len(args)}"
-        )
-    views = [
-        view_of(arg) if spec.kind == "buffer" else None
-        for spec, arg in zip(signature, args, strict=True)
-    ]
-    symbols = _symbolic_values(function, signature, args, views)
-    parts: list[bytes] = []
-    for position, (spec, arg, view) in enumerate(zip(signature, args, views, strict=True)):
-        where = f"{function}(): argument {position} ({spec.name})"
+@dataclass(frozen=True)
+class _Checked:
+    """What the careful way found out for one combination of shapes.
+
+    An overlap is proven for arrays i and j if `-size_i < address_i - address_j < size_j`.
+    """
+
+    layout: struct.Struct
+    numbers: tuple[tuple[int, ...], ...]  # what follows each argument; empty if nothing does
+    exclusive: tuple[tuple[int, int, int, int], ...]  # i, j, -size of i, size of j
+
+
+class ArgumentBinder:
+    """Checks and lays out the arguments of one function."""
+
+    def __init__(self, function: str, signature: Sequence[ArgumentSpec], no_alias: bool) -> None:
+        self.function = function
+        self.signature = tuple(signature)
+        self.no_alias = no_alias
+        self._known: dict[tuple[Any, ...], _Checked] = {}
+        self._offset = data_offset()
+        self._short = _short_forms(self.signature) if self._offset is not None else None
+
+    def bind(self, args: Sequence[Any]) -> BoundArguments:
+        """Check `args` and lay them out."""
+        if self._short is not None and len(args) == len(self._short):
+            slots = self._bind_quickly(self._short, args)
+            if slots is not None:
+                return slots, ()  # the caller holds the arrays
+        return self._bind_carefully(args)
+
+    def _bind_quickly(self, short: tuple[_ShortForm, ...], args: Sequence[Any]) -> bytes | None:
+        offset = self._offset
+        assert offset is not None
+        key: list[Any] = []
+        values: list[int] = []
+        for position, form in enumerate(short):
+            arg, dtype, flags = args[position], form.dtype, form.flags
+            if dtype is None:
+                slot = scalar_slot(self._where(position), self.signature[position].dtype, arg)
+                values.append(int.from_bytes(slot, "little"))
+                key.append(values[-1] if form.names_extent else None)
+                continue
+            if type(arg) is NDArray:
+                arg = arg.__tilewright_array__
+            if (
+                type(arg) is not np.ndarray
+                or arg.dtype is not dtype
+                or arg.flags.num & flags != flags
+            ):
+                return None
+            key.append(arg.shape)
+            values.append(_pointer_at(id(arg) + offset).value or 0)
+        checked = self._known.get(tuple(key))
+        if checked is None:
+            return None
+        for i, j, low, high in checked.exclusive:
+            if low < values[i] - values[j] < high:
+                return None
+        if checked.numbers:
+            pairs = zip(values, checked.numbers, strict=True)
+            values = [slot for value, more in pairs for slot in (value, *more)]
+        return checked.layout.pack(*values)
+
+    def _bind_carefully(self, args: Sequence[Any]) -> BoundArguments:
+        if len(args) != len(self.signature):
+            expected = ", ".join(describe(spec) for spec in self.signature)
+            count = len(self.signature)
+            raise ArgumentError(
+                f"{self.function}() takes {count} argument{'' if count == 1 else 's'} "
+                f"({expected}), got {len(args)}"
+            )
+        views = [self._view(position, arg) for position, arg in enumerate(args)]
+        symbols = self._symbolic_values(args, views)
+        parts: list[bytes] = []
+        numbers: list[tuple[int, ...]] = []
+        for position, (spec, arg, view) in enumerate(zip(self.signature, args, views, strict=True)):
+            where = self._where(position)
+            if view is None:
+                parts.append(scalar_slot(where, spec.dtype, arg))
+                numbers.append(())
+                continue
+            _check_array(where, spec, view, symbols)
+            numbers.append(_derived_numbers(where, spec, view))
+            parts.append(struct.pack(f"<Q{len(numbers[-1])}q", view.address, *numbers[-1]))
+        self._check_overlaps(views)
+        if self._short is not None:
+            self._remember(self._short, parts, views, numbers)
+        return b"".join(parts), tuple(view.owner for view in views if view)
+
+    def _where(self, position: int) -> str:
+        return f"{self.function}(): argument {position} ({self.signature[position].name})"
+
+    def _view(self, position: int, arg: Any) -> TensorView | None:
+        spec = self.signature[position]
         if spec.kind == "scalar":
-            parts.append(_scalar_slot(where, spec, arg))
-            continue
+            return None
+        try:
+            view = view_of(arg)
+        except ArgumentError as error:
+            raise ArgumentError(f"{self._where(position)}: {error}") from error
         if view is None:
             raise ArgumentError(
-                f"{where}: expected {describe(spec)}, got {type(arg).__name__}; pass a NumPy array "
-                "or any object with __dlpack__ on the CPU"
+                f"{self._where(position)}: expected {describe(spec)}, got {_kind_of(arg)}; pass a "
+                "NumPy array or any object with __dlpack__ on the CPU"
             )
-        _check_array(where, spec, view, symbols)
-        parts.append(struct.pack("<Q", view.address))
-        parts += [
-            struct.pack("<q", _derived(view, derived.source, derived.axis))
-            for derived in spec.derived
-        ]
-    return BoundArguments(b"".join(parts), tuple(args))
+        return view
+
+    def _symbolic_values(
+        self, args: Sequence[Any], views: Sequence[TensorView | None]
+    ) -> dict[str, int]:
+        values: dict[str, int] = {}
+        for spec, arg, view in zip(self.signature, args, views, strict=True):
+            if view is None and hasattr(type(arg), "__index__") and DType(spec.dtype).is_integral:
+                values[spec.name] = int(arg)
+            elif view is not None and len(view.shape) == len(spec.shape):
+                for derived in spec.derived:
+                    values[derived.name] = _derived(view, derived.source, derived.axis)
+        return values
+
+    def _check_overlaps(self, views: Sequence[TensorView | None]) -> None:
+        """Compiled code may assume that what it writes is nowhere else."""
+        if not self.no_alias:
+            return
+        for i, j in _exclusive_pairs(self.signature):
+            first, second = views[i], views[j]
+            if first is None or second is None:
+                continue
+            (low, high), (other_low, other_high) = _span(first), _span(second)
+            if low < other_high and other_low < high:
+                raise ArgumentError(
+                    f"{self._where(i)}: the function writes it, but its memory overlaps argument "
+                    f"{j} ({self.signature[j].name}); pass a copy, or build the function without "
+                    "tir.noalias"
+                )
+
+    def _remember(
+        self,
+        short: tuple[_ShortForm, ...],
+        parts: list[bytes],
+        views: Sequence[TensorView | None],
+        numbers: list[tuple[int, ...]],
+    ) -> None:
+        if len(self._known) >= _REMEMBERED_SHAPES:
+            self._known.clear()
+        key: list[Any] = []
+        for form, part, view in zip(short, parts, views, strict=True):
+            extent = int.from_bytes(part, "little") if form.names_extent else None
+            key.append(view.shape if view is not None else extent)
+        sizes = [_size(view) if view is not None else 0 for view in views]
+        pairs = _exclusive_pairs(self.signature) if self.no_alias else []
+        self._known[tuple(key)] = _Checked(
+            struct.Struct(f"<{len(short) + sum(map(len, numbers))}Q"),
+            tuple(numbers) if any(numbers) else (),
+            tuple((i, j, -sizes[i], sizes[j]) for i, j in pairs if sizes[i] and sizes[j]),
+        )
+
+
+def _short_forms(signature: tuple[ArgumentSpec, ...]) -> tuple[_ShortForm, ...] | None:
+    """How plain arguments look; None for functions that always need the careful way."""
+    used = " ".join(str(extent) for spec in signature for extent in spec.shape)
+    extents = set(_NAME.findall(used))
+    forms = []
+    for spec in signature:
+        if spec.kind == "scalar":
+            forms.append(_ShortForm(None, 0, spec.name in extents))
+            continue
+        if spec.strides:
+            return None
+        try:
+            dtype = to_numpy(spec.dtype)
+        except IRError:  # a type that only DLPack has
+            return None
+        flags = C_CONTIGUOUS | ALIGNED | (WRITEABLE if "w" in spec.access else 0)
+        forms.append(_ShortForm(dtype, flags, False))
+    return tuple(forms)
+
+
+def _exclusive_pairs(signature: Sequence[ArgumentSpec]) -> list[tuple[int, int]]:
+    """Pairs of arrays that must not overlap: one of them is written."""
+    arrays = [i for i, spec in enumerate(signature) if spec.kind == "buffer"]
+    written = [i for i in arrays if "w" in signature[i].access]
+    return [
+        (i, j)
+        for i in written
+        for j in arrays
+        if i != j and signature[j].access and (j not in written or i > j)
+    ]
 
 
 def describe(spec: ArgumentSpec) -> str:
@@ -66,26 +251,44 @@ def describe(spec: ArgumentSpec) -> str:
     return f"{spec.name}: {spec.dtype}[{', '.join(map(str, spec.shape))}]"
 
 
+def _kind_of(arg: Any) -> str:
+    return "None" if arg is None else type(arg).__name__
+
+
 def _derived(view: TensorView, source: str, axis: int) -> int:
     if source == "shape":
         return view.shape[axis]
     return view.strides[axis] if source == "stride" else 0
 
 
-def _symbolic_values(
-    function: str,
-    signature: Sequence[ArgumentSpec],
-    args: Sequence[Any],
-    views: Sequence[TensorView | None],
-) -> dict[str, int]:
-    values: dict[str, int] = {}
-    for spec, arg, view in zip(signature, args, views, strict=True):
-        if spec.kind == "scalar" and isinstance(arg, int):
-            values[spec.name] = arg
-        for derived in spec.derived:
-            if view is not None and derived.axis < len(view.shape):
-                values[derived.name] = _derived(view, derived.source, derived.axis)
-    return values
+def _derived_numbers(where: str, spec: ArgumentSpec, view: TensorView) -> tuple[int, ...]:
+    numbers = []
+    for derived in spec.derived:
+        number = _derived(view, derived.source, derived.axis)
+        bits = DType(derived.dtype).bits
+        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+            raise ArgumentError(
+                f"{where}: the {derived.source} {derived.name} is {number}, which does not fit its "
+                f"dtype {derived.dtype}; declare {derived.name} as int64"
+            )
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _size(view: TensorView) -> int:
+    dtype = DType(view.dtype)
+    return math.prod(view.shape) * dtype.itemsize * dtype.lanes
+
+
+def _span(view: TensorView) -> tuple[int, int]:
+    """First and last byte address that an array may touch, the latter exclusive."""
+    if 0 in view.shape:
+        return view.address, view.address
+    steps = [(n - 1) * stride for n, stride in zip(view.shape, view.strides, strict=True)]
+    size = DType(view.dtype).itemsize * DType(view.dtype).lanes
+    low = sum(step for step in steps if step < 0)
+    high = sum(step for step in steps if step > 0) + 1
+    return view.address + low * size, view.address + high * size
 
 
 def _check_array(where: str, spec: ArgumentSpec, view: TensorView, symbols: dict[str, int]) -> None:
@@ -99,79 +302,46 @@ def _check_array(where: str, spec: ArgumentSpec, view: TensorView, symbols: dict
             f"{describe(spec)}"
         )
     for axis, (actual, extent) in enumerate(zip(view.shape, spec.shape, strict=True)):
-        expected = evaluate_extent(extent, symbols)
+        expected = _value_of(where, extent, symbols)
         if actual != expected:
             meaning = "" if isinstance(extent, int) else f" ({extent})"
             raise ArgumentError(
-                f"{where}: shape is {list(view.shape)}, expected {expected}{meaning} on axis {axis} "
-                f"as in {describe(spec)}"
+                f"{where}: shape is {list(view.shape)}, expected {expected}{meaning} on axis "
+                f"{axis} as in {describe(spec)}"
             )
     _check_layout(where, spec, view, symbols)
-    if view.address % DType(spec.dtype).itemsize:
+    size = DType(spec.dtype).itemsize
+    if view.address % size and 0 not in view.shape:
         raise ArgumentError(
-            f"{where}: the data pointer is not aligned to its {DType(spec.dtype).itemsize}-byte "
-            "elements; pass a copy (numpy.array(x))"
+            f"{where}: the data pointer is not aligned to its {size}-byte elements; pass a copy "
+            "(numpy.array(x))"
         )
+    if view.address == 0 and 0 not in view.shape:
+        raise ArgumentError(f"{where}: the data pointer is null")
     if view.readonly and "w" in spec.access:
         raise ArgumentError(f"{where}: the array is read-only but the function writes it")
+
+
+def _value_of(where: str, extent: Extent, symbols: dict[str, int]) -> int:
+    try:
+        return evaluate_extent(extent, symbols)
+    except ZeroDivisionError as error:
+        raise ArgumentError(f"{where}: the extent `{extent}` divides by zero") from error
 
 
 def _check_layout(
     where: str, spec: ArgumentSpec, view: TensorView, symbols: dict[str, int]
 ) -> None:
-    if spec.strides:
-        expected = tuple(evaluate_extent(stride, symbols) for stride in spec.strides)
-        described = f"strides {list(expected)}"
-    else:
-        expected, described = compact_strides(view.shape), "a C-contiguous array"
-    relevant = (extent > 1 for extent in view.shape)
     if 0 in view.shape:
         return
-    for needed, stride, wanted in zip(relevant, view.strides, expected, strict=True):
-        if needed and stride != wanted:
+    if spec.strides:
+        expected = tuple(_value_of(where, stride, symbols) for stride in spec.strides)
+        described = f"strides {list(expected)}"
+    else:
+        expected, described = row_major_strides(view.shape), "a C-contiguous array"
+    for extent, stride, wanted in zip(view.shape, view.strides, expected, strict=True):
+        if extent > 1 and stride != wanted:
             raise ArgumentError(
                 f"{where}: strides are {list(view.strides)} elements, expected {described}; pass "
                 "numpy.ascontiguousarray(x), or declare the buffer with strides"
             )
-
-
-def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
-
-
-def _scalar_slot(where: str, spec: ArgumentSpec, arg: Any) -> bytes:
-    dtype = DType(spec.dtype)
-    try:
-        if dtype.is_float:
-            return _float_slot(float(arg), dtype)
-        if dtype.is_handle:
-            return struct.pack("<Q", int(arg))
-        number = int(arg)
-        if number != arg:
-            raise ArgumentError(f"{where}: {arg!r} is not an integer, expected {spec.dtype}")
-    except (TypeError, ValueError) as error:
-        if isinstance(error, ArgumentError):
-            raise
-        raise ArgumentError(
-            f"{where}: expected a number of dtype {spec.dtype}, got {type(arg).__name__}"
-        ) from error
-    low = -(1 << (dtype.bits - 1)) if dtype.is_int else 0
-    high = (1 << (dtype.bits - (1 if dtype.is_int else 0))) - 1
-    if not low <= number <= high:
-        raise ArgumentError(f"{where}: {number} does not fit {spec.dtype} ({low} to {high})")
-    return struct.pack("<q" if number < 0 else "<Q", number)
-
-
-_FLOAT_CODES = {"float64": "<d", "float32": "<f4x", "float16": "<e6x"}
-
-
-def _float_slot(value: float, dtype: DType) -> bytes:
-    code = _FLOAT_CODES.get(dtype)
-    if code is None:
-        raise ArgumentError(f"scalar arguments of dtype {dtype!s} are not supported")
-    return struct.pack(code, value)

@@ -4,41 +4,63 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 from tilewright.errors import KernelAssertError, RuntimeFailure
+from tilewright.ir import DType
 from tilewright.lower.host_abi import ArgumentSpec
-from tilewright.runtime import thread_pool
-from tilewright.runtime.arguments import bind_arguments, describe
-from tilewright.runtime.jit import CompiledObject, LoadedLibrary, load_objects
-from tilewright.runtime.timing import BenchmarkResult, EvaluatorOptions, evaluate
+from tilewright.runtime.arguments import ArgumentBinder, describe
+from tilewright.runtime.export import export_library
+from tilewright.runtime.jit import CompiledObject
+from tilewright.runtime.module_info import PACKED_SUFFIX, FunctionInfo, ModuleInfo
+from tilewright.runtime.packed_call import failure_of
+from tilewright.runtime.registry import get_global_func
+from tilewright.runtime.tensor_view import view_of
+from tilewright.runtime.timing import BenchmarkResult, EvaluatorOptions, evaluate, evict
+from tilewright.support.suggestions import did_you_mean
 
-PACKED_SUFFIX = ".packed"
 _PACKED_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+# The name under which scripts written for TVM ask for a cold cache.
+_FLUSH_ALL_BUT_FIRST = "cache_flush_cpu_non_first_arg"
+
+
+class Library(Protocol):
+    """Code that is loaded into this process."""
+
+    def __getitem__(self, symbol: str, /) -> int: ...
+
+
+@dataclass(frozen=True)
+class Unrunnable:
+    """Stands for code that this machine cannot run; looking up a function says why."""
+
+    reason: str
+
+    def __getitem__(self, symbol: str, /) -> int:
+        raise RuntimeFailure(f"{symbol.removesuffix(PACKED_SUFFIX)}() cannot run: {self.reason}")
 
 
 class CompiledFunction:
     """One function of a compiled module; call it with arrays and numbers."""
 
     def __init__(
-        self,
-        name: str,
-        signature: Sequence[ArgumentSpec],
-        address: int,
-        messages: Sequence[str],
-        owner: object,
+        self, info: FunctionInfo, messages: Sequence[str], address: int, owner: object
     ) -> None:
-        self.name = name
-        self.signature = tuple(signature)
+        self.name = info.name
+        self.signature = info.signature
         self._address = address
-        self._call = _PACKED_TYPE(address)
+        self._run = _PACKED_TYPE(address)
+        self._binder = ArgumentBinder(info.name, info.signature, info.no_alias)
         self._messages = tuple(messages)
         self._owner = owner  # the code lives as long as its module
 
     def __call__(self, *args: Any) -> None:
-        bound = bind_arguments(self.name, self.signature, args)
-        status = self._call(bound.slots)
+        slots, keep = self._binder.bind(args)
+        status = self._run(slots)
+        del keep
         if status:
             raise self._failure(status)
 
@@ -46,31 +68,91 @@ class CompiledFunction:
         self,
         number: int = 10,
         repeat: int = 1,
-        min_repeat_ms: int = 0,
-        cooldown_interval_ms: int = 0,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+        *,
         flush: bool = False,
     ) -> Callable[..., BenchmarkResult]:
-        """A function that takes the same arguments and returns how long a run takes."""
-        options = EvaluatorOptions(number, repeat, min_repeat_ms, cooldown_interval_ms, flush)
+        """A function that takes the same arguments and returns how long a run takes.
 
-        def timed(*args: Any) -> BenchmarkResult:
-            bound = bind_arguments(self.name, self.signature, args)
-            slots = ctypes.create_string_buffer(bound.slots, len(bound.slots) or 1)
-            status, result = evaluate(self._address, slots, options)
-            if result is None:
-                raise self._failure(status)
-            return result
+        Each of `repeat` results is the mean of `number` runs in a row; `number` grows until the row
+        takes `min_repeat_ms`, and later calls go on with it. With `flush` the arrays are not in any
+        cache when a row starts (so number=1 is what makes sense). `f_preproc` names a global
+        function that is called with the arguments before every row.
+        """
+        options = EvaluatorOptions(
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+        )
+        return _Evaluator(self, options, f_preproc, flush)
 
-        return timed
+    def measure(
+        self, args: Sequence[Any], options: EvaluatorOptions, prepare: Callable[[], object] | None
+    ) -> tuple[BenchmarkResult, int]:
+        """Seconds of a run, and how many runs a row had in the end."""
+        slots, keep = self._binder.bind(args)
+        outcome = evaluate(self._address, slots, options, prepare)
+        del keep
+        if outcome.result is None:
+            raise self._failure(outcome.status)
+        return outcome.result, outcome.number
 
-    def _failure(self, status: int) -> RuntimeFailure:
+    def _failure(self, status: int) -> BaseException:
         if 0 < status <= len(self._messages):
             return KernelAssertError(f"{self.name}(): {self._messages[status - 1]}")
-        return RuntimeFailure(f"{self.name}() returned status {status}")
+        found = failure_of(self.name, status)
+        return found or RuntimeFailure(f"{self.name}() returned status {status}")
 
     def __repr__(self) -> str:
         arguments = ", ".join(describe(spec) for spec in self.signature)
         return f"<compiled {self.name}({arguments})>"
+
+
+@dataclass
+class _Evaluator:
+    """What `time_evaluator` returns; remembers how many runs make a row long enough."""
+
+    function: CompiledFunction
+    options: EvaluatorOptions
+    f_preproc: str = ""
+    flush: bool = False
+    _number: int = field(default=0, init=False)
+
+    def __call__(self, *args: Any) -> BenchmarkResult:
+        values = {**vars(self.options), "number": self._number or self.options.number}
+        prepare = self._preparation(args)
+        result, self._number = self.function.measure(args, EvaluatorOptions(**values), prepare)
+        return result
+
+    def _preparation(self, args: Sequence[Any]) -> Callable[[], object] | None:
+        if self.flush or self.f_preproc == _FLUSH_ALL_BUT_FIRST:
+            signature = self.function.signature
+            cold = [
+                arg for arg, spec in zip(args, signature, strict=False) if spec.kind == "buffer"
+            ]
+            memory = [_memory_of(arg) for arg in (cold if self.flush else cold[1:])]
+            return lambda: evict(memory)
+        if self.f_preproc:
+            function = get_global_func(self.f_preproc)
+            return lambda: function(*args)
+        return None
+
+
+def _memory_of(array: Any) -> tuple[int, int]:
+    view = view_of(array)
+    if view is None or view.device != "cpu":
+        return 0, 0
+    count = 1
+    for extent in view.shape:
+        count *= extent
+    return view.address, count * DType(view.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -78,14 +160,17 @@ class ModuleSources:
     """Every text a module can show, by format; each is made when asked for."""
 
     texts: Mapping[str, Callable[[], str]]
+    missing: str = ""  # what to say if there is nothing at all
 
     def get(self, fmt: str) -> str:
         """The text in one format."""
         make = self.texts.get(fmt)
-        if make is None:
-            known = ", ".join(map(repr, self.texts))
-            raise RuntimeFailure(f"no source in format {fmt!r}; there are {known}")
-        return make()
+        if make is not None:
+            return make()
+        if not self.texts:
+            raise RuntimeFailure(self.missing)
+        known = ", ".join(map(repr, self.texts))
+        raise RuntimeFailure(f"no source in format {fmt!r}; there are {known}")
 
 
 class Module:
@@ -93,27 +178,24 @@ class Module:
 
     def __init__(
         self,
-        compiled: CompiledObject,
-        signatures: Mapping[str, Sequence[ArgumentSpec]],
-        messages: Sequence[str],
+        info: ModuleInfo,
+        library: Library,
         sources: ModuleSources,
+        compiled: CompiledObject | None = None,
     ) -> None:
-        self.compiled = compiled
+        self.info = info
         self.sources = sources
-        self._library: LoadedLibrary = load_objects([compiled], thread_pool.symbols())
-        self._functions = {
-            name: CompiledFunction(
-                name, signature, self._library[name + PACKED_SUFFIX], messages, self._library
-            )
-            for name, signature in signatures.items()
-        }
+        self.compiled = compiled
+        self._library = library
+        self._infos = {function.name: function for function in info.functions}
+        self._functions: dict[str, CompiledFunction] = {}
 
     @property
     def entry_name(self) -> str:
         """The function that a call of the module runs: `main`, or the only one."""
-        if "main" in self._functions or len(self._functions) != 1:
+        if "main" in self._infos or len(self._infos) != 1:
             return "main"
-        return next(iter(self._functions))
+        return next(iter(self._infos))
 
     def __call__(self, *args: Any) -> None:
         self[self.entry_name](*args)
@@ -121,16 +203,34 @@ class Module:
     def __getitem__(self, name: str) -> CompiledFunction:
         function = self._functions.get(name)
         if function is None:
-            known = ", ".join(map(repr, self._functions)) or "none"
-            raise RuntimeFailure(f"the module has no function {name!r}; it has {known}")
+            function = self._functions[name] = self._load(name)
         return function
+
+    def _load(self, name: str) -> CompiledFunction:
+        info = self._infos.get(name)
+        if info is None:
+            hint = did_you_mean(str(name), self._infos)
+            raise RuntimeFailure(f"the module has no function {name!r}{hint}")
+        address = self._library[name + PACKED_SUFFIX]
+        return CompiledFunction(info, self.info.messages, address, self._library)
 
     def get_function(self, name: str) -> CompiledFunction:
         """The function called `name`."""
         return self[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._infos
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._functions)
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def signature(self, name: str | None = None) -> tuple[ArgumentSpec, ...]:
+        """What a function (the entry, if none is named) takes."""
+        found = self._infos.get(name or self.entry_name)
+        return self[name or self.entry_name].signature if found is None else found.signature
 
     def time_evaluator(
         self,
@@ -138,15 +238,46 @@ class Module:
         dev: object = None,
         number: int = 10,
         repeat: int = 1,
-        min_repeat_ms: int = 0,
-        cooldown_interval_ms: int = 0,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+        *,
         flush: bool = False,
     ) -> Callable[..., BenchmarkResult]:
         """A timer of one function; `dev` is there for scripts written for TVM."""
         return self[func_name].time_evaluator(
-            number, repeat, min_repeat_ms, cooldown_interval_ms, flush
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+            flush=flush,
         )
 
     def get_source(self, fmt: str = "ll") -> str:
         """The module as "ll", "asm", "c" or "script"."""
         return self.sources.get(fmt)
+
+    def export_library(
+        self, path: str | Path, *, symbols: Mapping[str, str] | None = None
+    ) -> tuple[Path, ...]:
+        """Write the module to a file; its suffix decides what: `.so`, `.o`, `.ll` or `.s`.
+
+        A shared library needs nothing of Tilewright. It comes with a C header and an example
+        program, and `load_module` gives the module back. `symbols` renames functions for C; without
+        it they keep their names, except that `main` becomes `<library>_main`. Returns the files
+        written.
+        """
+        if self.compiled is None:
+            raise RuntimeFailure(
+                f"cannot export {Path(path).name}: the module was loaded from a library; copy the "
+                "library instead"
+            )
+        return export_library(Path(path), self.info, self.compiled, symbols or {})
+
+    def __repr__(self) -> str:
+        return f"<module of {', '.join(self._infos) or 'no functions'} for {self.info.triple}>"

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
+
+from tilewright.runtime import dlpack
+
+# NumPy's flags as `array.flags.num` has them.
+C_CONTIGUOUS: Final = 0x0001
+ALIGNED: Final = 0x0100
+WRITEABLE: Final = 0x0400
 
 
 @dataclass(frozen=True)
@@ -15,80 +23,68 @@ class TensorView:
 
     address: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in elements
+    strides: tuple[int, ...]  # in elements; (-1,) * ndim where they are not whole elements
     dtype: str
     device: str = "cpu"
     readonly: bool = False
+    owner: object = None  # keeps the memory alive
 
 
 def view_of(array: Any) -> TensorView | None:
     """How `array` looks, or None if it is not an array."""
     if isinstance(array, np.ndarray):
         return _view_of_numpy(array)
+    if isinstance(array, np.generic):
+        return None  # a NumPy scalar has no memory of its own to write to
+    inner = getattr(array, "__tilewright_array__", None)
+    if isinstance(inner, np.ndarray):
+        return _view_of_numpy(inner)
     if hasattr(array, "__dlpack__"):
         return _view_of_dlpack(array)
     return None
 
 
 def _view_of_numpy(array: np.ndarray[Any, Any]) -> TensorView:
-    size = array.itemsize or 1
+    size = array.itemsize
+    whole = size > 0 and all(stride % size == 0 for stride in array.strides)
     return TensorView(
-        array.__array_interface__["data"][0],
+        address_of(array),
         array.shape,
-        tuple(stride // size for stride in array.strides),
-        array.dtype.name,
+        tuple(stride // size if whole else -1 for stride in array.strides),
+        array.dtype.name if array.dtype.isnative else f"byte-swapped {array.dtype.name}",
         readonly=not array.flags.writeable,
+        owner=array,
     )
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_: ClassVar = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
-_SPECIAL_CODES = {6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2"}
-_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm"}
-
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_get_pointer.restype = ctypes.c_void_p
-_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def _view_of_dlpack(array: Any) -> TensorView:
-    """Read the fields of a DLPack capsule; the caller keeps `array`, so the data stays alive."""
-    device_type, device_id = array.__dlpack_device__()
-    device = _DEVICES.get(int(device_type), f"device type {int(device_type)}")
+    device = dlpack.device_of(array)
     if device != "cpu":
-        return TensorView(0, (), (), "", f"{device}:{device_id}")
-    capsule = array.__dlpack__()
-    tensor = _DLTensor.from_address(_get_pointer(capsule, b"dltensor"))
-    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-    if tensor.strides:
-        strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
-    else:
-        step, reverse = 1, []
-        for extent in reversed(shape):
-            reverse.append(step)
-            step *= extent
-        strides = tuple(reversed(reverse))
+        return TensorView(0, (), (), "", device)
+    tensor = dlpack.borrow(array)
     return TensorView(
-        (tensor.data or 0) + tensor.byte_offset, shape, strides, _dlpack_dtype(tensor)
+        tensor.address,
+        tensor.shape,
+        tensor.strides,
+        tensor.dtype,
+        readonly=tensor.readonly,
+        owner=tensor.capsule,
     )
 
 
-def _dlpack_dtype(tensor: _DLTensor) -> str:
-    special = _SPECIAL_CODES.get(tensor.code)
-    if special is not None:
-        return special
-    return f"{_CODES.get(tensor.code, f'dlpack code {tensor.code} ')}{tensor.bits}"
+@lru_cache(maxsize=1)
+def data_offset() -> int | None:
+    """Where an array object holds the address of its data, or None if it is not where we think.
+
+    The public way, `__array_interface__`, takes longer than a small kernel. NumPy's C interface
+    promises that the address is the first field behind Python's object header.
+    """
+    probe = np.zeros(3)
+    offset = object.__basicsize__
+    found = ctypes.c_void_p.from_address(id(probe) + offset).value
+    return offset if found == probe.__array_interface__["data"][0] else None
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """The address of the first element."""
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,297 @@
+"""The DLPack exchange format: reading other libraries' capsules, and making our own.
+
+A capsule is borrowed, not consumed: it stays as it is, and whoever holds it keeps the data alive.
+Its own destructor then gives the memory back, so nothing can be freed twice.
+
+The capsules that we make free themselves in native code. A consumer may drop the array from any
+thread, and even while Python shuts down, when a callback written in Python could no longer run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from tilewright.errors import ArgumentError
+from tilewright.ir import DType
+from tilewright.runtime.device import CPU, device_name
+from tilewright.runtime.jit import compile_ir, host_machine, load_permanently
+
+VERSION = (1, 0)
+_READ_ONLY, _SUBBYTE_PADDED = 1, 4
+_PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
+
+
+class DLTensor(ctypes.Structure):
+    """An array as DLPack describes it; compiled code hands arrays to packed functions this way."""
+
+    _fields_: ClassVar = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class DLManagedTensor(ctypes.Structure):
+    """What a capsule called `dltensor` points to."""
+
+    _fields_: ClassVar = [
+        ("tensor", DLTensor),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    """What a capsule called `dltensor_versioned` points to."""
+
+    _fields_: ClassVar = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    ]
+
+
+@dataclass(frozen=True)
+class BorrowedTensor:
+    """The contents of a capsule; valid as long as `capsule` lives."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    readonly: bool
+    capsule: object
+
+
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_CODE_NAMES = {code: name for name, code in _CODES.items()}
+_FLOAT8_CODES = {"float8_e4m3fn": 10, "float8_e5m2": 12}
+_FLOAT8_NAMES = {code: name for name, code in _FLOAT8_CODES.items()}
+
+
+def dtype_code(dtype: str) -> tuple[int, int]:
+    """DLPack's type code and bits of a scalar type."""
+    kind = DType(dtype)
+    if kind in _FLOAT8_CODES:
+        return _FLOAT8_CODES[kind], 8
+    if kind.code not in _CODES:
+        raise ArgumentError(f"DLPack has no type for {dtype}")
+    return _CODES[kind.code], 8 if kind.is_bool else kind.bits
+
+
+def dtype_name(tensor: DLTensor) -> str:
+    """The dtype of a tensor; a type that we lack gets a readable name that equals none of ours."""
+    lanes = "" if tensor.lanes == 1 else f"x{tensor.lanes}"
+    if tensor.code in _FLOAT8_NAMES:
+        return _FLOAT8_NAMES[tensor.code] + lanes
+    name = _CODE_NAMES.get(tensor.code)
+    if name is None:
+        return f"DLPack type {tensor.code} of {tensor.bits} bits{lanes}"
+    return (name if name == "bool" else f"{name}{tensor.bits}") + lanes
+
+
+def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a compact array, in elements."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+
+
+def device_of(array: Any) -> str:
+    """Where an array says it is, e.g. "cuda:0"; "cpu" for all memory that the CPU can read."""
+    place = getattr(array, "__dlpack_device__", None)
+    if place is None:
+        return "cpu"
+    device_type, device_id = place()
+    name = device_name(int(device_type))
+    return name if name == "cpu" else f"{name}:{device_id}"
+
+
+def borrow(array: Any) -> BorrowedTensor:
+    """The memory behind an array of another library, which must be the CPU's.
+
+    What the library itself raises comes out as an ArgumentError that repeats it.
+    """
+    try:
+        capsule = _capsule_of(array)
+    except Exception as error:
+        raise ArgumentError(
+            f"{type(array).__name__} does not give its memory away: {error}"
+        ) from error
+    if _is_valid(capsule, _VERSIONED):
+        managed = DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED))
+        if managed.major > VERSION[0]:
+            raise ArgumentError(
+                f"{type(array).__name__} speaks DLPack {managed.major}.{managed.minor}, "
+                f"expected {VERSION[0]}.x"
+            )
+        return _borrowed(managed.tensor, managed.flags, capsule)
+    if _is_valid(capsule, _PLAIN):
+        plain = DLManagedTensor.from_address(_get_pointer(capsule, _PLAIN))
+        return _borrowed(plain.tensor, 0, capsule)
+    raise ArgumentError(
+        f"__dlpack__() of {type(array).__name__} returned {type(capsule).__name__}, expected a "
+        "fresh 'dltensor' capsule"
+    )
+
+
+def _capsule_of(array: Any) -> Any:
+    """A capsule, versioned if the library can; libraries from before DLPack 1.0 take no version."""
+    try:
+        return array.__dlpack__(max_version=VERSION)
+    except TypeError:
+        return array.__dlpack__()
+
+
+def _borrowed(tensor: DLTensor, flags: int, capsule: object) -> BorrowedTensor:
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    if tensor.strides:
+        strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
+    else:
+        strides = row_major_strides(shape)
+    dtype = dtype_name(tensor)
+    if tensor.bits < 8 and not flags & _SUBBYTE_PADDED:
+        dtype = f"packed {dtype}"
+    address = (tensor.data or 0) + tensor.byte_offset
+    return BorrowedTensor(address, shape, strides, dtype, bool(flags & _READ_ONLY), capsule)
+
+
+# --- making -------------------------------------------------------------------------------------
+
+_MANAGER_AT = {
+    _PLAIN: DLManagedTensor.manager.offset,
+    _VERSIONED: DLManagedTensorVersioned.manager.offset,
+}
+
+# A consumer calls the deleter; an unused capsule calls it from its own destructor.
+_DELETER_IR = """
+define void @tw_dlpack_delete_{kind}(ptr %managed) {{
+  %alive = call i32 @Py_IsInitialized()
+  %gone = icmp eq i32 %alive, 0
+  br i1 %gone, label %done, label %release
+release:
+  %lock = call i32 @PyGILState_Ensure()
+  %place = getelementptr i8, ptr %managed, i64 {manager_at}
+  %owner = load ptr, ptr %place
+  call void @Py_DecRef(ptr %owner)
+  call void @PyMem_RawFree(ptr %managed)
+  call void @PyGILState_Release(i32 %lock)
+  br label %done
+done:
+  ret void
+}}
+
+@tw_dlpack_name_{kind} = constant [{length} x i8] c"{name}\\00"
+
+define void @tw_dlpack_drop_{kind}(ptr %capsule) {{
+  %unused = call i32 @PyCapsule_IsValid(ptr %capsule, ptr @tw_dlpack_name_{kind})
+  %used = icmp eq i32 %unused, 0
+  br i1 %used, label %done, label %drop
+drop:
+  %managed = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr @tw_dlpack_name_{kind})
+  call void @tw_dlpack_delete_{kind}(ptr %managed)
+  br label %done
+done:
+  ret void
+}}
+"""
+_DECLARATIONS = """
+declare i32 @Py_IsInitialized()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare void @Py_DecRef(ptr)
+declare void @PyMem_RawFree(ptr)
+declare i32 @PyCapsule_IsValid(ptr, ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+"""
+_PYTHON_FUNCTIONS = re.findall(r"@(Py\w+)\(", _DECLARATIONS)
+
+
+@lru_cache(maxsize=1)
+def _native() -> dict[str, int]:
+    parts = [
+        _DELETER_IR.format(
+            kind=name.decode(), name=name.decode(), length=len(name) + 1, manager_at=at
+        )
+        for name, at in _MANAGER_AT.items()
+    ]
+    imports = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in _PYTHON_FUNCTIONS
+    }
+    source = compile_ir(_DECLARATIONS + "".join(parts), host_machine())
+    return load_permanently([source], imports)
+
+
+_raw_malloc = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(
+    ("PyMem_RawMalloc", ctypes.pythonapi)
+)
+_increment = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+
+
+def lend(
+    owner: object, address: int, shape: tuple[int, ...], dtype: str, readonly: bool, versioned: bool
+) -> object:
+    """A capsule for the compact memory at `address`, which `owner` keeps alive."""
+    kind = (_VERSIONED if versioned else _PLAIN).decode()
+    layout = DLManagedTensorVersioned if versioned else DLManagedTensor
+    head = ctypes.sizeof(layout)
+    block = _raw_malloc(head + 16 * max(1, len(shape)))
+    if not block:
+        raise MemoryError("no memory for a DLPack capsule")
+    extents = (ctypes.c_int64 * len(shape)).from_address(block + head)
+    strides = (ctypes.c_int64 * len(shape)).from_address(block + head + 8 * len(shape))
+    extents[:], strides[:] = [*shape], [*row_major_strides(shape)]
+    managed = layout.from_address(block)
+    managed.manager = id(owner)
+    managed.deleter = _native()[f"tw_dlpack_delete_{kind}"]
+    code, bits = dtype_code(dtype)
+    if isinstance(managed, DLManagedTensorVersioned):
+        managed.major, managed.minor = VERSION
+        managed.flags = _READ_ONLY * readonly | _SUBBYTE_PADDED * (bits < 8)
+    managed.tensor = DLTensor(
+        address,
+        CPU,
+        0,
+        len(shape),
+        code,
+        bits,
+        1,
+        ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
+        0,
+    )
+    _increment(owner)
+    # A capsule keeps the pointer to its name, which therefore lies in our native code.
+    return _new_capsule(
+        block, _native()[f"tw_dlpack_name_{kind}"], _native()[f"tw_dlpack_drop_{kind}"]
+    )

@@ -1,0 +1,183 @@
+"""Writing a compiled module to a file: shared library, object, LLVM IR or assembly.
+
+A shared library holds three objects: the module's own code, the glue made here (functions under
+their C names, the description that `load_module` reads) and, when needed, the native runtime.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tilewright.errors import RuntimeFailure
+from tilewright.runtime import linker, packed_call
+from tilewright.runtime.c_header import example_text, header_text
+from tilewright.runtime.c_names import CFunction, c_functions, identifier
+from tilewright.runtime.jit import CompiledObject, compile_ir
+from tilewright.runtime.library_file import LibraryDescription, encode, seal
+from tilewright.runtime.module_info import PACKED_SUFFIX, ModuleInfo
+from tilewright.runtime.native import runtime_object
+from tilewright.runtime.passes import NO_PASSES
+
+DESCRIPTION_SYMBOL = "tw_description"
+SET_HANDLER_SYMBOL = "tw_set_packed_handler"
+SET_THREADS_SYMBOL = "tw_set_num_threads"
+
+Exporter = Callable[[Path, ModuleInfo, CompiledObject, Mapping[str, str]], tuple[Path, ...]]
+
+
+def export_library(
+    path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """Write a module in the form that the suffix of `path` names; returns the files written."""
+    exporter = _EXPORTERS.get(path.suffix)
+    if exporter is None:
+        known = ", ".join(_EXPORTERS)
+        raise RuntimeFailure(
+            f"cannot export {path.name}: expected a name that ends in one of {known}"
+        )
+    try:
+        return exporter(path, info, compiled, symbols)
+    except OSError as error:
+        raise RuntimeFailure(f"cannot export {path}: {error.strerror or error}") from error
+
+
+def _write_shared_library(
+    path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+) -> tuple[Path, ...]:
+    packed = packed_call.SYMBOL in compiled.undefined
+    threads = any(_is_runtime_name(name) for name in compiled.undefined)
+    functions = c_functions(info, path.stem, symbols)
+    glue = compile_ir(
+        _glue_ir(path.stem, functions, LibraryDescription(info, threads, packed)),
+        compiled.machine,
+        NO_PASSES,
+    )
+    exports = [
+        *glue.defined,
+        *(function.c_name for function in functions),
+        *(function.info.name + PACKED_SUFFIX for function in functions),
+    ]
+    # An older library of that name may be in use by this very process: replace it, never change it.
+    with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
+        draft = Path(folder) / path.name
+        linker.export_shared_object(draft, [compiled, glue], exports)
+        draft.write_bytes(seal(draft.read_bytes()))
+        draft.replace(path)
+    header, example = path.with_suffix(".h"), path.with_name(f"{path.stem}_example.c")
+    header.write_text(header_text(path.stem, info, functions, threads, packed))
+    example.write_text(example_text(path.stem, functions, threads))
+    return path, header, example
+
+
+def _is_runtime_name(name: str) -> bool:
+    return name.startswith("tw_") and name != packed_call.SYMBOL
+
+
+def _write_object(
+    path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """The object alone; if it wants our native runtime, that goes into a second one."""
+    path.write_bytes(compiled.object_bytes)
+    if not any(_is_runtime_name(name) for name in compiled.undefined):
+        return (path,)
+    runtime = path.with_name(f"{path.stem}_runtime.o")
+    runtime.write_bytes(runtime_object(compiled.machine).object_bytes)
+    return path, runtime
+
+
+def _text_writer(text_of: Callable[[CompiledObject], str]) -> Exporter:
+    def write(
+        path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+    ) -> tuple[Path, ...]:
+        path.write_text(text_of(compiled))
+        return (path,)
+
+    return write
+
+
+_EXPORTERS: dict[str, Exporter] = {
+    ".so": _write_shared_library,
+    ".dylib": _write_shared_library,
+    ".o": _write_object,
+    ".ll": _text_writer(CompiledObject.optimised_ir),
+    ".s": _text_writer(CompiledObject.assembly),
+}
+
+
+# --- glue ---------------------------------------------------------------------------------------
+
+_THREAD_GLUE = """
+declare void @tw_set_num_threads(i32)
+declare i32 @tw_num_threads()
+
+define void @{stem}_set_num_threads(i32 %count) {{
+  call void @tw_set_num_threads(i32 %count)
+  ret void
+}}
+
+define i32 @{stem}_num_threads() {{
+  %count = call i32 @tw_num_threads()
+  ret i32 %count
+}}
+"""
+
+_PACKED_GLUE = """
+@tw_packed_handler = internal global ptr null
+
+define void @{setter}(ptr %handler) {{
+  store atomic ptr %handler, ptr @tw_packed_handler release, align 8
+  ret void
+}}
+
+define i32 @{symbol}(ptr %name, ptr %slots, ptr %kinds, i32 %count) {{
+  %handler = load atomic ptr, ptr @tw_packed_handler acquire, align 8
+  %none = icmp eq ptr %handler, null
+  br i1 %none, label %missing, label %call
+missing:
+  ret i32 {no_handler}
+call:
+  %status = call i32 %handler(ptr %name, ptr %slots, ptr %kinds, i32 %count)
+  ret i32 %status
+}}
+"""
+
+
+def _glue_ir(stem: str, functions: Sequence[CFunction], description: LibraryDescription) -> str:
+    data = encode(description)
+    text = "".join(f"\\{byte:02X}" for byte in data)
+    parts = [f'@{DESCRIPTION_SYMBOL} = constant [{len(data)} x i8] c"{text}", align 16']
+    parts += [_forward(function) for function in functions]
+    if description.has_threads:
+        parts.append(_THREAD_GLUE.format(stem=identifier(stem)))
+    if description.calls_packed:
+        parts.append(
+            _PACKED_GLUE.format(
+                setter=SET_HANDLER_SYMBOL,
+                symbol=packed_call.SYMBOL,
+                no_handler=packed_call.NO_HANDLER,
+            )
+        )
+    return "\n".join(parts) + "\n"
+
+
+def _forward(function: CFunction) -> str:
+    """The function under its C name; types that C passes otherwise are converted."""
+    if function.info.name == function.c_name:
+        return ""
+    inner = f'@"{function.info.name}"'
+    taken = ", ".join(f"{p.boundary_type} %a{i}" for i, p in enumerate(function.parameters))
+    lines, passed = [], []
+    for i, parameter in enumerate(function.parameters):
+        name = f"%a{i}"
+        if parameter.boundary_type != parameter.inner_type:
+            source, target = parameter.boundary_type, parameter.inner_type
+            lines.append(f"  %c{i} = bitcast {source} %a{i} to {target}")
+            name = f"%c{i}"
+        passed.append(f"{parameter.inner_type} {name}")
+    types = ", ".join(parameter.inner_type for parameter in function.parameters)
+    lines.append(f"  %status = tail call i32 {inner}({', '.join(passed)})")
+    lines.append("  ret i32 %status")
+    body = "\n".join(lines)
+    return f'declare i32 {inner}({types})\ndefine i32 @"{function.c_name}"({taken}) {{\n{body}\n}}'

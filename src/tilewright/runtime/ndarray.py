@@ -1,0 +1,274 @@
+"""`NDArray`: an array in memory that suits compiled code, shared with others through DLPack."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import ArgumentError, IRError
+from tilewright.ir.numpy_bridge import from_numpy as dtype_of, to_numpy
+from tilewright.runtime import dlpack
+from tilewright.runtime.device import CPU, Device, cpu
+from tilewright.runtime.tensor_view import address_of
+
+__all__ = ["ALIGNMENT", "NDArray", "array", "empty", "from_dlpack", "zeros"]
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+
+
+class NDArray:
+    """An array on the CPU, row-major and compact.
+
+    It can be passed to compiled functions, to NumPy (`numpy.asarray`) and, without a copy, to every
+    library that takes DLPack (`torch.from_dlpack`).
+    """
+
+    __slots__ = ("__tilewright_array__", "__weakref__")
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        # The name is how other parts of the runtime find the NumPy view of our memory.
+        self.__tilewright_array__ = values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return tuple(self.__tilewright_array__.shape)
+
+    @property
+    def dtype(self) -> str:
+        """The type of the elements, e.g. "float32"."""
+        return str(dtype_of(self.__tilewright_array__.dtype))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.__tilewright_array__.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.__tilewright_array__.size
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the memory."""
+        return self.__tilewright_array__.nbytes
+
+    @property
+    def device(self) -> Device:
+        """Where the array is."""
+        return cpu()
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy as a NumPy array; `numpy.asarray(x)` shares the memory instead."""
+        return np.array(self.__tilewright_array__)
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Overwrite the elements with those of another array of the same shape."""
+        values = _values_of(source, "copyfrom")
+        if values.shape != self.shape:
+            raise ArgumentError(
+                f"copyfrom: the source has shape {list(values.shape)}, expected {list(self.shape)}"
+            )
+        self._writable("copyfrom")[...] = values
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Copy into another array, or into a new one on a device."""
+        if isinstance(target, NDArray):
+            return target.copyfrom(self)
+        return array(self, target)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A copy of some elements, as NumPy gives them."""
+        picked = self.__tilewright_array__[index]
+        return picked.copy() if isinstance(picked, np.ndarray) else picked
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        self._writable("assignment")[index] = _values_of(values, "assignment")
+
+    def _writable(self, what: str) -> np.ndarray[Any, Any]:
+        values = self.__tilewright_array__
+        if not values.flags.writeable:
+            raise ArgumentError(f"{what}: the array is read-only")
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        values = self.__tilewright_array__
+        if dtype is not None and values.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"cannot share {self.dtype} memory as {np.dtype(dtype).name}")
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def __len__(self) -> int:
+        return len(self.__tilewright_array__)
+
+    def __repr__(self) -> str:
+        return f"<NDArray shape={self.shape} dtype={self.dtype} {self.device}>\n{self.numpy()!r}"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CPU, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A capsule that shares the memory (or owns a copy, if asked for)."""
+        if stream is not None:
+            raise BufferError("an array on the CPU has no stream; pass stream=None")
+        if dl_device is not None and tuple(dl_device) != (CPU, 0):
+            raise BufferError(f"the array is on the CPU and cannot be exported to {dl_device}")
+        versioned = max_version is not None and max_version[0] >= 1
+        source = array(self) if copy else self
+        values = source.__tilewright_array__
+        readonly = not values.flags.writeable
+        if readonly and not versioned:
+            raise BufferError("a read-only array needs a consumer that speaks DLPack 1.0")
+        return dlpack.lend(
+            source, address_of(values), values.shape, source.dtype, readonly, versioned
+        )
+
+
+def empty(
+    shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None
+) -> NDArray:
+    """An array with undefined elements, aligned to a cache line."""
+    _check_device("empty", device)
+    try:
+        given = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        extents = tuple(operator.index(extent) for extent in given)
+    except TypeError as error:
+        raise ArgumentError(f"empty: expected a shape of whole numbers, got {shape!r}") from error
+    if any(extent < 0 for extent in extents):
+        raise ArgumentError(f"empty: shape {list(extents)} has a negative extent")
+    numpy_dtype = _numpy_dtype("empty", dtype)
+    try:
+        return NDArray(_aligned(extents, numpy_dtype))
+    except (MemoryError, ValueError) as error:
+        raise ArgumentError(
+            f"empty: there is no memory for {dtype}{list(extents)}: {error}"
+        ) from error
+
+
+def zeros(
+    shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None
+) -> NDArray:
+    """An array of zeros."""
+    made = empty(shape, dtype, device)
+    made.__tilewright_array__.fill(0)
+    return made
+
+
+def array(source: Any, device: Device | None = None, dtype: str | None = None) -> NDArray:
+    """A copy of an array, a list or a number; never shares memory with its source."""
+    _check_device("array", device)
+    values = _values_of(source, "array")
+    wanted = values.dtype if dtype is None else _numpy_dtype("array", dtype)
+    try:
+        dtype_of(wanted.newbyteorder("="))
+    except IRError as error:
+        raise ArgumentError(f"array: {error}") from error
+    memory = _aligned(values.shape, wanted.newbyteorder("="))
+    memory[...] = values
+    return NDArray(memory)
+
+
+def from_dlpack(source: Any) -> NDArray:
+    """An array that shares the memory of another library's array."""
+    if not hasattr(source, "__dlpack__"):
+        raise ArgumentError(
+            f"from_dlpack: expected an object with __dlpack__, got {type(source).__name__}"
+        )
+    place = dlpack.device_of(source)
+    if place != "cpu":
+        raise ArgumentError(f"from_dlpack: the array is on {place}, expected it on the cpu")
+    tensor = dlpack.borrow(source)
+    if not _is_compact(tensor):
+        raise ArgumentError(
+            f"from_dlpack: strides are {list(tensor.strides)} elements, expected a row-major "
+            "array; pass a contiguous copy"
+        )
+    dtype = _numpy_dtype("from_dlpack", tensor.dtype)
+    values = array_at(tensor.address, tensor.shape, dtype, tensor.capsule)
+    values.flags.writeable = not tensor.readonly
+    return NDArray(values)
+
+
+def array_at(
+    address: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object
+) -> np.ndarray[Any, Any]:
+    """A NumPy array over memory that `owner` keeps alive."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    memory = _Memory(address, math.prod(shape) * dtype.itemsize, owner)
+    return np.asarray(memory).view(dtype).reshape(shape)
+
+
+class _Memory:
+    """Bytes at an address, as NumPy asks for them; an array over them refers to this object."""
+
+    def __init__(self, address: int, size: int, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def _is_compact(tensor: dlpack.BorrowedTensor) -> bool:
+    """Whether the strides agree with row-major ones wherever an axis has more than one element."""
+    wanted = dlpack.row_major_strides(tensor.shape)
+    pairs = zip(tensor.shape, tensor.strides, wanted, strict=True)
+    return 0 in tensor.shape or all(extent == 1 or a == b for extent, a, b in pairs)
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -address_of(raw) % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype for ours, or for NumPy's own and its scalar types."""
+    try:
+        return to_numpy(dtype if isinstance(dtype, str) else np.dtype(dtype).name)
+    except IRError as error:
+        raise ArgumentError(f"{where}: {error}") from error
+
+
+def _check_device(where: str, device: object) -> None:
+    if device is not None and device != cpu():
+        raise ArgumentError(f"{where}: cannot place an array on {device}; use cpu(0)")
+
+
+def _values_of(source: Any, where: str) -> np.ndarray[Any, Any]:
+    if isinstance(source, NDArray):
+        return source.__tilewright_array__
+    if isinstance(source, np.ndarray):
+        return source
+    if hasattr(source, "__dlpack__") and not isinstance(source, np.generic):
+        place = dlpack.device_of(source)
+        if place != "cpu":
+            raise ArgumentError(f"{where}: the source is on {place}, expected it on the cpu")
+        tensor = dlpack.borrow(source)
+        dtype = _numpy_dtype(where, tensor.dtype)
+        if 0 in tensor.shape:
+            return np.empty(tensor.shape, dtype)
+        first = array_at(tensor.address, (1,), dtype, tensor.capsule)
+        steps = tuple(stride * dtype.itemsize for stride in tensor.strides)
+        return np.lib.stride_tricks.as_strided(first, tensor.shape, steps)
+    return np.asarray(source)
