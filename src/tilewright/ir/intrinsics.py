@@ -268,8 +268,32 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: ExprLike) -> Call:
 
 
 def call_packed(name: str, *args: ExprLike | str | Buffer) -> Call:
-    """A call of a registered global function (see `tilewright.register_func`)."""
-    return call_intrin(INT32, "tir.call_packed", name, *map(_pointer, args))
+    """A call of a registered global function (see `tilewright.register_func`).
+
+    It takes numbers, texts and buffers, which arrive as arrays, and may return an integer.
+    """
+    return call_intrin(INT32, "tir.call_packed", name, *map(_described, args))
+
+
+def tvm_call_packed(name: str, *args: ExprLike | str | Buffer) -> Call:
+    """The same as `call_packed`, under the name that lowered code of TVM has."""
+    return call_intrin(INT32, "tir.tvm_call_packed", name, *map(_described, args))
+
+
+def _described(arg: ExprLike | str | Buffer) -> ExprLike | str:
+    """A whole buffer is passed together with its shape and type."""
+    if not isinstance(arg, Buffer):
+        return arg
+    return call_intrin(
+        HANDLE,
+        "tir.tvm_stack_make_array",
+        arg.data,
+        call_intrin(HANDLE, "tir.tvm_stack_make_shape", *arg.shape),
+        call_intrin(HANDLE, "tir.tvm_stack_make_shape", *arg.strides) if arg.strides else 0,
+        len(arg.shape),
+        const(0, arg.dtype),
+        0 if arg.elem_offset is None else arg.elem_offset,
+    )
 
 
 def _pointer(arg: ExprLike | str | Buffer) -> ExprLike | str:

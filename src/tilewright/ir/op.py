@@ -128,6 +128,8 @@ _OTHERS: dict[str, tuple[int | None, CallEffect]] = {
     "atomic_add": (2, CallEffect.UPDATE_STATE),
     "tvm_call_packed": (None, CallEffect.UPDATE_STATE),
     "call_packed": (None, CallEffect.UPDATE_STATE),
+    "tvm_stack_make_shape": (None, CallEffect.PURE),
+    "tvm_stack_make_array": (6, CallEffect.PURE),
     "vscale": (0, CallEffect.PURE),
 }
 _DTYPE_FIRST: dict[str, tuple[int | None, CallEffect]] = {
@@ -151,6 +153,7 @@ _LANE_MIXING = {
     "reinterpret", "vectorlow", "vectorhigh", "vectorcombine", "call_extern", "call_pure_extern",
     "call_llvm_intrin", "call_llvm_pure_intrin", "tvm_access_ptr", "address_of", "ret",
     "call_packed", "tvm_call_packed", "prefetch", "atomic_add", "assume",
+    "tvm_stack_make_shape", "tvm_stack_make_array",
 }  # fmt: skip
 
 

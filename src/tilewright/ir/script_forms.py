@@ -109,6 +109,8 @@ _DEFAULT_DTYPES: dict[str, DType] = {
     "prefetch": HANDLE,
     "isnullptr": DType("bool"),
     "tvm_call_packed": INT32,
+    "tvm_stack_make_shape": HANDLE,
+    "tvm_stack_make_array": HANDLE,
 }
 
 

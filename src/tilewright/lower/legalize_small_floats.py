@@ -43,6 +43,7 @@ _OPAQUE_OPS = {
     "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr", "tir.type_annotation",
     "tir.call_extern", "tir.call_pure_extern", "tir.call_llvm_intrin",
     "tir.call_llvm_pure_intrin", "tir.call_packed", "tir.tvm_call_packed", "tir.atomic_add",
+    "tir.tvm_stack_make_array",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from tilewright.errors import ArgumentError
-from tilewright.ir import DType
+from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
 from tilewright.runtime.device import CPU, device_name
 from tilewright.runtime.jit import compile_ir, host_machine, load_permanently
 
@@ -75,33 +75,6 @@ class BorrowedTensor:
     dtype: str
     readonly: bool
     capsule: object
-
-
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
-_CODE_NAMES = {code: name for name, code in _CODES.items()}
-_FLOAT8_CODES = {"float8_e4m3fn": 10, "float8_e5m2": 12}
-_FLOAT8_NAMES = {code: name for name, code in _FLOAT8_CODES.items()}
-
-
-def dtype_code(dtype: str) -> tuple[int, int]:
-    """DLPack's type code and bits of a scalar type."""
-    kind = DType(dtype)
-    if kind in _FLOAT8_CODES:
-        return _FLOAT8_CODES[kind], 8
-    if kind.code not in _CODES:
-        raise ArgumentError(f"DLPack has no type for {dtype}")
-    return _CODES[kind.code], 8 if kind.is_bool else kind.bits
-
-
-def dtype_name(tensor: DLTensor) -> str:
-    """The dtype of a tensor; a type that we lack gets a readable name that equals none of ours."""
-    lanes = "" if tensor.lanes == 1 else f"x{tensor.lanes}"
-    if tensor.code in _FLOAT8_NAMES:
-        return _FLOAT8_NAMES[tensor.code] + lanes
-    name = _CODE_NAMES.get(tensor.code)
-    if name is None:
-        return f"DLPack type {tensor.code} of {tensor.bits} bits{lanes}"
-    return (name if name == "bool" else f"{name}{tensor.bits}") + lanes
 
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -175,7 +148,7 @@ def _borrowed(tensor: DLTensor, flags: int, capsule: object) -> BorrowedTensor:
         strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
     else:
         strides = row_major_strides(shape)
-    dtype = dtype_name(tensor)
+    dtype = from_dlpack(tensor.code, tensor.bits, tensor.lanes)
     if tensor.bits < 8 and not flags & _SUBBYTE_PADDED:
         dtype = f"packed {dtype}"
     address = (tensor.data or 0) + tensor.byte_offset
@@ -274,7 +247,7 @@ def lend(
     managed = layout.from_address(block)
     managed.manager = id(owner)
     managed.deleter = _native()[f"tw_dlpack_delete_{kind}"]
-    code, bits = dtype_code(dtype)
+    code, bits, lanes = to_dlpack(dtype)
     if isinstance(managed, DLManagedTensorVersioned):
         managed.major, managed.minor = VERSION
         managed.flags = _READ_ONLY * readonly | _SUBBYTE_PADDED * (bits < 8)
@@ -285,7 +258,7 @@ def lend(
         len(shape),
         code,
         bits,
-        1,
+        lanes,
         ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64)),
         ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
         0,

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentError, RuntimeFailure
+from tilewright.ir.dlpack_bridge import from_dlpack
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.runtime.dlpack import DLTensor, dtype_name, row_major_strides
+from tilewright.runtime.dlpack import DLTensor, row_major_strides
 from tilewright.runtime.ndarray import array_at
 from tilewright.runtime.registry import get_global_func
 
@@ -133,7 +134,7 @@ def _tensor_at(address: int) -> np.ndarray[Any, Any]:
     """A NumPy array over the kernel's memory."""
     tensor = DLTensor.from_address(ctypes.c_void_p.from_address(address).value or 0)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-    dtype = to_numpy(dtype_name(tensor))
+    dtype = to_numpy(from_dlpack(tensor.code, tensor.bits, tensor.lanes))
     first = (tensor.data or 0) + tensor.byte_offset
     if not tensor.strides:
         return array_at(first, shape, dtype, None)

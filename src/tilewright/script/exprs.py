@@ -38,6 +38,8 @@ from tilewright.ir.script_forms import call_by_name, extent_between
 from tilewright.script.dtypes import as_dtype
 
 _LLVM_CALLS = {"call_llvm_intrin", "call_llvm_pure_intrin"}
+# Functions of the registry take whole buffers.
+_PACKED_CALLS = ("call_packed", "tvm_call_packed")
 _ITER_TYPES = {
     "DataPar": IterType.DATA_PAR,
     "ThreadIndex": IterType.THREAD_INDEX,
@@ -142,7 +144,7 @@ def call_operator(name: str) -> Callable[..., PrimExpr]:
     """
 
     def call(*args: Any, dtype: Any = None) -> PrimExpr:
-        values = [as_argument(arg) for arg in args]
+        values = list(args) if name in _PACKED_CALLS else [as_argument(arg) for arg in args]
         if name in _LLVM_CALLS:
             values = _without_signature_size(values, has_dtype=dtype is None)
         return call_by_name(name, values, None if dtype is None else as_dtype(dtype))
