@@ -113,6 +113,8 @@ class Evaluator:
             raise self.error(node, message or str(error)) from error
 
     def as_vector(self, node: ast.AST, value: Any) -> Any:
+        if type(value) in (list, tuple):
+            return type(value)(self.as_vector(node, item) for item in value)
         if isinstance(value, BufferRegion):
             load = region_as_load(value)
             if load is None:

@@ -11,26 +11,11 @@ from typing import Any
 
 from tilewright.errors import IRError
 from tilewright.ir import (
-    EQ as EQ,
-    GE as GE,
-    GT as GT,
-    LE as LE,
-    LT as LT,
-    NE as NE,
-    Add as Add,
-    And as And,
-    Div as Div,
-    FloorDiv as FloorDiv,
-    FloorMod as FloorMod,
-    Max as Max,
-    Min as Min,
-    Mod as Mod,
-    Mul as Mul,
-    Or as Or,
-    Sub as Sub,
     all_ops,
     floordiv as floordiv,
     floormod as floormod,
+    maximum,
+    minimum,
     op_by_script_name,
     truncdiv as truncdiv,
     truncmod as truncmod,
@@ -66,6 +51,25 @@ from tilewright.script.exprs import (
     ramp as ramp,
     var as var,
 )
+from tilewright.script.raw_nodes import (
+    EQ as EQ,
+    GE as GE,
+    GT as GT,
+    LE as LE,
+    LT as LT,
+    NE as NE,
+    Add as Add,
+    And as And,
+    Div as Div,
+    FloorDiv as FloorDiv,
+    FloorMod as FloorMod,
+    Max as Max,
+    Min as Min,
+    Mod as Mod,
+    Mul as Mul,
+    Or as Or,
+    Sub as Sub,
+)
 from tilewright.script.statements import (
     Assert as Assert,
     Buffer as Buffer,
@@ -98,6 +102,8 @@ from tilewright.script.statements import (
     writes as writes,
 )
 
+max, min = maximum, minimum
+
 
 def __getattr__(name: str) -> Any:
     """Types and registered operators, by the name script gives them."""
@@ -124,5 +130,5 @@ def known_names() -> list[str]:
 
 _INTERNAL = {
     "Any", "IRError", "DTypeForm", "all_ops", "annotations", "call_operator", "dtype_form",
-    "known_names", "op_by_script_name",
+    "known_names", "maximum", "minimum", "op_by_script_name",
 }  # fmt: skip

@@ -33,8 +33,9 @@ def find_definitions(root: Node, bound: Iterable[Node] = ()) -> dict[Node, list[
     collector = _UseCollector(set(bound))
     collector.visit(root)
     result: dict[Node, list[Node]] = {}
+    brought_along = collector.defined_by_buffer()
     for node, path in collector.paths.items():
-        if not (isinstance(node, Var) and node in collector.defined_by_buffer()):
+        if not (isinstance(node, Var) and node in brought_along):
             result.setdefault(path[-1] if path else root, []).append(node)
     for nodes in result.values():
         nodes.sort(key=lambda node: isinstance(node, Buffer))
