@@ -13,7 +13,7 @@ from tilewright.errors import IRError
 
 _PATTERN: Final = re.compile(
     r"(?P<code>bool|handle|void|bfloat|uint|int|float)(?P<bits>\d+)?(?P<fp8>_e\dm\d(?:fn)?)?"
-    r"(?:x(?P<lanes>\d+))?$"
+    r"(?:x(?P<lanes>\d+))?"
 )
 _ALIASES: Final = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
 _FLOAT8_VARIANTS: Final = ("_e4m3fn", "_e5m2")
@@ -102,7 +102,7 @@ def _bits_text(dtype: DType) -> str:
 
 def _parse(spelling: str) -> DType:
     text = _ALIASES.get(spelling, spelling)
-    match = _PATTERN.match(text)
+    match = _PATTERN.fullmatch(text)
     if match is None:
         raise IRError(
             f"unknown dtype {spelling!r}: expected for example 'float32', 'int8' or 'bool'"

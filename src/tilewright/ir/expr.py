@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 import struct
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias, Union
@@ -73,8 +74,9 @@ class ExprOperators(Node, frozen=True):
         return floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
+        # A product, as in TVM; `0 - x` would lose the sign of a zero.
         value = convert(self)
-        return subtract(const(0, value.dtype), value)
+        return multiply(value, const(-1, value.dtype))
 
     def __lt__(self, other: ExprLike) -> PrimExpr:
         return less(self, other)
@@ -619,22 +621,34 @@ def constant_value(expr: PrimExpr) -> Number | None:
 
 def _fold(node: type[BinaryOp], fold: Fold, a: PrimExpr, b: PrimExpr, result: DType) -> PrimExpr:
     """`fold` of two constants, or else the node."""
-    x, y = constant_value(a), constant_value(b)
-    if x is None or y is None:
+    x, y, kind = constant_value(a), constant_value(b), a.dtype
+    if x is None or y is None or (kind.bits == 8 and kind.is_float):
         return node(a, b)
+    if kind.is_float:
+        x, y = _round_to(float(x), kind), _round_to(float(y), kind)
     value = fold(x, y)
     return const(_round_to(float(value), result) if result.is_float else value, result)
 
 
 def _round_to(value: float, dtype: DType) -> float:
-    """`value` as the nearest number of a float type (exactly for 32 and 16 bits)."""
+    """`value` as the nearest number of a float type of at least 16 bits."""
+    if dtype == "bfloat16":
+        return _round_to_bfloat16(value)
     code = {"float32": "f", "float16": "e"}.get(dtype)
     if code is None:
         return value
     try:
         return float(struct.unpack(code, struct.pack(code, value))[0])
     except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
+        return math.copysign(math.inf, value)
+
+
+def _round_to_bfloat16(value: float) -> float:
+    if value == 0 or not math.isfinite(value):
+        return value
+    step = math.ldexp(1.0, max(math.frexp(value)[1], -125) - 8)
+    rounded = round(value / step) * step  # to even on a tie
+    return rounded if abs(rounded) <= 3.3895313892515355e38 else math.copysign(math.inf, value)
 
 
 def _is_const(expr: PrimExpr, value: int) -> bool:
@@ -809,6 +823,8 @@ def bitwise(op_name: str, a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
     if not (x.dtype.is_integral or x.dtype.is_bool):
         raise IRError(f"{op_name} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
+    if isinstance(y, IntImm) and "shift" in op_name and not 0 <= y.value < y.dtype.bits:
+        raise IRError(f"{op_name} of {x.dtype!s} by {y.value}: expected 0 to {y.dtype.bits - 1}")
     if isinstance(x, IntImm) and isinstance(y, IntImm):
         return const(_BITWISE_FOLDS[op_name](x.value, y.value), x.dtype)
     return Call(x.dtype, Op.get(op_name), (x, y))

@@ -10,7 +10,8 @@ nodes that define or use them (see `BufferRewriter` and `substitute`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
@@ -18,6 +19,7 @@ from tilewright.ir.expr import PrimExpr, Var
 from tilewright.ir.node import Node, NodeT, children, map_children, map_tuple, replace
 from tilewright.ir.stmt import (
     Allocate,
+    AllocateConst,
     AttrStmt,
     Block,
     BufferStore,
@@ -151,10 +153,12 @@ class _Substituter(BufferRewriter):
             return buffer
         return replace(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
 
-    def visit_allocate(self, node: Allocate) -> Any:
+    def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
         node = map_children(node, self.visit)
         data = self.visit(node.buffer_var)
         return node if data is node.buffer_var else replace(node, buffer_var=data)
+
+    visit_allocate_const = visit_allocate
 
     def visit_attr_stmt(self, node: AttrStmt) -> Any:
         node = map_children(node, self.visit)
@@ -236,8 +240,21 @@ class _FreeVars(Visitor):
             self.found[node] = None
 
     def _visit_binder(self, node: Any, bound: Iterable[Var]) -> None:
-        self._bound.update(bound)
-        self.generic_visit(node)
+        """Only the body of a statement sees what the statement binds."""
+        for name in node.child_fields:
+            value = None if name == "body" else getattr(node, name)
+            for child in value if isinstance(value, tuple) else (value,):
+                if child is not None:
+                    self.visit(child)
+        with self._binding(bound):
+            self.visit(node.body)
+
+    @contextmanager
+    def _binding(self, variables: Iterable[Var]) -> Iterator[None]:
+        new = [var for var in variables if var not in self._bound]
+        self._bound.update(new)
+        yield
+        self._bound.difference_update(new)
 
     def visit_for(self, node: Any) -> None:
         self._visit_binder(node, (node.loop_var,))
@@ -255,8 +272,10 @@ class _FreeVars(Visitor):
         self._visit_binder(node, (node.buffer_var,))
 
     def visit_block(self, node: Block) -> None:
-        iterators = [iter_var.var for iter_var in node.iter_vars]
-        self._visit_binder(node, iterators + [buffer.data for buffer in node.alloc_buffers])
+        buffers = (*node.alloc_buffers, *(match.buffer for match in node.match_buffers))
+        bound = [iter_var.var for iter_var in node.iter_vars]
+        with self._binding(bound + [buffer.data for buffer in buffers]):
+            self.generic_visit(node)
 
 
 def uses_var(node: Node, test: Callable[[Var], bool]) -> bool:
