@@ -41,10 +41,16 @@ def build(
             f"build() takes a PrimFunc or an IRModule, got {type(program).__name__}"
         )
     chosen = _target_of(target)
-    lowered = lower(as_module(program), chosen)
-    source = llvm_codegen.generate(lowered, chosen)
-    compiled = compile_ir(source.text, _machine_of(chosen))
-    info = _describe(lowered, source.messages, chosen, compiled.machine)
+    return build_lowered(lower(as_module(program), chosen), chosen, extern_symbols=extern_symbols)
+
+
+def build_lowered(
+    lowered: IRModule, target: Target, *, extern_symbols: Mapping[str, int] | None = None
+) -> Module:
+    """Compile a module that has been lowered already."""
+    source = llvm_codegen.generate(lowered, target)
+    compiled = compile_ir(source.text, _machine_of(target))
+    info = _describe(lowered, source.messages, target, compiled.machine)
     sources = ModuleSources(
         {
             "ll": compiled.optimised_ir,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from tilewright.errors import ArgumentError
 from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
-from tilewright.runtime.device import CPU, device_name
+from tilewright.runtime.devices import CPU, device_name
 from tilewright.runtime.jit import compile_ir, host_machine, load_permanently
 
 VERSION = (1, 0)

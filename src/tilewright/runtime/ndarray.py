@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.errors import ArgumentError, IRError
 from tilewright.ir.numpy_bridge import from_numpy as dtype_of, to_numpy
 from tilewright.runtime import dlpack
-from tilewright.runtime.device import CPU, Device, cpu
+from tilewright.runtime.devices import CPU, Device, cpu
 from tilewright.runtime.tensor_view import address_of
 
 __all__ = ["ALIGNMENT", "NDArray", "array", "empty", "from_dlpack", "zeros"]
