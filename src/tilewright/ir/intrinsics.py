@@ -16,13 +16,13 @@ from tilewright.ir.expr import (
     FloatImm,
     IntImm,
     PrimExpr,
-    Sub,
     bitwise,
     cast,
     const,
     convert,
     match_types,
     maximum,
+    subtract,
 )
 from tilewright.ir.op import Op
 
@@ -110,7 +110,7 @@ def abs(x: ExprLike) -> PrimExpr:
     value = convert(x)
     if value.dtype.is_float:
         return fabs(value)
-    return value if value.dtype.is_uint else maximum(value, Sub(const(0, value.dtype), value))
+    return value if value.dtype.is_uint else maximum(value, subtract(0, value))
 
 
 def _float_test(op_name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr]:
