@@ -58,3 +58,13 @@ def is_injective(coefficients: Iterable[int], extents: Iterable[int]) -> bool:
                 return False
             reach += coefficient * (extent - 1)
     return True
+
+
+def is_dense(coefficients: Iterable[int], extents: Iterable[int]) -> bool:
+    """True when a form with these coefficients reaches every number between its ends."""
+    reach = 0
+    for coefficient, extent in sorted(zip(map(abs, coefficients), extents, strict=True)):
+        if coefficient > reach + 1:
+            return False
+        reach += coefficient * (extent - 1)
+    return True

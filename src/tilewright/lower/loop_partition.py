@@ -2,9 +2,9 @@
 
 Tiles that do not divide their extent leave conditions marked `likely`. A serial loop is cut into
 the iterations where all such conditions hold (they are dropped there) and the rest. Where a loop
-cannot be cut, because it is parallel or the condition is not linear in it, its body is versioned: one test
-decides between a body without checks and one with them. The first step of a reduction loop, which
-alone runs the initialisation, is cut off in the same way.
+cannot be cut, because it is parallel or the condition is not linear in it, its body is versioned:
+one test decides between a body without checks and one with them. The first step of a reduction
+loop, which alone runs the initialisation, is cut off in the same way.
 """
 
 from __future__ import annotations

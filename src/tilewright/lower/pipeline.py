@@ -44,8 +44,8 @@ def passes_of(context: PassContext) -> list[Pass]:
     return [
         *context.user_passes(0),
         LowerInitBlock(),
-        PlanBufferAllocation(),
         ConvertBlocksToOpaque(),
+        PlanBufferAllocation(),
         CheckSafety(),
         CompactBufferAllocation(),
         LowerMatchBuffer(),

@@ -1,29 +1,31 @@
-"""Buffers are allocated where they are needed: at the innermost scope around all their accesses."""
+"""Buffers are allocated where they are needed: at the innermost scope around all their accesses.
+
+A buffer moves into a loop only if it carries no values from one iteration to the next.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tilewright.arith import Analyzer
 from tilewright.ir import (
     Block,
-    BlockRealize,
     Buffer,
     BufferLoad,
     BufferStore,
     For,
-    IterType,
     MatchBufferRegion,
-    PrimExpr,
     PrimFunc,
+    Range,
     Stmt,
     Var,
     Visitor,
-    free_vars,
     replace,
     root_realize,
 )
 from tilewright.lower.base import FunctionPass, register_pass
+from tilewright.lower.carried_values import carries_values
 from tilewright.lower.walk import StmtRewriter
 from tilewright.target import Target
 
@@ -31,48 +33,27 @@ Scope = For | Block
 
 
 class _AccessScopes(Visitor):
-    """For each allocated buffer, the innermost scope that contains all its accesses."""
+    """For each allocated buffer, its own scope and the scopes that contain all its accesses."""
 
     def __init__(self) -> None:
+        self.own: dict[Buffer, int] = {}  # how deep the block that allocates it lies
         self.common: dict[Buffer, tuple[Scope, ...]] = {}
         self._path: list[Scope] = []
         self._by_data: dict[Var, list[Buffer]] = {}
-        # For buffers that the current block writes: how deep they may move.
-        self._write_limit: list[tuple[set[Buffer], int]] = []
 
     def visit_for(self, node: For) -> None:
         self._path.append(node)
         self.generic_visit(node)
         self._path.pop()
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
-        for value in node.iter_values:
-            self.visit(value)
-        self.visit(node.predicate)
-        block = node.block
+    def visit_block(self, block: Block) -> None:
+        self._path.append(block)
         for buffer in block.alloc_buffers:
             self._by_data.setdefault(buffer.data, []).append(buffer)
-        written = {region.buffer for region in block.writes}
-        self._write_limit.append((written, self._reduction_depth(node)))
-        self._path.append(block)
-        for part in (block.init, block.body, *block.match_buffers):
-            if part is not None:
-                self.visit(part)
+            self.own[buffer] = len(self._path)
+        for part in (*block.match_buffers, block.body):
+            self.visit(part)
         self._path.pop()
-        self._write_limit.pop()
-
-    def _reduction_depth(self, node: BlockRealize) -> int:
-        """How much of the path lies outside all loops that carry values from step to step."""
-        carriers = [
-            var
-            for iter_var, value in zip(node.block.iter_vars, node.iter_values, strict=True)
-            if iter_var.iter_type != IterType.DATA_PAR
-            for var in _vars_of(value)
-        ]
-        for depth, scope in enumerate(self._path):
-            if isinstance(scope, For) and any(scope.loop_var is var for var in carriers):
-                return depth
-        return len(self._path) + 1
 
     def visit_buffer_load(self, node: BufferLoad) -> None:
         self._access(node.buffer)
@@ -86,21 +67,32 @@ class _AccessScopes(Visitor):
         self._access(node.source.buffer)
 
     def visit_var(self, node: Var) -> None:
-        for buffer in self._by_data.get(node, ()):
-            self._access(buffer)
+        if node.dtype.is_handle:
+            for buffer in self._by_data.get(node, ()):
+                self._access(buffer)
 
     def _access(self, buffer: Buffer) -> None:
-        depth = len(self._path)
-        for written, limit in self._write_limit:
-            if buffer in written:
-                depth = min(depth, limit)
-        path = tuple(self._path[:depth])
+        if buffer not in self.own:
+            return
+        path = tuple(self._path)
         known = self.common.get(buffer)
         self.common[buffer] = path if known is None else _common_prefix(known, path)
 
 
-def _vars_of(value: PrimExpr) -> list[Var]:
-    return [value] if isinstance(value, Var) else free_vars(value)
+def _innermost(buffer: Buffer, path: tuple[Scope, ...], own: int) -> Scope:
+    """The innermost scope of `path` that may hold the buffer, at least the one it is in now."""
+    for depth in range(len(path), own, -1):
+        loops = [scope for scope in path[own:depth] if isinstance(scope, For)]
+        if not loops:
+            return path[depth - 1]
+        analyzer = Analyzer()
+        for scope in path[:depth]:
+            if isinstance(scope, For):
+                domain = Range(scope.min, scope.extent)
+                analyzer.bind(scope.loop_var, domain, allow_override=True)
+        if not carries_values(path[depth - 1].body, buffer, analyzer):
+            return path[depth - 1]
+    return path[own - 1]
 
 
 def _common_prefix(a: tuple[Scope, ...], b: tuple[Scope, ...]) -> tuple[Scope, ...]:
@@ -146,29 +138,13 @@ class PlanBufferAllocation(FunctionPass):
     name: ClassVar[str] = "PlanBufferAllocation"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        allocated = _Allocations()
-        allocated.visit(func.body)
-        if not allocated.found:
-            return func
         scopes = _AccessScopes()
         scopes.visit(func.body)
+        if not scopes.own:
+            return func
         placed: dict[Scope, list[Buffer]] = {}
-        for buffer in allocated.found:
+        for buffer, own in scopes.own.items():
             path = scopes.common.get(buffer)
             if path:
-                placed.setdefault(path[-1], []).append(buffer)
-        return func.with_body(_Placer(placed, set(allocated.found)).rewrite(func.body))
-
-
-class _Allocations(Visitor):
-    """All buffers that blocks allocate, in program order."""
-
-    def __init__(self) -> None:
-        self.found: dict[Buffer, None] = {}
-
-    def visit_prim_expr(self, node: PrimExpr) -> None:
-        """Expressions hold no blocks."""
-
-    def visit_block(self, node: Block) -> None:
-        self.found.update(dict.fromkeys(node.alloc_buffers))
-        self.generic_visit(node)
+                placed.setdefault(_innermost(buffer, path, own), []).append(buffer)
+        return func.with_body(_Placer(placed, set(scopes.own)).rewrite(func.body))

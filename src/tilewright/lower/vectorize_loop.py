@@ -8,6 +8,7 @@ serial loop around itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +36,8 @@ from tilewright.ir import (
     Ramp,
     SeqStmt,
     Stmt,
+    Var,
+    Visitor,
     While,
     logical_and,
     logical_not,
@@ -86,7 +89,16 @@ class _LoopBodyWidener(ExprWidener):
             self._inseparable -= 1
 
     def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
-        return seq(self.statement(child) for child in node.seq)
+        widened = []
+        for child in node.seq:
+            try:
+                widened.append(self.visit(child))
+            except NotVectorizable:
+                others = [other for other in node.seq if other is not child]
+                if self._inseparable or self.mask is not None or not _is_apart(child, others):
+                    raise
+                widened.append(self._serial(child))
+        return seq(widened)
 
     def visit_buffer_store(self, node: BufferStore) -> Stmt:
         if node.predicate is not None:
@@ -162,6 +174,40 @@ class _LoopBodyWidener(ExprWidener):
 
     def visit_assert_stmt(self, node: AssertStmt) -> Stmt:
         raise NotVectorizable("an assertion")
+
+
+class _Memory(Visitor):
+    """The memory that statements read and write."""
+
+    def __init__(self) -> None:
+        self.read: set[Var] = set()
+        self.written: set[Var] = set()
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.read.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.written.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.read.add(node)
+            self.written.add(node)
+
+
+def _memory_of(statements: Sequence[Stmt]) -> _Memory:
+    memory = _Memory()
+    for statement in statements:
+        memory.visit(statement)
+    return memory
+
+
+def _is_apart(child: Stmt, others: Sequence[Stmt]) -> bool:
+    """True when a statement may get a loop of its own: no memory ties it to its neighbours."""
+    mine, theirs = _memory_of([child]), _memory_of(others)
+    return not (mine.written & (theirs.read | theirs.written) or theirs.written & mine.read)
 
 
 def _is_idempotent(node: Stmt) -> bool:

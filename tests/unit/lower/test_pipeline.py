@@ -1,0 +1,43 @@
+"""The whole pipeline: every stage computes what the program computed before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.lower import PassContext, lower
+from tilewright.lower.verify_lowered import verify_lowered
+
+CONTEXTS = {
+    "default": PassContext(),
+    "expanded": PassContext(config={"tir.UnrollLoop": {"expand": True}}),
+    "plain": PassContext(
+        config={
+            "tir.disable_vectorize": True,
+            "tir.disable_storage_rewrite": True,
+            "tir.disable_loop_partition": True,
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_every_stage_computes_the_same(program: Any, context: str) -> None:
+    expected = program.results(program.func)
+    with CONTEXTS[context]:
+        stages = lower(program.func, stages=True)
+    verify_lowered(stages.module)
+    last = None
+    for stage in stages:
+        if stage.module is last:
+            continue
+        last = stage.module
+        for got, want in zip(program.results(stage.module), expected, strict=True):
+            # The oracle rounds a bfloat16 after every operation, lowered code where it is stored.
+            close = {"rtol": 1e-2, "atol": 1e-3} if got.dtype.kind == "V" else {"rtol": 1e-5}
+            np.testing.assert_allclose(
+                got.astype("float64"), want.astype("float64"), **close, err_msg=stage.name
+            )
