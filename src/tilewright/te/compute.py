@@ -6,11 +6,10 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
-    TRUE,
     DType,
     ExprLike,
     IterType,
@@ -26,8 +25,6 @@ from tilewright.ir import (
     post_order_visit,
 )
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor, shape_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +48,17 @@ class ComputeOp(Operation):
         return tensors_read_by(self.body)
 
     def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
-        return tuple(_domain_of(item).extent for item in self.axis)
+        return tuple(domain_of(item).extent for item in self.axis)
 
     def output_dtype(self, index: int) -> DType:
         return self.body[index].dtype
 
 
-def _domain_of(axis: IterVar) -> Range:
-    return axis.dom if axis.dom is not None else Range(const(0), const(1))
+def domain_of(axis: IterVar) -> Range:
+    """The domain of an axis, which must have one."""
+    if axis.dom is None:
+        raise TensorExpressionError(f"axis {axis.var.name} has no domain")
+    return axis.dom
 
 
 def tensors_read_by(nodes: Sequence[Node]) -> tuple[Tensor, ...]:
@@ -153,7 +153,7 @@ def _check_body(body: tuple[PrimExpr, ...], what: str) -> None:
     if not body:
         raise TensorExpressionError(f"{what}: the function returned no value")
     for expr in body:
-        nested = expr.source + (expr.condition,) if isinstance(expr, Reduce) else children(expr)
+        nested = (*expr.source, expr.condition) if isinstance(expr, Reduce) else children(expr)
         if any(_contains_reduce(child) for child in nested):
             raise TensorExpressionError(
                 f"{what}: a reduction must be the whole value; compute it into a tensor of its own "
@@ -179,8 +179,3 @@ def _check_joint_reduction(body: tuple[PrimExpr, ...], reductions: list[Reduce],
             f"{what}: several outputs with a reduction must be the results of one comm_reducer, "
             "in order"
         )
-
-
-def is_filtered(reduction: Reduce) -> bool:
-    """True when a reduction skips some of its elements."""
-    return reduction.condition is not TRUE

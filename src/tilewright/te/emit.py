@@ -36,7 +36,7 @@ from tilewright.ir.access import block_access_regions
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import NodeT
 from tilewright.support.names import NameSupply
-from tilewright.te.compute import ComputeOp
+from tilewright.te.compute import ComputeOp, domain_of
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor
 
 # Notes to other tools that mean nothing to a block.
@@ -139,11 +139,16 @@ def make_block(
 
 
 class AxisNest:
-    """The loops of an operation and, for each block in them, iterators bound to the loops."""
+    """The loops of an operation and, for each block in them, iterators bound to the loops.
 
-    def __init__(self, axes: Sequence[IterVar]) -> None:
+    The first axes may be bound to `fixed` values instead; they get no loop.
+    """
+
+    def __init__(self, axes: Sequence[IterVar], fixed: Sequence[PrimExpr] = ()) -> None:
         self._axes = tuple(axes)
-        self.loop_vars = tuple(Var(axis.var.name, axis.var.dtype) for axis in axes)
+        self._looped = self._axes[len(fixed) :]
+        self._loop_vars = tuple(Var(axis.var.name, axis.var.dtype) for axis in self._looped)
+        self._values = (*fixed, *self._loop_vars)
 
     def block_iters(self) -> tuple[tuple[IterVar, ...], dict[Var, PrimExpr]]:
         """Fresh block iterators, and the map from the operation's axes to them."""
@@ -155,15 +160,14 @@ class AxisNest:
         return iters or (_dummy_iter(),), {axis.var: item.var for axis, item in pairs}
 
     def realize(self, block: Block) -> Stmt:
-        """`block` run once for each point of the nest."""
-        return BlockRealize(self.loop_vars or (const(0),), TRUE, block)
+        """`block` run for one point of the nest."""
+        return BlockRealize(self._values or (const(0),), TRUE, block)
 
     def wrap(self, body: Stmt) -> Stmt:
         """The loops around `body`."""
-        for axis, loop_var in zip(reversed(self._axes), reversed(self.loop_vars), strict=True):
-            if axis.dom is None:
-                raise TensorExpressionError(f"axis {axis.var.name} has no domain")
-            body = For(loop_var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, body)
+        for axis, loop_var in zip(reversed(self._looped), reversed(self._loop_vars), strict=True):
+            domain = domain_of(axis)
+            body = For(loop_var, domain.min, domain.extent, ForKind.SERIAL, body)
         return body
 
 
@@ -175,12 +179,18 @@ def _dummy_iter() -> IterVar:
 @register_emitter(ComputeOp)
 def emit_compute(op: ComputeOp, emitter: Emitter) -> Stmt:
     """Loops over the axes, then the reduction axes, around one block (one per plain output)."""
-    nest = AxisNest(op.axis + op.reduce_axis)
     first = op.body[0]
     if isinstance(first, Reduce):
         own = {axis.var for axis in op.axis}
         if any(uses_var(axis.dom, own.__contains__) for axis in first.axis if axis.dom):
             return _dependent_reduction(op, first, emitter)
+    return emit_in_nest(op, AxisNest(op.axis + op.reduce_axis), emitter)
+
+
+def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: Emitter) -> Stmt:
+    """The blocks of `op` in a given nest over all its axes."""
+    first = op.body[0]
+    if isinstance(first, Reduce):
         return nest.wrap(nest.realize(_reduction_block(op, first, nest, emitter)))
     blocks = [
         nest.realize(_plain_block(op, index, nest, emitter)) for index in range(op.num_outputs)
@@ -209,19 +219,16 @@ def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: Emitter) -> 
     ]
     reduced = [_with_lowered_domain(axis, outer_axes, emitter) for axis in reduction.axis]
     outer_name = emitter.block_names.fresh(f"{op.name}_l1")
-    block = _reduction_block(op, reduction, AxisNest([*points, *reduced]), emitter)
-    loops = AxisNest(reduced)
-    values = tuple(item.var for item in outer_iters) + loops.loop_vars
-    body = loops.wrap(BlockRealize(values, TRUE, block))
+    inner = AxisNest([*points, *reduced], [item.var for item in outer_iters])
+    body = inner.wrap(inner.realize(_reduction_block(op, reduction, inner, emitter)))
     outer_block = make_block(outer_name, outer_iters, body, annotations=block_annotations(op))
     return outer.wrap(outer.realize(outer_block))
 
 
 def _with_lowered_domain(axis: IterVar, axes: Mapping[Var, PrimExpr], emitter: Emitter) -> IterVar:
-    if axis.dom is None:
-        raise TensorExpressionError(f"axis {axis.var.name} has no domain")
+    domain = domain_of(axis)
     low, extent = (
-        emitter.simplify(emitter.lower(bound, axes)) for bound in (axis.dom.min, axis.dom.extent)
+        emitter.simplify(emitter.lower(bound, axes)) for bound in (domain.min, domain.extent)
     )
     return replace(axis, dom=Range(low, extent))
 

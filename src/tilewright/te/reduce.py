@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
@@ -84,6 +84,22 @@ class Reducer:
     def __repr__(self) -> str:
         return f"te.{self.name}"
 
+    @overload
+    def __call__(
+        self,
+        expr: ExprLike,
+        axis: Axes,
+        where: ExprLike | None = ...,
+        init: ExprLike | None = ...,
+    ) -> PrimExpr: ...
+    @overload
+    def __call__(
+        self,
+        expr: Sequence[ExprLike],
+        axis: Axes,
+        where: ExprLike | None = ...,
+        init: Sequence[ExprLike] | None = ...,
+    ) -> tuple[PrimExpr, ...]: ...
     def __call__(
         self,
         expr: Any,
@@ -108,12 +124,12 @@ class Reducer:
             Reduce(combiner, sources, axes, condition, index, start)
             for index in range(len(sources))
         )
-        return results if isinstance(expr, (tuple, list)) and len(results) > 1 else results[0]
+        return results if isinstance(expr, (tuple, list)) else results[0]
 
     def _axes(self, axis: Axes) -> tuple[IterVar, ...]:
         axes = (axis,) if isinstance(axis, IterVar) else tuple(axis)
         for item in axes:
-            if not isinstance(item, IterVar) or item.iter_type is not IterType.COMM_REDUCE:
+            if getattr(item, "iter_type", None) is not IterType.COMM_REDUCE:
                 raise TensorExpressionError(
                     f"{self.name}: axis must be made by te.reduce_axis, got {item!r}"
                 )

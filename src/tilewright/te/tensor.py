@@ -1,7 +1,7 @@
 """Tensors and the operations that make them.
 
-An operation is immutable and names its inputs, so tensors form an acyclic graph. Two `Tensor` objects
-are the same tensor when they are the same output of the same operation.
+An operation is immutable and names its inputs, so tensors form an acyclic graph. Two `Tensor`
+objects are the same tensor when they are the same output of the same operation.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PlaceholderOp(Operation):
 
 
 TensorOperator = Callable[[Any, Any], "Tensor"]
-# `a + b` on whole tensors is an operator of topi, which sits above this package and fills the table.
+# `a + b` on whole tensors is an operator of topi, which stands on this package; it fills this.
 tensor_operators: dict[str, TensorOperator] = {}
 
 
@@ -181,7 +181,7 @@ class ProducerLoad(PrimExpr, frozen=True):
 
 
 class TensorSlice(ExprOperators, frozen=True):
-    """A tensor with some of its indices given: `x[b][i]` waits for more, `x[b][i][k]` is a value."""
+    """A tensor with some indices given: `x[b][i]` waits for more, `x[b][i][k]` is a value."""
 
     tensor: Tensor
     indices: tuple[PrimExpr, ...]
@@ -223,8 +223,8 @@ def _wrong_index_count(tensor: Tensor, given: int) -> NoReturn:
 def _index(tensor: Tensor, index: Any) -> PrimExpr:
     if isinstance(index, slice) or index is Ellipsis:
         raise TensorExpressionError(
-            f"tensor {tensor.name} cannot be sliced with `:` or `...`; index single elements inside "
-            "te.compute, or use topi.strided_slice"
+            f"tensor {tensor.name} cannot be sliced with `:` or `...`; index single elements "
+            "inside te.compute, or use topi.strided_slice"
         )
     expr = convert(index)
     if not (expr.dtype.is_integral and expr.dtype.lanes == 1):

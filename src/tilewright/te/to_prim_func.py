@@ -1,7 +1,7 @@
 """`create_prim_func`: a graph of tensors as one TensorIR function.
 
-Operations are emitted in post order from the argument list: each becomes its own loop nest around one
-block. Tensors that are not arguments are allocated in the root block.
+Operations are emitted in post order from the argument list: each becomes its own loop nest around
+one block. Tensors that are not arguments are allocated in the root block.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _check_placeholders(order: Sequence[Operation], arguments: set[Tensor]) -> N
 
 
 def _post_order(roots: Sequence[Operation]) -> list[Operation]:
-    """All operations the roots need, producers first; an explicit stack, since graphs may be deep."""
+    """All operations the roots need, producers first; iterative, since graphs may be deep."""
     order: dict[Operation, None] = {}
     for root in roots:
         stack = [(root, iter(root.input_tensors))]

@@ -67,8 +67,7 @@ def conv1d_nlc(
     def element(n: Var, l: Var, co: Var) -> ExprLike:
         channel = _group_channel(co, rc, CO // groups, CI // groups)
         value = padded[n, l * stride + rl * dilation, channel].astype(out_dtype)
-        result: ExprLike = te.sum(value * weight[rl, rc, co].astype(out_dtype), axis=[rl, rc])
-        return result
+        return te.sum(value * weight[rl, rc, co].astype(out_dtype), axis=[rl, rc])
 
     return inputs, weight, te.compute((N, length, CO), element, name="conv1d_nlc")
 
@@ -102,8 +101,7 @@ def conv2d_nhwc(
         channel = _group_channel(co, rc, CO // groups, CI // groups)
         value = padded[n, y, x, channel].astype(out_dtype)
         product = value * weight[rh, rw, rc, co].astype(out_dtype)
-        result: ExprLike = te.sum(product, axis=[rh, rw, rc])
-        return result
+        return te.sum(product, axis=[rh, rw, rc])
 
     return inputs, weight, te.compute((N, out_h, out_w, CO), element, name="conv2d_nhwc")
 
@@ -140,8 +138,7 @@ def conv3d_ndhwc(
         channel = _group_channel(co, rc, CO // groups, CI // groups)
         value = padded(n, *position, channel).astype(out_dtype)
         product = value * weight[rd, rh, rw, rc, co].astype(out_dtype)
-        result: ExprLike = te.sum(product, axis=[rd, rh, rw, rc])
-        return result
+        return te.sum(product, axis=[rd, rh, rw, rc])
 
     return inputs, weight, te.compute((N, *sizes, CO), element, name="conv3d_ndhwc")
 
@@ -172,8 +169,7 @@ def depthwise_conv2d_nhwc(
         y, x = h * stride + rh * dilation, w * stride + rw * dilation
         value = padded[n, y, x, c // factor].astype(out_dtype)
         kernel = weight[c % factor, rh, rw, c // factor].astype(out_dtype)
-        result: ExprLike = te.sum(value * kernel, axis=[rh, rw])
-        return result
+        return te.sum(value * kernel, axis=[rh, rw])
 
     shape = (N, out_h, out_w, C * factor)
     return inputs, weight, te.compute(shape, element, name="depth_conv2d_nhwc")
@@ -207,8 +203,7 @@ def conv2d_transpose_nhwc(
         value = if_then_else(on_grid, padded[n, y // stride, x // stride, rc], 0.0)
         kernel = weight[kernel_size - 1 - rh, kernel_size - 1 - rw, rc, co]
         product = value.astype(out_dtype) * kernel.astype(out_dtype)
-        result: ExprLike = te.sum(product, axis=[rh, rw, rc])
-        return result
+        return te.sum(product, axis=[rh, rw, rc])
 
     out_h, out_w = ((e - 1) * stride - 2 * padding + kernel_size for e in (H, W))
     shape = (N, out_h, out_w, CO)
@@ -244,8 +239,7 @@ def conv2d_capsule_nhwijc(
         value = padded[n, h * stride + rh, w * stride + rw, cap_i, cap_k, rc]
         kernel = weight[rh, rw, cap_k, cap_j, rc, co]
         product = value.astype(out_dtype) * kernel.astype(out_dtype)
-        result: ExprLike = te.sum(product, axis=[rh, rw, cap_k, rc])
-        return result
+        return te.sum(product, axis=[rh, rw, cap_k, rc])
 
     shape = (N, out_h, out_w, cap, cap, CO)
     return inputs, weight, te.compute(shape, element, name="conv2d_capsule_nhwijc")
@@ -306,8 +300,7 @@ def conv2d_nhwc_without_layout_rewrite(
         y, x = yy * stride + ry * dilation, xx * stride + rx * dilation
         value = padded[nn, y, x, rc].astype(out_dtype)
         product = value * kernel[ry, rx, rc, ff].astype(out_dtype)
-        result: ExprLike = te.sum(product, axis=[ry, rx, rc])
-        return result
+        return te.sum(product, axis=[ry, rx, rc])
 
     out_h, out_w = (
         (extent + 2 * padding - dilation * (size - 1) - 1) // stride + 1

@@ -1,4 +1,4 @@
-"""What the operators share: axes named `ax0, ax1, ...`, axis numbers, constant extents, window sizes."""
+"""What the operators share: axes called `ax0, ax1, ...`, axis numbers, extents, window sizes."""
 
 from __future__ import annotations
 

@@ -63,15 +63,12 @@ class _Plan:
         return position
 
 
-def comm_reduce(
-    data: Tensor, axis: Axis, keepdims: bool, reducer: Callable[..., Any], what: str
-) -> Tensor:
+def comm_reduce(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, what: str) -> Tensor:
     """Reduce with a one-valued reducer of te."""
     plan = _Plan(data, axis, keepdims, what)
 
     def element(*i: Var) -> ExprLike:
-        result: ExprLike = reducer(data(*plan.input_indices(i)), axis=plan.reduce_axes)
-        return result
+        return reducer(data(*plan.input_indices(i)), axis=plan.reduce_axes)
 
     return compute_ax(plan.output_shape(), element, f"{data.name}_red", COMM_REDUCE)
 

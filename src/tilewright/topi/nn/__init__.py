@@ -36,7 +36,7 @@ from tilewright.topi.nn.softmax import log_softmax, softmax
 from tilewright.topi.nn.winograd import (
     conv2d_winograd_nchw,
     conv2d_winograd_nhwc,
-    winograd_weight_transform,
+    conv2d_winograd_weight_transform,
 )
 
 __all__ = [
@@ -84,5 +84,5 @@ __all__ = [
     "scale_shift_nhwc",
     "silu",
     "softmax",
-    "winograd_weight_transform",
+    "conv2d_winograd_weight_transform",
 ]

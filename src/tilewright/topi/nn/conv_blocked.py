@@ -40,8 +40,7 @@ def conv2d_NCHWc(
         chunk, block = ic.var // in_block, ic.var % in_block
         value = padded(n, chunk, y, x, block).astype(dtype)
         weight = kernel(oc_chunk, chunk, kh, kw, block, oc_block).astype(dtype)
-        result: ExprLike = te.sum(value * weight, axis=[ic, kh, kw])
-        return result
+        return te.sum(value * weight, axis=[ic, kh, kw])
 
     shape = (batch, out_chunks, *geometry.output, out_block)
     return te.compute(shape, element, name=what, tag=what)

@@ -46,8 +46,7 @@ def conv2d_im2col_nhwc(
     def product(m: Var, f: Var) -> ExprLike:
         ry, rx = k.var // (kernel_w * channels), k.var // channels % kernel_w
         weight = kernel(ry, rx, k.var % channels, f)
-        result: ExprLike = te.sum(fields(m, k).astype(dtype) * weight.astype(dtype), axis=k)
-        return result
+        return te.sum(fields(m, k).astype(dtype) * weight.astype(dtype), axis=k)
 
     gemm = te.compute((rows, filters), product, name="conv2d_gemm", tag="matmul")
     return te.compute(
@@ -94,8 +93,7 @@ def conv2d_im2col_nchw(
     def product(n: Var, f: Var, m: Var) -> ExprLike:
         ry, rx = k.var // kernel_w % kernel_h, k.var % kernel_w
         weight = kernel(f, k.var // (kernel_h * kernel_w), ry, rx)
-        result: ExprLike = te.sum(weight.astype(dtype) * fields(n, k, m).astype(dtype), axis=k)
-        return result
+        return te.sum(weight.astype(dtype) * fields(n, k, m).astype(dtype), axis=k)
 
     gemm = te.compute((batch, filters, columns), product, name="conv2d_gemm", tag="matmul")
     return te.compute(

@@ -1,4 +1,4 @@
-"""Transposed convolutions: dilate and pad the data, flip the kernel, then convolve with stride 1."""
+"""Transposed convolutions: dilate and pad the data, flip the kernel, convolve with stride 1."""
 
 from __future__ import annotations
 
@@ -96,8 +96,7 @@ def _convolve(
         position = [index + axis.var for index, axis in zip(i[2:], window, strict=True)]
         value = padded(i[0], dc, *position).astype(dtype)
         weight = kernel(i[1], dc, *window).astype(dtype)
-        result: ExprLike = te.sum(value * weight, axis=[dc, *window])
-        return result
+        return te.sum(value * weight, axis=[dc, *window])
 
     spatial = [
         extent - size + 1 for extent, size in zip(padded.shape[2:], kernel.shape[2:], strict=True)

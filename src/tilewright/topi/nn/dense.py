@@ -36,8 +36,7 @@ def matmul(
         batch, row, column = i[:-2], i[-2], i[-1]
         a = tensor_a(*batch, k, row) if transpose_a else tensor_a(*batch, row, k)
         b = tensor_b(column, k) if transpose_b else tensor_b(k, column)
-        result: ExprLike = te.sum(a.astype(dtype) * b.astype(dtype), axis=k)
-        return result
+        return te.sum(a.astype(dtype) * b.astype(dtype), axis=k)
 
     name = f"T_matmul_{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
     product = te.compute(
@@ -92,8 +91,7 @@ def batch_matmul(
         of_b: ExprLike = 0 if single_b else b
         x = tensor_a(of_a, k, i) if transpose_a else tensor_a(of_a, i, k)
         y = tensor_b(of_b, j, k) if transpose_b else tensor_b(of_b, k, j)
-        result: ExprLike = te.sum(x.astype(dtype) * y.astype(dtype), axis=k)
-        return result
+        return te.sum(x.astype(dtype) * y.astype(dtype), axis=k)
 
     suffix = f"{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
     shape = (batch_b if single_a else batch_a, rows, columns)
@@ -118,8 +116,7 @@ def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = 
     def element(i: Var, j: Var) -> ExprLike:
         x = a(k, i) if transp_a else a(i, k)
         y = b(j, k) if transp_b else b(k, j)
-        result: ExprLike = te.sum(x * y, axis=k)
-        return result
+        return te.sum(x * y, axis=k)
 
     return compute_ax((rows, columns), element, "T_matmul", "matmul")
 

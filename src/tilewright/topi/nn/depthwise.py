@@ -41,8 +41,7 @@ def depthwise_conv2d_nchw(
         channel, filter_index = _channel_of(c, multiplier)
         value = padded(b, channel, y, x).astype(dtype)
         weight = kernel(channel, filter_index, di, dj).astype(dtype)
-        result: ExprLike = te.sum(value * weight, axis=[di, dj])
-        return result
+        return te.sum(value * weight, axis=[di, dj])
 
     shape = (batch, channels * multiplier, *geometry.output)
     return te.compute(shape, element, name=_NAME, tag="depthwise_conv2d_nchw")
@@ -77,8 +76,7 @@ def depthwise_conv2d_nhwc(
         channel, filter_index = _channel_of(c, multiplier)
         value = padded(b, y, x, channel).astype(dtype)
         weight = kernel(di, dj, channel, filter_index).astype(dtype)
-        result: ExprLike = te.sum(value * weight, axis=[di, dj])
-        return result
+        return te.sum(value * weight, axis=[di, dj])
 
     shape = (batch, *geometry.output, channels * multiplier)
     return te.compute(shape, element, name=_NAME, tag="depthwise_conv2d_nhwc")

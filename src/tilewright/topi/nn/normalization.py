@@ -107,8 +107,7 @@ def _moments(stats: _Statistics) -> tuple[Tensor, Tensor]:
     first = stats.reduce_axes()
 
     def total(*kept: Var) -> ExprLike:
-        result: ExprLike = te.sum(stats.value(*stats.group_indices(kept, first)), axis=first)
-        return result
+        return te.sum(stats.value(*stats.group_indices(kept, first)), axis=first)
 
     sums = stats.per_group(total, f"{name}_sum")
     mean = stats.per_group(lambda *kept: sums(*kept) / stats.count, f"{name}_mean")
@@ -116,8 +115,7 @@ def _moments(stats: _Statistics) -> tuple[Tensor, Tensor]:
 
     def squared(*kept: Var) -> ExprLike:
         distance = stats.value(*stats.group_indices(kept, second)) - mean(*kept)
-        result: ExprLike = te.sum(distance * distance, axis=second)
-        return result
+        return te.sum(distance * distance, axis=second)
 
     return mean, stats.per_group(squared, f"{name}_var_sum")
 
@@ -130,8 +128,7 @@ def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float =
 
     def total(*kept: Var) -> ExprLike:
         value = stats.value(*stats.group_indices(kept, axes))
-        result: ExprLike = te.sum(value * value, axis=axes)
-        return result
+        return te.sum(value * value, axis=axes)
 
     squares = stats.per_group(total, f"{data.name}_square_sum")
 

@@ -143,8 +143,7 @@ def _pool(windows: _Windows, pool_type: str, count_include_pad: bool) -> Tensor:
     reducer = te.max if pool_type == "max" else te.sum
 
     def element(*i: Var) -> ExprLike:
-        result: ExprLike = reducer(padded(*windows.source(i, reduce_axes)), axis=reduce_axes)
-        return result
+        return reducer(padded(*windows.source(i, reduce_axes)), axis=reduce_axes)
 
     if pool_type == "max":
         attrs = {"schedule_rule": "meta_schedule.pool_max"}
@@ -306,8 +305,7 @@ def _adaptive(
         ]
         for d, (start, _), axis in zip(axes, windows, reduce_axes, strict=True):
             own[d] = start + axis.var
-        result: ExprLike = reducer(data(*own), axis=reduce_axes)
-        return result
+        return reducer(data(*own), axis=reduce_axes)
 
     if pool_type == "max":
         attrs = {"schedule_rule": "meta_schedule.adaptive_pool_max"}

@@ -71,8 +71,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
         return exp(x(*rows.with_axis(i, k)) - largest(*i))
 
     def total_of_row(*i: Var) -> ExprLike:
-        result: ExprLike = te.sum(shifted_power(*i), axis=k)
-        return result
+        return te.sum(shifted_power(*i), axis=k)
 
     total = te.compute(rows.reduced_shape, total_of_row)
 

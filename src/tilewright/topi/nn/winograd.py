@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, PrimExpr, Var
+from tilewright.ir import ExprLike, IterVar, PrimExpr, Var
 from tilewright.te import Tensor
 from tilewright.topi.axes import (
     Window,
@@ -20,6 +21,79 @@ from tilewright.topi.axes import (
 from tilewright.topi.nn.conv import Padding
 from tilewright.topi.nn.padding import pad
 from tilewright.topi.nn.winograd_matrices import constant_matrix, transform_matrices
+
+Axes: TypeAlias = Mapping[str, Var]
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A tensor whose axes have names, so that the stages do not depend on the layout."""
+
+    tensor: Tensor
+    axes: tuple[str, ...]
+
+    def at(self, **indices: ExprLike) -> PrimExpr:
+        return self.tensor(*(indices[axis] for axis in self.axes))
+
+    def extent(self, axis: str) -> PrimExpr:
+        return self.tensor.shape[self.axes.index(axis)]
+
+
+def _stage(
+    name: str,
+    axes: str,
+    sizes: Mapping[str, ExprLike],
+    element: Callable[[Axes], ExprLike],
+    attrs: Mapping[str, Any] | None = None,
+    tag: str = "",
+) -> _Named:
+    """A tensor with the given axes, in this order."""
+    names = tuple(axes.split())
+
+    def positional(*i: Var) -> ExprLike:
+        return element(dict(zip(names, i, strict=True)))
+
+    shape = [sizes[axis] for axis in names]
+    return _Named(te.compute(shape, positional, name, tag, attrs, varargs_names=names), names)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The order of the axes of each stage."""
+
+    name: str
+    data: str
+    kernel: str  # as given by the user
+    packed_kernel: str
+    input_tile: str
+    data_pack: str
+    bgemm: str
+    inverse: str
+    output: str
+
+
+_NCHW = _Layout(
+    "nchw",
+    data="n ci h w",
+    kernel="co ci kh kw",
+    packed_kernel="eps nu ci co",
+    input_tile="ci p eps nu",
+    data_pack="eps nu ci p",
+    bgemm="eps nu co p",
+    inverse="co p vh vw",
+    output="n co h w",
+)
+_NHWC = _Layout(
+    "nhwc",
+    data="n h w ci",
+    kernel="kh kw ci co",
+    packed_kernel="eps nu co ci",
+    input_tile="eps nu p ci",
+    data_pack="eps nu p ci",
+    bgemm="eps nu p co",
+    inverse="vh vw p co",
+    output="n h w co",
+)
 
 
 @dataclass(frozen=True)
@@ -45,22 +119,23 @@ class _Tiles:
         return self.rows * self.columns
 
 
-def _tiles(
-    height: PrimExpr, width: PrimExpr, r: int, m: int, padding: Padding, what: str
-) -> _Tiles:
-    sizes = [constant_extent(height, what), constant_extent(width, what)]
+def _tiles(data: _Named, r: int, m: int, padding: Padding, what: str) -> _Tiles:
+    sizes = [constant_extent(data.extent(axis), what) for axis in ("h", "w")]
     before, after = pad_widths(padding, [r, r], what)
     out = [sizes[n] + before[n] + after[n] - r + 1 for n in range(2)]
     if min(out) <= 0:
         raise TensorExpressionError(f"{what}: the image is smaller than the kernel")
-    tiles = [-(-extent // m) for extent in out]
+    rows, columns = (-(-extent // m) for extent in out)
     # Zeros below and to the right so that the last tiles are whole.
-    extra = [tiles[n] * m + r - 1 - (sizes[n] + before[n] + after[n]) for n in range(2)]
+    extra = [
+        tiles * m + r - 1 - sizes[n] - before[n] - after[n]
+        for n, tiles in enumerate((rows, columns))
+    ]
     return _Tiles(
         m,
         r,
-        tiles[0],
-        tiles[1],
+        rows,
+        columns,
         out[0],
         out[1],
         (before[0], before[1]),
@@ -68,221 +143,177 @@ def _tiles(
     )
 
 
-def _check(data: Tensor, weight: Tensor, stride: Window, dilation: Window, what: str) -> None:
-    check_ndim(data, 4, what)
-    check_ndim(weight, 4, what)
-    steps = per_axis(stride, 2, f"{what} strides") + per_axis(dilation, 2, f"{what} dilation")
-    if steps != [1, 1, 1, 1]:
-        raise TensorExpressionError(f"{what}: stride and dilation must be 1, got {steps}")
+class _Winograd:
+    """The stages of one convolution."""
+
+    def __init__(self, data: _Named, kernel: _Named, tiles: _Tiles, layout: _Layout) -> None:
+        self._data = data
+        self._kernel = kernel
+        self._tiles = tiles
+        self._layout = layout
+        alpha, m = tiles.alpha, tiles.m
+        self._a, self._b, _ = transform_matrices(m, tiles.r)
+        self._sizes: dict[str, ExprLike] = {
+            "n": data.extent("n"),
+            "p": data.extent("n") * tiles.count,
+            "ci": data.extent("ci"),
+            "co": kernel.extent("co"),
+            "eps": alpha,
+            "nu": alpha,
+            "vh": m,
+            "vw": m,
+            "h": tiles.out_h,
+            "w": tiles.out_w,
+        }
+
+    def build(self, dtype: str, bgemm_attrs: Mapping[str, Any]) -> Tensor:
+        return self._output(self._inverse(self._multiply(self._pack(), bgemm_attrs), dtype)).tensor
+
+    def _input_tile(self) -> _Named:
+        tiles, axes = self._tiles, self._data.axes
+        before = {"h": tiles.before[0], "w": tiles.before[1]}
+        after = {"h": tiles.after[0], "w": tiles.after[1]}
+        widths = [[side.get(axis, 0) for axis in axes] for side in (before, after)]
+        padded = _Named(pad(self._data.tensor, widths[0], widths[1], name="data_pad"), axes)
+
+        def element(i: Axes) -> PrimExpr:
+            p = i["p"]
+            y = p // tiles.columns % tiles.rows * tiles.m + i["eps"]
+            x = p % tiles.columns * tiles.m + i["nu"]
+            return padded.at(n=p // tiles.count, ci=i["ci"], h=y, w=x)
+
+        attrs = {"schedule_rule": "None"}
+        return _stage("input_tile", self._layout.input_tile, self._sizes, element, attrs)
+
+    def _pack(self) -> _Named:
+        """`B^T d B` for each tile and channel."""
+        tile = self._input_tile()
+        matrix = constant_matrix(self._b, str(self._data.tensor.dtype), "B")
+        r_a, r_b = self._transform_axes()
+
+        def element(i: Axes) -> PrimExpr:
+            value = tile.at(eps=r_a, nu=r_b, p=i["p"], ci=i["ci"])
+            scaled = value * matrix(r_a, i["eps"]) * matrix(r_b, i["nu"])
+            return te.sum(scaled, axis=[r_a, r_b])
+
+        attrs = {"schedule_rule": f"conv2d_{self._layout.name}_winograd_data_pack"}
+        return _stage("data_pack", self._layout.data_pack, self._sizes, element, attrs)
+
+    def _transform_axes(self) -> list[IterVar]:
+        return [te.reduce_axis((0, self._tiles.alpha), name) for name in ("r_a", "r_b")]
+
+    def _multiply(self, pack: _Named, attrs: Mapping[str, Any]) -> _Named:
+        ci = te.reduce_axis((0, self._data.extent("ci")), "ci")
+
+        def element(i: Axes) -> PrimExpr:
+            value = pack.at(eps=i["eps"], nu=i["nu"], p=i["p"], ci=ci)
+            weight = self._kernel.at(eps=i["eps"], nu=i["nu"], co=i["co"], ci=ci)
+            return te.sum(value * weight, axis=ci)
+
+        return _stage("bgemm", self._layout.bgemm, self._sizes, element, attrs)
+
+    def _inverse(self, bgemm: _Named, dtype: str) -> _Named:
+        """`A^T Y A` for each tile and filter."""
+        matrix = constant_matrix(self._a, dtype, "A")
+        r_a, r_b = self._transform_axes()
+
+        def element(i: Axes) -> PrimExpr:
+            value = bgemm.at(eps=r_a, nu=r_b, p=i["p"], co=i["co"]).astype(dtype)
+            scaled = value * matrix(r_a, i["vh"]) * matrix(r_b, i["vw"])
+            return te.sum(scaled, axis=[r_a, r_b])
+
+        attrs = {"schedule_rule": f"conv2d_{self._layout.name}_winograd_inverse"}
+        return _stage("inverse", self._layout.inverse, self._sizes, element, attrs)
+
+    def _output(self, inverse: _Named) -> _Named:
+        tiles, m = self._tiles, self._tiles.m
+
+        def element(i: Axes) -> PrimExpr:
+            h, w = i["h"], i["w"]
+            p = i["n"] * tiles.count + h // m * tiles.columns + w // m
+            return inverse.at(co=i["co"], p=p, vh=h % m, vw=w % m)
+
+        tag = f"conv2d_{self._layout.name}_winograd"
+        return _stage("conv2d_winograd", self._layout.output, self._sizes, element, tag=tag)
 
 
-def _kernel_size(extents: Sequence[PrimExpr], pre_computed: bool, tile_size: int, what: str) -> int:
-    """The size of the filter; a transformed one has `tile_size + r - 1` rows."""
+def _square_extent(extents: Sequence[PrimExpr], what: str) -> int:
     rows, columns = (constant_extent(extent, what) for extent in extents)
     if rows != columns:
         raise TensorExpressionError(f"{what}: the kernel must be square, got {rows} x {columns}")
-    return rows - tile_size + 1 if pre_computed else rows
+    return rows
 
 
-def winograd_weight_transform(kernel: Tensor, tile_size: int, layout: str = "OIHW") -> Tensor:
-    """`G g G^T` for each pair of channels: `[alpha, alpha, ...]` with the channels as in `kernel`."""
-    what = "winograd_weight_transform"
-    check_ndim(kernel, 4, what)
-    first = layout == "OIHW"
-    extents = kernel.shape[2:] if first else kernel.shape[:2]
-    channels = kernel.shape[:2] if first else kernel.shape[2:]
-    r = _kernel_size(extents, False, tile_size, what)
+def _transform_weight(kernel: _Named, tile_size: int, axes: str, what: str) -> _Named:
+    """`G g G^T` for each pair of channels."""
+    r = _square_extent([kernel.extent("kh"), kernel.extent("kw")], what)
     alpha = tile_size + r - 1
-    _, _, matrix = transform_matrices(tile_size, r)
-    g = constant_matrix(matrix, str(kernel.dtype), "G")
-    r_kh = te.reduce_axis((0, r), name="r_kh")
-    r_kw = te.reduce_axis((0, r), name="r_kw")
+    matrix = constant_matrix(transform_matrices(tile_size, r)[2], str(kernel.tensor.dtype), "G")
+    r_kh, r_kw = te.reduce_axis((0, r), "r_kh"), te.reduce_axis((0, r), "r_kw")
 
-    def element(eps: Var, nu: Var, a: Var, b: Var) -> ExprLike:
-        value = kernel(a, b, r_kh, r_kw) if first else kernel(r_kh, r_kw, a, b)
-        result: ExprLike = te.sum(value * g(eps, r_kh) * g(nu, r_kw), axis=[r_kh, r_kw])
-        return result
+    def element(i: Axes) -> PrimExpr:
+        value = kernel.at(co=i["co"], ci=i["ci"], kh=r_kh, kw=r_kw)
+        scaled = value * matrix(i["eps"], r_kh) * matrix(i["nu"], r_kw)
+        return te.sum(scaled, axis=[r_kh, r_kw])
 
-    return te.compute((alpha, alpha, *channels), element, name="transform_weight")
+    sizes: dict[str, ExprLike] = {
+        "eps": alpha,
+        "nu": alpha,
+        "co": kernel.extent("co"),
+        "ci": kernel.extent("ci"),
+    }
+    return _stage("transform_weight", axes, sizes, element)
 
 
-def conv2d_winograd_nchw(
-    data: Tensor,
-    weight: Tensor,
-    strides: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    out_dtype: str | None = None,
-    pre_computed: bool = False,
-    tile_size: int = 4,
-    write_cache_level: int = 2,
-) -> Tensor:
-    """conv2d of NCHW data; a pre-computed weight is `[alpha, alpha, CI, CO]`, else OIHW."""
-    what = "conv2d_winograd_nchw"
-    _check(data, weight, strides, dilation, what)
-    dtype = out_dtype or str(data.dtype)
-    batch, channels, height, width = data.shape
-    spatial = weight.shape[:2] if pre_computed else weight.shape[2:]
-    r = _kernel_size(spatial, pre_computed, tile_size, what)
-    tiles = _tiles(height, width, r, tile_size, padding, what)
-    in_channels, out_channels = weight.shape[2:] if pre_computed else weight.shape[1::-1]
-    check_extents(channels, in_channels, what, "the input channels of data and kernel")
-    kernel = weight if pre_computed else _transform_oihw(weight, tile_size)
-    inverse_matrix, data_matrix, _ = transform_matrices(tile_size, r)
-    m, alpha, per_image = tiles.m, tiles.alpha, tiles.count
-    positions = batch * per_image
-    padded = pad(data, [0, 0, *tiles.before], [0, 0, *tiles.after], name="data_pad")
+def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
+    """The transformed OIHW kernel: `[alpha, alpha, CO, CI]`."""
+    what = "conv2d_winograd_weight_transform"
+    check_ndim(kernel, 4, what)
+    named = _Named(kernel, tuple(_NCHW.kernel.split()))
+    return _transform_weight(named, tile_size, "eps nu co ci", what).tensor
 
-    def tile_element(ci: Var, p: Var, eps: Var, nu: Var) -> PrimExpr:
-        y = p // tiles.columns % tiles.rows * m + eps
-        x = p % tiles.columns * m + nu
-        return padded(p // per_image, ci, y, x)
 
-    input_tile = te.compute(
-        (channels, positions, alpha, alpha),
-        tile_element,
-        name="input_tile",
-        attrs={"schedule_rule": "None"},
+def _conv2d_winograd(layout: _Layout, weight_shape: str) -> Callable[..., Tensor]:
+    what = f"conv2d_winograd_{layout.name}"
+
+    def convolution(
+        data: Tensor,
+        weight: Tensor,
+        strides: Window = 1,
+        padding: Padding = 0,
+        dilation: Window = 1,
+        out_dtype: str | None = None,
+        pre_computed: bool = False,
+        tile_size: int = 4,
+        write_cache_level: int = 2,
+    ) -> Tensor:
+        check_ndim(data, 4, what)
+        check_ndim(weight, 4, what)
+        steps = per_axis(strides, 2, f"{what} strides") + per_axis(dilation, 2, f"{what} dilation")
+        if steps != [1, 1, 1, 1]:
+            raise TensorExpressionError(f"{what}: stride and dilation must be 1, got {steps}")
+        image = _Named(data, tuple(layout.data.split()))
+        attrs: dict[str, Any] = {"meta_schedule.write_cache_level": [write_cache_level]}
+        if pre_computed:
+            kernel = _Named(weight, tuple(layout.packed_kernel.split()))
+            attrs["layout_free_placeholders"] = [weight]
+        else:
+            given = _Named(weight, tuple(layout.kernel.split()))
+            kernel = _transform_weight(given, tile_size, layout.packed_kernel, what)
+        check_extents(
+            image.extent("ci"), kernel.extent("ci"), what, "the input channels of data and kernel"
+        )
+        alpha = _square_extent([kernel.extent("eps"), kernel.extent("nu")], what)
+        tiles = _tiles(image, alpha - tile_size + 1, tile_size, padding, what)
+        return _Winograd(image, kernel, tiles, layout).build(out_dtype or str(data.dtype), attrs)
+
+    convolution.__name__ = convolution.__qualname__ = what
+    convolution.__doc__ = (
+        f"The {layout.name.upper()} convolution by Winograd tiles; a pre-computed weight is "
+        f"{weight_shape}."
     )
-    b_matrix = constant_matrix(data_matrix, str(data.dtype), "B")
-    r_a, r_b = te.reduce_axis((0, alpha), "r_a"), te.reduce_axis((0, alpha), "r_b")
-    data_pack = te.compute(
-        (alpha, alpha, channels, positions),
-        lambda eps, nu, ci, p: te.sum(
-            input_tile[ci, p, r_a, r_b] * b_matrix[r_a, eps] * b_matrix[r_b, nu], axis=[r_a, r_b]
-        ),
-        name="data_pack",
-        attrs={"schedule_rule": "conv2d_nchw_winograd_data_pack"},
-    )
-    ci = te.reduce_axis((0, channels), "ci")
-    bgemm = te.compute(
-        (alpha, alpha, out_channels, positions),
-        lambda eps, nu, co, p: te.sum(data_pack[eps, nu, ci, p] * kernel[eps, nu, ci, co], axis=ci),
-        name="bgemm",
-        attrs=_bgemm_attrs(kernel, pre_computed, write_cache_level),
-    )
-    a_matrix = constant_matrix(inverse_matrix, dtype, "A")
-    s_a, s_b = te.reduce_axis((0, alpha), "r_a"), te.reduce_axis((0, alpha), "r_b")
-    inverse = te.compute(
-        (out_channels, positions, m, m),
-        lambda co, p, vh, vw: te.sum(
-            bgemm[s_a, s_b, co, p].astype(dtype) * a_matrix[s_a, vh] * a_matrix[s_b, vw],
-            axis=[s_a, s_b],
-        ),
-        name="inverse",
-        attrs={"schedule_rule": "conv2d_nchw_winograd_inverse"},
-    )
-    return te.compute(
-        (batch, out_channels, tiles.out_h, tiles.out_w),
-        lambda n, co, h, w: inverse[
-            co, n * per_image + h // m * tiles.columns + w // m, h % m, w % m
-        ],
-        name="conv2d_winograd",
-        tag=what,
-    )
+    return convolution
 
 
-def conv2d_winograd_nhwc(
-    data: Tensor,
-    weight: Tensor,
-    strides: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    out_dtype: str | None = None,
-    pre_computed: bool = False,
-    tile_size: int = 4,
-    write_cache_level: int = 2,
-) -> Tensor:
-    """conv2d of NHWC data; a pre-computed weight is `[alpha, alpha, CO, CI]`, else HWIO."""
-    what = "conv2d_winograd_nhwc"
-    _check(data, weight, strides, dilation, what)
-    dtype = out_dtype or str(data.dtype)
-    batch, height, width, channels = data.shape
-    r = _kernel_size(weight.shape[:2], pre_computed, tile_size, what)
-    tiles = _tiles(height, width, r, tile_size, padding, what)
-    out_channels, in_channels = weight.shape[2:] if pre_computed else weight.shape[:1:-1]
-    check_extents(channels, in_channels, what, "the input channels of data and kernel")
-    kernel = weight if pre_computed else _transform_hwio(weight, tile_size)
-    inverse_matrix, data_matrix, _ = transform_matrices(tile_size, r)
-    m, alpha, per_image = tiles.m, tiles.alpha, tiles.count
-    positions = batch * per_image
-    padded = pad(data, [0, *tiles.before, 0], [0, *tiles.after, 0], name="data_pad")
-
-    def tile_element(eps: Var, nu: Var, p: Var, ci: Var) -> PrimExpr:
-        y = p // tiles.columns % tiles.rows * m + eps
-        x = p % tiles.columns * m + nu
-        return padded(p // per_image, y, x, ci)
-
-    input_tile = te.compute(
-        (alpha, alpha, positions, channels),
-        tile_element,
-        name="input_tile",
-        attrs={"schedule_rule": "None"},
-    )
-    b_matrix = constant_matrix(data_matrix, str(data.dtype), "B")
-    r_a, r_b = te.reduce_axis((0, alpha), "r_a"), te.reduce_axis((0, alpha), "r_b")
-    data_pack = te.compute(
-        (alpha, alpha, positions, channels),
-        lambda eps, nu, p, ci: te.sum(
-            input_tile[r_a, r_b, p, ci] * b_matrix[r_a, eps] * b_matrix[r_b, nu], axis=[r_a, r_b]
-        ),
-        name="data_pack",
-        attrs={"schedule_rule": "conv2d_nhwc_winograd_data_pack"},
-    )
-    ci = te.reduce_axis((0, channels), "ci")
-    bgemm = te.compute(
-        (alpha, alpha, positions, out_channels),
-        lambda eps, nu, p, co: te.sum(data_pack[eps, nu, p, ci] * kernel[eps, nu, co, ci], axis=ci),
-        name="bgemm",
-        attrs=_bgemm_attrs(kernel, pre_computed, write_cache_level),
-    )
-    a_matrix = constant_matrix(inverse_matrix, dtype, "A")
-    s_a, s_b = te.reduce_axis((0, alpha), "r_a"), te.reduce_axis((0, alpha), "r_b")
-    inverse = te.compute(
-        (m, m, positions, out_channels),
-        lambda vh, vw, p, co: te.sum(
-            bgemm[s_a, s_b, p, co].astype(dtype) * a_matrix[s_a, vh] * a_matrix[s_b, vw],
-            axis=[s_a, s_b],
-        ),
-        name="inverse",
-        attrs={"schedule_rule": "conv2d_nhwc_winograd_inverse"},
-    )
-    return te.compute(
-        (batch, tiles.out_h, tiles.out_w, out_channels),
-        lambda n, h, w, co: inverse[
-            h % m, w % m, n * per_image + h // m * tiles.columns + w // m, co
-        ],
-        name="conv2d_winograd",
-        tag=what,
-    )
-
-
-def _bgemm_attrs(kernel: Tensor, pre_computed: bool, level: int) -> dict[str, object]:
-    attrs: dict[str, object] = {"meta_schedule.write_cache_level": [level]}
-    if pre_computed:
-        attrs["layout_free_placeholders"] = [kernel]
-    return attrs
-
-
-def _transform_oihw(weight: Tensor, tile_size: int) -> Tensor:
-    """The transformed weight as `[alpha, alpha, CI, CO]`."""
-    transformed = winograd_weight_transform(weight, tile_size)
-    alpha, _, out_channels, in_channels = transformed.shape
-    return te.compute(
-        (alpha, alpha, in_channels, out_channels),
-        lambda eps, nu, ci, co: transformed[eps, nu, co, ci],
-        name="kernel_pack",
-        tag="injective",
-    )
-
-
-def _transform_hwio(weight: Tensor, tile_size: int) -> Tensor:
-    """The transformed weight as `[alpha, alpha, CO, CI]`."""
-    transformed = winograd_weight_transform(weight, tile_size, "HWIO")
-    alpha, _, in_channels, out_channels = transformed.shape
-    return te.compute(
-        (alpha, alpha, out_channels, in_channels),
-        lambda eps, nu, co, ci: transformed[eps, nu, ci, co],
-        name="kernel_pack",
-        tag="injective",
-    )
+conv2d_winograd_nchw = _conv2d_winograd(_NCHW, "[alpha, alpha, CI, CO]")
+conv2d_winograd_nhwc = _conv2d_winograd(_NHWC, "[alpha, alpha, CO, CI]")

@@ -1,0 +1,182 @@
+"""The expressions of a hybrid script."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import (
+    Buffer,
+    BufferLoad,
+    ExprOperators,
+    IntImm,
+    PrimExpr,
+    const,
+    convert,
+    floormod,
+    logical_and,
+    logical_not,
+    logical_or,
+)
+from tilewright.ir.intrinsics import if_then_else, power
+from tilewright.te.hybrid.names import AS_IR
+from tilewright.te.hybrid.scope import Scalar, Scope
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b if isinstance(a, int) and isinstance(b, int) else floormod(a, b),
+    ast.Pow: lambda a, b: a**b if isinstance(a, int) and isinstance(b, int) else power(a, b),
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitXor: lambda a, b: a ^ b,
+    ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: lambda a: -a,
+    ast.UAdd: lambda a: a,
+    ast.Not: logical_not,
+    ast.Invert: lambda a: ~a,
+}
+
+
+class ExpressionReader:
+    """Turns the expression nodes of Python into numbers, texts, tuples or IR expressions."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._readers: dict[type[ast.expr], Callable[[Any], Any]] = {
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.Tuple: lambda node: tuple(map(self.read, node.elts)),
+            ast.List: lambda node: tuple(map(self.read, node.elts)),
+            ast.BinOp: self._binary,
+            ast.UnaryOp: self._unary,
+            ast.Compare: self._compare,
+            ast.BoolOp: self._logical,
+            ast.IfExp: self._conditional,
+            ast.Subscript: self._subscript,
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+        }
+
+    def read(self, node: ast.expr) -> Any:
+        """The value of any expression."""
+        reader = self._readers.get(type(node))
+        if reader is None:
+            self._scope.fail(node, f"{type(node).__name__} is not part of hybrid script")
+        return reader(node)
+
+    def value(self, node: ast.expr) -> PrimExpr:
+        """An expression that must yield a number."""
+        found = self.read(node)
+        if isinstance(found, (int, float, ExprOperators)):
+            return convert(found)
+        self._scope.fail(node, f"expected a number, got {found!r}")
+
+    def integer(self, node: ast.expr, purpose: str) -> int:
+        """An expression that must be known while the script is read."""
+        found = self.read(node)
+        if isinstance(found, IntImm):
+            return found.value
+        if not isinstance(found, int):
+            self._scope.fail(node, f"{purpose} must be a constant integer")
+        return found
+
+    def _constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, bool):
+            return const(node.value)
+        if not isinstance(node.value, (int, float, str)):
+            self._scope.fail(node, f"the constant {node.value!r} is not part of hybrid script")
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        found = self._scope.lookup(node)
+        return BufferLoad(found.buffer, (const(0),)) if isinstance(found, Scalar) else found
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        return self.apply(node, node.op, self.read(node.left), self.read(node.right))
+
+    def apply(self, node: ast.AST, operator: ast.operator, a: Any, b: Any) -> Any:
+        """A binary operator on values that were read already."""
+        build = _BINARY.get(type(operator))
+        if build is None:
+            self._scope.fail(node, f"operator {type(operator).__name__} is not supported")
+        for operand in (a, b):
+            if not isinstance(operand, (int, float, ExprOperators)):
+                self._scope.fail(node, f"expected numbers around an operator, got {operand!r}")
+        return build(a, b)
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        return _UNARY[type(node.op)](self.read(node.operand))
+
+    def _compare(self, node: ast.Compare) -> Any:
+        values = [self.read(node.left), *map(self.read, node.comparators)]
+        conditions = []
+        for operator, a, b in zip(node.ops, values, values[1:], strict=False):
+            build = _COMPARE.get(type(operator))
+            if build is None:
+                self._scope.fail(node, f"comparison {type(operator).__name__} is not supported")
+            conditions.append(convert(build(a, b)))
+        return logical_and(*conditions)
+
+    def _logical(self, node: ast.BoolOp) -> Any:
+        values = [self.value(item) for item in node.values]
+        return logical_and(*values) if isinstance(node.op, ast.And) else logical_or(*values)
+
+    def _conditional(self, node: ast.IfExp) -> Any:
+        condition = self.value(node.test)
+        return if_then_else(condition, self.value(node.body), self.value(node.orelse))
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        base = self.read(node.value)
+        if isinstance(base, tuple):  # a shape
+            position = self.integer(node.slice, "the index of a shape")
+            if not -len(base) <= position < len(base):
+                self._scope.fail(node, f"shape index {position} is out of range")
+            return base[position]
+        if not isinstance(base, Buffer):
+            self._scope.fail(node, f"{ast.unparse(node.value)} cannot be indexed")
+        return BufferLoad(base, self.indices(node, base))
+
+    def indices(self, node: ast.Subscript, buffer: Buffer) -> tuple[PrimExpr, ...]:
+        """The indices of an element of `buffer`."""
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if len(parts) != buffer.ndim:
+            self._scope.fail(
+                node, f"{buffer.name} has {buffer.ndim} dimensions, got {len(parts)} indices"
+            )
+        return tuple(self.value(part) for part in parts)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        base = self.read(node.value)
+        if isinstance(base, Buffer) and node.attr == "shape":
+            return base.shape
+        if isinstance(base, Buffer) and node.attr == "dtype":
+            return str(base.dtype)
+        self._scope.fail(node, f"attribute {node.attr!r} is not supported, only shape and dtype")
+
+    def _call(self, node: ast.Call) -> Any:
+        if not isinstance(node.func, ast.Name):
+            self._scope.fail(node, f"{ast.unparse(node.func)} cannot be called")
+        if node.keywords:
+            self._scope.fail(node, f"{node.func.id} takes no keyword arguments here")
+        if node.func.id == "len":
+            return len(self.read(node.args[0]))
+        function = AS_IR.get(node.func.id)
+        if function is None:
+            self._scope.fail(node, f"function {node.func.id!r} is not part of hybrid script")
+        return function(*map(self.read, node.args))
