@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tilewright.arith.bounds import NEG_INF, POS_INF, ConstIntBound, dtype_bound
 from tilewright.arith.canonical import CanonicalSimplifier
 from tilewright.arith.facts import Facts
+from tilewright.arith.linear import LinearForm
 from tilewright.arith.modular import ModularSet, make_modular
 from tilewright.arith.rewrite import RewriteSimplifier
 from tilewright.errors import ArithError
@@ -19,6 +20,7 @@ from tilewright.ir import (
     Add,
     And,
     Call,
+    DType,
     ExprLike,
     FloatImm,
     FloorMod,
@@ -226,6 +228,18 @@ class Analyzer:
         """Simplify through canonical linear forms."""
         return self._canonical.visit(convert(expr))
 
+    def representative(self, expr: ExprLike) -> PrimExpr:
+        """One object for all expressions with the same simplified form, fit for dictionary keys."""
+        return self._facts.interner.intern(self.simplify(expr))
+
+    def linear_form(self, expr: PrimExpr) -> LinearForm:
+        """A scalar index expression as a sum of scaled atoms; `from_linear_form` goes back."""
+        return self._canonical.to_form(expr)
+
+    def from_linear_form(self, form: LinearForm, dtype: DType) -> PrimExpr:
+        """The expression of a linear form."""
+        return self._canonical.to_expr(form, dtype)
+
     def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
         """Constant bounds of an integer expression; `NEG_INF` and `POS_INF` mean "none"."""
         return self._facts.bound(convert(expr))
@@ -310,10 +324,11 @@ def _is_plain_sum(expr: PrimExpr) -> bool:
     """True for what is canonical at first sight: a variable, a constant, `i * 16 + j + 3`."""
     if isinstance(expr, (Var, IntImm, FloatImm)):
         return True
-    if isinstance(expr, (Add, Sub)) and isinstance(expr.b, IntImm):
-        expr = expr.a
+    rest = expr
+    match expr:
+        case Add(a=a, b=IntImm()) | Sub(a=a, b=IntImm()):
+            rest = a
     smallest, seen = 1, set[Var]()
-    rest: PrimExpr = expr
     while isinstance(rest, Add):
         scale = _scale_of_var(rest.b, seen)
         # Read from the right, scales must not fall, or the canonical order would be another one.
@@ -326,8 +341,9 @@ def _is_plain_sum(expr: PrimExpr) -> bool:
 def _scale_of_var(term: PrimExpr, seen: set[Var]) -> int:
     """The positive scale of a variable not seen before, else 0."""
     scale = 1
-    if isinstance(term, Mul) and isinstance(term.b, IntImm):
-        term, scale = term.a, term.b.value
+    match term:
+        case Mul(a=factor, b=IntImm(value=scale)):
+            term = factor
     if not isinstance(term, Var) or term in seen:
         return 0
     seen.add(term)

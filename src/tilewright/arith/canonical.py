@@ -30,6 +30,7 @@ from tilewright.ir import (
     NE,
     Add,
     BinaryOp,
+    BufferLoad,
     Cast,
     DType,
     FloatImm,
@@ -50,6 +51,8 @@ from tilewright.ir import (
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
 
+# How often simplifying an atom may bring another sum to light; tables and forms could disagree.
+_MAX_UNFOLDING = 8
 _LINEAR = frozenset({Add, Sub, Mul, FloorDiv, FloorMod})
 _COMPARED = frozenset({EQ, NE, LT, LE, GT, GE, Min, Max})
 
@@ -60,6 +63,7 @@ class CanonicalSimplifier:
     def __init__(self, facts: Facts, rewriter: RewriteSimplifier) -> None:
         self._facts = facts
         self._rewriter = rewriter
+        self._unfolding = 0
 
     def visit(self, expr: PrimExpr) -> PrimExpr:
         """The canonical form of `expr`."""
@@ -94,6 +98,8 @@ class CanonicalSimplifier:
                     return interner.intern(decided)
             return self._rewriter.reduce_root(interner.binary(type(expr), a, b))
         changed = map_children(expr, lambda n: self.visit(n) if isinstance(n, PrimExpr) else n)
+        if isinstance(expr, BufferLoad):  # no table has a rule for loads; keep canonical indices
+            return interner.intern(changed)
         return self._rewriter.visit(changed) if changed is not expr else expr
 
     def _decide(self, kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
@@ -148,9 +154,15 @@ class CanonicalSimplifier:
         """An atom, unless simplifying it brought a linear expression to light."""
         if isinstance(simplified, IntImm):
             return constant_form(simplified.value)
-        if simplified is not original and type(simplified) in _LINEAR:
+        if simplified is original or type(simplified) not in _LINEAR:
+            return atom_form(simplified)
+        if self._unfolding >= _MAX_UNFOLDING:
+            return atom_form(simplified)
+        self._unfolding += 1
+        try:
             return self.to_form(simplified)
-        return atom_form(simplified)
+        finally:
+            self._unfolding -= 1
 
     def _product(self, a: LinearForm, b: LinearForm, dtype: DType) -> LinearForm:
         if not b.terms:

@@ -1,0 +1,142 @@
+"""Quasi-affine iterator maps: the nodes, and what they mean.
+
+An `IterMark` is an iterator over `[0, extent)`: an input variable or a fused sum. An
+`IterSplitExpr` takes digits of a mark, `(source // lower_factor) % extent * scale`; an `IterSumExpr`
+adds splits and a base. `detect_iter_map` writes index expressions in this form, where questions such as "does this
+binding visit every element once?" have simple answers.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir import (
+    DType,
+    IntImm,
+    Node,
+    PrimExpr,
+    add,
+    floordiv,
+    floormod,
+    multiply,
+)
+
+
+class IterMapLevel(enum.IntEnum):
+    """How much `detect_iter_map` demands."""
+
+    BIJECTIVE = 0  # every input iterator is fully covered, each point is hit exactly once
+    SURJECTIVE = 1  # every index takes all of its values, independently of the others
+    NO_CHECK = 3  # any sum of iterators will do; values may not be covered
+
+
+class IterMapExpr(PrimExpr, frozen=True):
+    """A node that only occurs inside iterator maps."""
+
+
+class IterMark(Node, frozen=True):
+    """An iterator over `[0, extent)`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("source", "extent")
+    source: PrimExpr
+    extent: PrimExpr
+
+    def __str__(self) -> str:
+        return f"IterMark({self.source}, extent={self.extent})"
+
+    __repr__ = __str__
+
+
+class IterSplitExpr(IterMapExpr, frozen=True):
+    """`(source // lower_factor) % extent * scale`."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("source", "lower_factor", "extent", "scale")
+    source: IterMark
+    lower_factor: PrimExpr
+    extent: PrimExpr
+    scale: PrimExpr
+
+    @property
+    def dtype(self) -> DType:
+        return self.source.source.dtype
+
+    def __str__(self) -> str:
+        parts = f"lower_factor={self.lower_factor}, extent={self.extent}, scale={self.scale}"
+        return f"IterSplit({self.source}, {parts})"
+
+    __repr__ = __str__
+
+
+class IterSumExpr(IterMapExpr, frozen=True):
+    """The sum of splits and a base that depends on no iterator."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("args", "base")
+    args: tuple[IterSplitExpr, ...]
+    base: PrimExpr
+
+    @property
+    def dtype(self) -> DType:
+        return self.base.dtype
+
+    def __str__(self) -> str:
+        return f"IterSum([{', '.join(map(str, self.args))}], {self.base})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class PaddedMark:
+    """A mark that was extended to a multiple of what it is divided by.
+
+    `mark` counts from `-left_pad`; only `[left_pad, left_pad + extent)` of its values are real.
+    """
+
+    mark: IterMark
+    left_pad: int
+    extent: int
+    divisor: int
+
+
+@dataclass(frozen=True)
+class IterMapResult:
+    """What `detect_iter_map` found: one sum for each index, or the reasons why there is none."""
+
+    indices: tuple[IterSumExpr, ...]
+    errors: tuple[str, ...] = ()
+    padding: tuple[PaddedMark, ...] = ()
+
+
+def is_constant(expr: PrimExpr, value: int) -> bool:
+    return isinstance(expr, IntImm) and expr.value == value
+
+
+def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
+    """The plain expression that an iterator map stands for."""
+    match expr:
+        case IterSumExpr(args=args, base=base):
+            total: PrimExpr | None = None
+            for split in args:
+                term = normalize_iter_map_to_expr(split)
+                total = term if total is None else add(total, term)
+            return base if total is None else add(total, base)
+        case IterSplitExpr():
+            return _split_to_expr(expr)
+    return expr
+
+
+def _split_to_expr(split: IterSplitExpr) -> PrimExpr:
+    value = normalize_iter_map_to_expr(split.source.source)
+    upper = multiply(split.lower_factor, split.extent)
+    whole = split.source.extent
+    reaches_top = (
+        upper.value == whole.value
+        if isinstance(upper, IntImm) and isinstance(whole, IntImm)
+        else is_constant(split.lower_factor, 1) and split.extent is whole
+    )
+    if not reaches_top:
+        value = floormod(value, upper)
+    if not is_constant(split.lower_factor, 1):
+        value = floordiv(value, split.lower_factor)
+    return multiply(value, split.scale)

@@ -1,0 +1,249 @@
+"""Finding iterator maps and checking that they are bijective or surjective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.iter_map import (
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    PaddedMark,
+    is_constant,
+    normalize_iter_map_to_expr,
+)
+from tilewright.arith.iter_map_predicate import (
+    BoundConstraint,
+    is_true,
+    parse_predicate,
+    shrink_domains,
+)
+from tilewright.arith.iter_map_rewrite import IterMapRewriter, NotAnIterMap
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    TRUE,
+    ExprLike,
+    IntImm,
+    PrimExpr,
+    Range,
+    Var,
+    convert,
+)
+
+_LEVELS = {
+    "bijective": IterMapLevel.BIJECTIVE,
+    "surjective": IterMapLevel.SURJECTIVE,
+    "nocheck": IterMapLevel.NO_CHECK,
+}
+
+
+def as_level(level: IterMapLevel | str) -> IterMapLevel:
+    if isinstance(level, IterMapLevel):
+        return level
+    found = _LEVELS.get(level.lower())
+    if found is None:
+        raise ArithError(f"unknown check level {level!r}; expected one of {', '.join(_LEVELS)}")
+    return found
+
+
+def detect_iter_map(
+    indices: Sequence[ExprLike],
+    input_iters: Mapping[Var, Range],
+    predicate: ExprLike = TRUE,
+    check_level: IterMapLevel | str = IterMapLevel.SURJECTIVE,
+    simplify_trivial_iterators: bool = True,
+) -> IterMapResult:
+    """Write every index as one fused iterator plus a base, all of them independent.
+
+    On failure the result has no indices and says in `errors` what stood in the way.
+    """
+    level = as_level(check_level)
+    try:
+        rewriter = make_rewriter(input_iters, convert(predicate), level, simplify_trivial_iterators)
+        sums = rewriter.rewrite_all([convert(index) for index in indices])
+        _MappingCheck(rewriter).run(sums)
+    except NotAnIterMap as failure:
+        return IterMapResult((), (str(failure),))
+    return IterMapResult(tuple(sums), (), rewriter.padding)
+
+
+def make_rewriter(
+    input_iters: Mapping[Var, Range],
+    predicate: PrimExpr,
+    level: IterMapLevel,
+    simplify_trivial: bool,
+) -> IterMapRewriter:
+    """A rewriter that knows the iterators and the bounds the predicate puts on them."""
+    analyzer = Analyzer()
+    for var, domain in input_iters.items():
+        analyzer.bind(var, domain)
+    constraints: list[BoundConstraint] = []
+    if not is_true(predicate):
+        parsed = parse_predicate(analyzer, predicate, input_iters)
+        input_iters, constraints = shrink_domains(analyzer, input_iters, parsed)
+    rewriter = IterMapRewriter(analyzer, input_iters, level, simplify_trivial)
+    for constraint in constraints:
+        total = rewriter.rewrite(constraint.expr)
+        if total.args:
+            rewriter.constrain(total, constraint.low, constraint.high)
+    return rewriter
+
+
+class _MappingCheck:
+    """Verifies that the splits of every mark tile it, from the outputs down to the inputs."""
+
+    def __init__(self, rewriter: IterMapRewriter) -> None:
+        self._rewriter = rewriter
+        self._bijective = rewriter.level == IterMapLevel.BIJECTIVE
+        self._covering = rewriter.level != IterMapLevel.NO_CHECK
+        self._padded = {padded.mark: padded for padded in rewriter.padding}
+        self._uses: dict[IterMark, list[IterSplitExpr]] = {}
+
+    def run(self, sums: Sequence[IterSumExpr]) -> None:
+        for total in sums:
+            self._add_uses(total.args)
+        for mark in marks_outermost_first(sums):
+            self._check_mark(mark, self._uses[mark])
+            if isinstance(mark.source, IterSumExpr):
+                self._add_uses(mark.source.args)
+        if self._covering:
+            self._check_constraints()
+        if self._bijective:
+            self._check_all_inputs_used()
+
+    def _add_uses(self, splits: Sequence[IterSplitExpr]) -> None:
+        for split in splits:
+            self._uses.setdefault(split.source, []).append(split)
+
+    def _check_mark(self, mark: IterMark, splits: list[IterSplitExpr]) -> None:
+        padded = self._padded.get(mark)
+        if padded is not None and self._covering:
+            _check_padded(padded, splits)
+        chain = self._sorted_by_lower_factor(splits)
+        covered: PrimExpr = chain[0].lower_factor
+        if self._bijective and not is_constant(covered, 1):
+            raise NotAnIterMap("the indices do not form a bijective map")
+        for split in chain:
+            if not self._follows(split.lower_factor, covered):
+                raise NotAnIterMap("the indices are not independent")
+            covered = self._rewriter.product(split.lower_factor, split.extent)
+        if self._covering and not self._covers(covered, mark.extent):
+            raise NotAnIterMap("the indices do not form a bijective map")
+
+    def _follows(self, lower: PrimExpr, covered: PrimExpr) -> bool:
+        if self._rewriter.equal(lower, covered):
+            return True
+        return not self._bijective and self._rewriter.divides(covered, lower)
+
+    def _covers(self, covered: PrimExpr, extent: PrimExpr) -> bool:
+        if self._rewriter.equal(covered, extent):
+            return True
+        return not self._bijective and self._rewriter.divides(covered, extent)
+
+    def _sorted_by_lower_factor(self, splits: list[IterSplitExpr]) -> list[IterSplitExpr]:
+        if all(isinstance(split.lower_factor, IntImm) for split in splits):
+            return sorted(splits, key=_lower_then_extent)
+        ordered: list[IterSplitExpr] = []
+        rest = list(splits)
+        expected: PrimExpr | None = None
+        while rest:
+            at = next(
+                (
+                    position
+                    for position, split in enumerate(rest)
+                    if (
+                        is_constant(split.lower_factor, 1)
+                        if expected is None
+                        else self._rewriter.equal(split.lower_factor, expected)
+                    )
+                ),
+                0,
+            )
+            split = rest.pop(at)
+            ordered.append(split)
+            expected = self._rewriter.product(split.lower_factor, split.extent)
+        return ordered
+
+    def _check_constraints(self) -> None:
+        """An iterator bounded together with others must not be used without them."""
+        for _, mark, _ in self._rewriter.constrained:
+            if mark in self._uses:
+                continue
+            inner = marks_outermost_first([_whole(mark)])
+            if any(other in self._uses for other in inner if other is not mark):
+                raise NotAnIterMap("the predicate couples iterators that the indices separate")
+
+    def _check_all_inputs_used(self) -> None:
+        for mark in self._rewriter.input_marks:
+            if mark not in self._uses and not is_constant(mark.extent, 1):
+                raise NotAnIterMap("the indices do not form a bijective map")
+
+
+def _check_padded(padded: PaddedMark, splits: list[IterSplitExpr]) -> None:
+    """A padded iterator may give one index, whose values its real part must all reach."""
+    if len(splits) > 1:
+        raise NotAnIterMap("indices depend on each other where an iterator is padded")
+    lower, extent = _lower_then_extent(splits[0])
+    total = padded.mark.extent
+    assert isinstance(total, IntImm)
+    right_pad = total.value - padded.left_pad - padded.extent
+    is_quotient = lower * extent == total.value and max(padded.left_pad, right_pad) < lower
+    if not is_quotient and padded.extent < lower * extent:
+        raise NotAnIterMap("an index does not reach all of its values where an iterator is padded")
+
+
+def _lower_then_extent(split: IterSplitExpr) -> tuple[int, int]:
+    lower = split.lower_factor.value if isinstance(split.lower_factor, IntImm) else 0
+    extent = split.extent.value if isinstance(split.extent, IntImm) else 0
+    return lower, extent
+
+
+def _whole(mark: IterMark) -> IterSumExpr:
+    source = mark.source
+    assert isinstance(source, IterSumExpr)
+    return source
+
+
+def marks_outermost_first(sums: Sequence[IterSumExpr]) -> list[IterMark]:
+    """Every mark below the sums, each after all the marks that are made of it."""
+    finished: dict[IterMark, None] = {}
+
+    def visit(mark: IterMark) -> None:
+        if mark in finished:
+            return
+        if isinstance(mark.source, IterSumExpr):
+            for split in mark.source.args:
+                visit(split.source)
+        finished[mark] = None
+
+    for total in sums:
+        for split in total.args:
+            visit(split.source)
+    return list(reversed(finished))
+
+
+def normalize_to_iter_sum(index: ExprLike, input_iters: Mapping[Var, Range]) -> IterSumExpr:
+    """The index as a sum of splits, fused where possible, with decreasing scales."""
+    rewriter = make_rewriter(input_iters, TRUE, IterMapLevel.NO_CHECK, False)
+    try:
+        return rewriter.rewrite(convert(index))
+    except NotAnIterMap as failure:
+        raise ArithError(f"{index} is not a sum of iterators: {failure}") from None
+
+
+def iter_map_simplify(
+    indices: Sequence[ExprLike],
+    input_iters: Mapping[Var, Range],
+    predicate: ExprLike = TRUE,
+    check_level: IterMapLevel | str = IterMapLevel.SURJECTIVE,
+    simplify_trivial_iterators: bool = True,
+) -> list[PrimExpr]:
+    """The indices as their iterator map reads, or unchanged where there is none."""
+    nodes = [convert(index) for index in indices]
+    result = detect_iter_map(nodes, input_iters, predicate, check_level, simplify_trivial_iterators)
+    if not result.indices:
+        return nodes
+    return [normalize_iter_map_to_expr(total) for total in result.indices]

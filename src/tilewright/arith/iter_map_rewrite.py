@@ -1,0 +1,472 @@
+"""Writes index expressions as sums of iterator splits.
+
+The two operations that matter are *fusing* a sum into one iterator (scales must chain: each is the
+product of the extents below it) and *splitting* an iterator by a divisor. Where a divisor does not
+divide an extent, the iterator is padded, unless the caller asked for a bijection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import lcm
+from typing import TypeAlias
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.iter_map import (
+    IterMapLevel,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    PaddedMark,
+    is_constant,
+)
+from tilewright.ir import (
+    Add,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    add,
+    cast,
+    const,
+    floordiv,
+    floormod,
+    multiply,
+    subtract,
+    uses_var,
+)
+
+FactorKey: TypeAlias = int | PrimExpr
+SplitKey: TypeAlias = tuple[IterMark, FactorKey, FactorKey]
+# The splits of a sum with their scales relative to the smallest one.
+SumKey: TypeAlias = tuple[tuple[SplitKey, FactorKey], ...]
+
+
+class NotAnIterMap(Exception):
+    """The expression is no iterator map; the message says why. Never leaves this package."""
+
+
+class Padding:
+    """How far an iterator is extended: counted from `-left`, up to a multiple of `divisor`."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.divisor = 1
+
+
+class IterMapRewriter:
+    """Turns expressions over given iterators into `IterSumExpr`s."""
+
+    def __init__(
+        self,
+        analyzer: Analyzer,
+        input_iters: Mapping[Var, Range],
+        level: IterMapLevel,
+        simplify_trivial: bool,
+    ) -> None:
+        self.analyzer = analyzer
+        self.level = level
+        self.input_marks: list[IterMark] = []
+        self.constrained: list[tuple[SumKey, IterMark, PrimExpr]] = []
+        self._var_map: dict[Var, IterSumExpr] = {}
+        self._fused: dict[SumKey, IterMark] = {}
+        self._padding: dict[SplitKey, Padding] = {}
+        self._padded: dict[SplitKey, PaddedMark] = {}
+        self._used_padding: dict[IterMark, PaddedMark] = {}
+        self._padding_changed = False
+        for var, domain in input_iters.items():
+            self._declare(var, domain, simplify_trivial)
+
+    def _declare(self, var: Var, domain: Range, simplify_trivial: bool) -> None:
+        low = cast(var.dtype, domain.min)
+        extent = self.analyzer.simplify(cast(var.dtype, domain.extent))
+        if simplify_trivial and is_constant(extent, 1):
+            self._var_map[var] = IterSumExpr((), low)
+            return
+        mark = IterMark(var if is_constant(low, 0) else subtract(var, low), extent)
+        self.input_marks.append(mark)
+        one = const(1, var.dtype)
+        self._var_map[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
+
+    # --- factors ---
+
+    def key_of(self, factor: PrimExpr) -> FactorKey:
+        return factor.value if isinstance(factor, IntImm) else self.analyzer.representative(factor)
+
+    def split_key(self, split: IterSplitExpr) -> SplitKey:
+        return split.source, self.key_of(split.lower_factor), self.key_of(split.extent)
+
+    def product(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        result = multiply(a, b)
+        return result if isinstance(result, IntImm) else self.analyzer.simplify(result)
+
+    def quotient(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        result = floordiv(a, b)
+        return result if isinstance(result, IntImm) else self.analyzer.simplify(result)
+
+    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return a.value == b.value
+        return self.analyzer.can_prove_equal(a, b)
+
+    def divides(self, divisor: PrimExpr, value: PrimExpr) -> bool:
+        """True when `value` is a multiple of `divisor`."""
+        if isinstance(divisor, IntImm) and isinstance(value, IntImm):
+            return divisor.value != 0 and value.value % divisor.value == 0
+        if is_constant(divisor, 0):
+            return False
+        return self.analyzer.can_prove_equal(floormod(value, divisor), 0)
+
+    # --- expressions ---
+
+    def rewrite_all(self, indices: Sequence[PrimExpr]) -> list[IterSumExpr]:
+        """Every index as a sum with at most one split, which is a fused iterator."""
+        while True:
+            self._padding_changed = False
+            self._used_padding.clear()
+            result = [self.to_single(self.rewrite(index)) for index in indices]
+            if not self._padding_changed:
+                return result
+
+    @property
+    def padding(self) -> tuple[PaddedMark, ...]:
+        """The padded iterators that the last result is made of."""
+        return tuple(self._used_padding.values())
+
+    def rewrite(self, expr: PrimExpr) -> IterSumExpr:
+        """The expression as a sum of splits."""
+        if not uses_var(expr, self._var_map.__contains__):
+            return IterSumExpr((), expr)
+        match expr:
+            case Var():
+                return self._var_map[expr]
+            case Add(a=a, b=b):
+                return self._sum(self.rewrite(a), self.rewrite(b), 1)
+            case Sub(a=a, b=b):
+                return self._sum(self.rewrite(a), self.rewrite(b), -1)
+            case Mul(a=a, b=b):
+                return self._product(expr, self.rewrite(a), self.rewrite(b))
+            case FloorDiv(a=a, b=b):
+                return self._divided(expr, self.rewrite(a), self.rewrite(b), remainder=False)
+            case FloorMod(a=a, b=b):
+                return self._divided(expr, self.rewrite(a), self.rewrite(b), remainder=True)
+            case Cast(dtype=dtype, value=value) if dtype.is_int and value.dtype.is_int:
+                raise NotAnIterMap(f"a cast of an iterator to {dtype!s} cannot be an iterator map")
+        raise NotAnIterMap(f"{type(expr).__name__} of iterators cannot be an iterator map")
+
+    def _sum(self, a: IterSumExpr, b: IterSumExpr, sign: int) -> IterSumExpr:
+        base = add(a.base, b.base) if sign > 0 else subtract(a.base, b.base)
+        base = self.analyzer.simplify(base)
+        if not b.args:
+            return IterSumExpr(a.args, base)
+        args = list(a.args)
+        keys = [self.split_key(split) for split in args]
+        for split in b.args:
+            scale = split.scale if sign > 0 else self.product(split.scale, const(-1, split.dtype))
+            key = self.split_key(split)
+            for position, known in enumerate(keys):
+                if _same_key(known, key):
+                    total = self.analyzer.simplify(add(args[position].scale, scale))
+                    args[position] = _rescaled(split, total)
+                    break
+            else:
+                args.append(_rescaled(split, scale))
+                keys.append(key)
+        return IterSumExpr(tuple(arg for arg in args if not is_constant(arg.scale, 0)), base)
+
+    def _product(self, expr: PrimExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+        if a.args and b.args:
+            raise NotAnIterMap(f"the product of two iterators, {expr}, cannot be an iterator map")
+        many, factor = (a, b.base) if a.args else (b, a.base)
+        args = tuple(_rescaled(split, self.product(split.scale, factor)) for split in many.args)
+        kept = tuple(arg for arg in args if not is_constant(arg.scale, 0))
+        return IterSumExpr(kept, self.product(many.base, factor))
+
+    # --- fusing ---
+
+    def to_single(self, total: IterSumExpr) -> IterSumExpr:
+        """The sum as one fused iterator, whatever it consists of."""
+        return self.fuse(total, always_wrap=True) if total.args else total
+
+    def fuse(self, total: IterSumExpr, *, always_wrap: bool = False) -> IterSumExpr:
+        """The sum with its splits combined into one."""
+        args, base = self._joined(list(total.args)), total.base
+        args, base = self._use_constraints(args, base)
+        single_already = len(args) == 1 and args[0] is not total.args[0]
+        if single_already or (len(args) == 1 and not always_wrap):
+            return IterSumExpr(tuple(args), base)
+        chain, unit, extent = self._chain(args)
+        relative = [_rescaled(arg, self._over(arg.scale, unit)) for arg in chain]
+        mark = self._mark_of(relative, extent)
+        one = const(1, mark.extent.dtype)
+        return IterSumExpr((IterSplitExpr(mark, one, mark.extent, unit),), base)
+
+    def _over(self, scale: PrimExpr, unit: PrimExpr) -> PrimExpr:
+        return scale if is_constant(unit, 1) else self.quotient(scale, unit)
+
+    def sum_key(self, args: Sequence[IterSplitExpr]) -> SumKey:
+        return tuple((self.split_key(arg), self.key_of(arg.scale)) for arg in args)
+
+    def _mark_of(self, args: Sequence[IterSplitExpr], extent: PrimExpr) -> IterMark:
+        key = self.sum_key(args)
+        known = self._fused.get(key)
+        if known is None:
+            zero = const(0, extent.dtype)
+            known = self._fused[key] = IterMark(IterSumExpr(tuple(args), zero), extent)
+        return known
+
+    def _chain(self, args: list[IterSplitExpr]) -> tuple[list[IterSplitExpr], PrimExpr, PrimExpr]:
+        """The splits from outer to inner, the scale of the innermost, and the extent of all."""
+        rest = list(args)
+        innermost = rest.pop(self._innermost(rest))
+        unit, chain = innermost.scale, [innermost]
+        expected = self.product(unit, innermost.extent)
+        while rest:
+            position = self._next_in_chain(rest, expected, unit)
+            arg = rest.pop(position)
+            # An outer scale below the span of the inner ones overlaps with them, without gaps.
+            tail = self.analyzer.simplify(subtract(expected, arg.scale))
+            expected = self.analyzer.simplify(add(self.product(arg.scale, arg.extent), tail))
+            chain.insert(0, arg)
+        return chain, unit, self._over(expected, unit)
+
+    def _innermost(self, args: list[IterSplitExpr]) -> int:
+        if len(args) == 1:
+            return 0
+        best, best_rank = -1, (0, 0)
+        for position in range(len(args) - 1, -1, -1):
+            scale = args[position].scale
+            if not isinstance(scale, IntImm):
+                continue
+            rank = (abs(scale.value), 0 if is_constant(args[position].extent, 1) else 1)
+            if best < 0 or rank < best_rank:
+                best, best_rank = position, rank
+        if best < 0:
+            raise NotAnIterMap("no iterator of the sum has a constant scale")
+        return best
+
+    def _next_in_chain(self, rest: list[IterSplitExpr], expected: PrimExpr, unit: PrimExpr) -> int:
+        for position in range(len(rest) - 1, -1, -1):
+            if self.equal(rest[position].scale, expected):
+                return position
+        overlapping = self.level != IterMapLevel.BIJECTIVE and is_constant(unit, 1)
+        best, best_scale = -1, 0
+        if overlapping and isinstance(expected, IntImm):
+            for position in range(len(rest) - 1, -1, -1):
+                scale = rest[position].scale
+                if isinstance(scale, IntImm) and best_scale < scale.value < expected.value:
+                    best, best_scale = position, scale.value
+        if best < 0:
+            raise NotAnIterMap("the scales of the iterators do not chain into one iterator")
+        return best
+
+    def _joined(self, args: list[IterSplitExpr]) -> list[IterSplitExpr]:
+        """Neighbouring digits of one mark become one split: `x // 4 * 4 + x % 4` is `x`."""
+        for low_at, low in enumerate(args):
+            for high_at, high in enumerate(args):
+                if low is high or low.source is not high.source:
+                    continue
+                next_lower = self.product(low.lower_factor, low.extent)
+                next_scale = self.product(low.scale, low.extent)
+                if self.equal(high.lower_factor, next_lower) and self.equal(high.scale, next_scale):
+                    extent = self.product(low.extent, high.extent)
+                    joined = IterSplitExpr(low.source, low.lower_factor, extent, low.scale)
+                    place = min(low_at, high_at)
+                    kept = [a for a in args if a is not low and a is not high]
+                    return self._joined([*kept[:place], joined, *kept[place:]])
+        return args
+
+    def _use_constraints(
+        self, args: list[IterSplitExpr], base: PrimExpr
+    ) -> tuple[list[IterSplitExpr], PrimExpr]:
+        """Replace sums that a predicate bounds by the iterators made for them."""
+        for key, mark, offset in self.constrained:
+            found = self._find_sum(args, key)
+            if found is None:
+                continue
+            positions, unit = found
+            one = const(1, mark.extent.dtype)
+            fused = IterSplitExpr(mark, one, mark.extent, unit)
+            args = [arg for at, arg in enumerate(args) if at not in positions]
+            args.insert(min(positions), fused)
+            base = self.analyzer.simplify(add(base, self.product(offset, unit)))
+        return args, base
+
+    def _find_sum(
+        self, args: list[IterSplitExpr], wanted: SumKey
+    ) -> tuple[set[int], PrimExpr] | None:
+        """Where the splits of `wanted` stand among `args`, and their common factor."""
+        positions: set[int] = set()
+        unit: PrimExpr | None = None
+        for key, relative in reversed(wanted):  # the innermost has relative scale 1
+            at = next(
+                (
+                    p
+                    for p, arg in enumerate(args)
+                    if p not in positions and _same_key(self.split_key(arg), key)
+                ),
+                None,
+            )
+            if at is None:
+                return None
+            scale = args[at].scale
+            if unit is None:
+                unit = scale
+            factor = const(relative, scale.dtype) if isinstance(relative, int) else relative
+            if not self.equal(scale, self.product(unit, factor)):
+                return None
+            positions.add(at)
+        return None if unit is None else (positions, unit)
+
+    def constrain(self, total: IterSumExpr, low: PrimExpr | None, high: PrimExpr | None) -> None:
+        """Note that `low <= total < high`, for all later sums that contain it."""
+        single = self.fuse(total)
+        (split,) = single.args
+        if isinstance(split.source.source, IterSumExpr):
+            args, natural = split.source.source.args, split.source.extent
+        else:
+            args, natural = (_rescaled(split, const(1, split.dtype)),), split.extent
+        first = self._bound_over(low, single.base, split.scale, const(0, split.dtype))
+        last = self._bound_over(high, single.base, split.scale, natural)
+        if self.analyzer.can_prove(first <= 0):
+            first = const(0, split.dtype)
+        if self.analyzer.can_prove(last >= natural):
+            last = natural
+        if is_constant(first, 0) and last is natural:
+            return
+        shifted = IterSumExpr(args, self.analyzer.simplify(subtract(const(0, split.dtype), first)))
+        mark = IterMark(shifted, self.analyzer.simplify(subtract(last, first)))
+        self.constrained.append((self.sum_key(args), mark, first))
+
+    def _bound_over(
+        self, bound: PrimExpr | None, base: PrimExpr, unit: PrimExpr, default: PrimExpr
+    ) -> PrimExpr:
+        """`ceil((bound - base) / unit)`: a bound of the sum as a bound of its fused iterator."""
+        if bound is None:
+            return default
+        distance = subtract(bound, base)
+        if is_constant(unit, 1):
+            return self.analyzer.simplify(distance)
+        if not (isinstance(unit, IntImm) and unit.value > 0):
+            raise NotAnIterMap("a predicate bounds a sum of iterators with a negative scale")
+        return self.analyzer.simplify(floordiv(distance + (unit.value - 1), unit))
+
+    # --- splitting ---
+
+    def _divided(
+        self, expr: PrimExpr, total: IterSumExpr, divisor: IterSumExpr, *, remainder: bool
+    ) -> IterSumExpr:
+        if divisor.args:
+            raise NotAnIterMap(f"division by an iterator in {expr} cannot be an iterator map")
+        by = divisor.base
+        if not total.args:
+            return IterSumExpr((), self.analyzer.simplify(expr))
+        if is_constant(by, 1):
+            return IterSumExpr((), const(0, total.dtype)) if remainder else total
+        if all(self.divides(by, arg.scale) for arg in total.args):
+            return self._divided_exactly(total, by, remainder)
+        single = self.fuse(total)
+        (split,) = single.args
+        if not self.divides(split.scale, by):
+            raise NotAnIterMap(
+                f"cannot divide an iterator of scale {split.scale} by {by} in {expr}"
+            )
+        reduced = self.quotient(by, split.scale)
+        unit, base = _rescaled(split, const(1, split.dtype)), single.base
+        inner_base = self._over(base, split.scale)
+        left_over = self.analyzer.simplify(floormod(base, split.scale)) if remainder else base
+        result = self._split_by(unit, inner_base, reduced, remainder=remainder)
+        if not remainder or is_constant(split.scale, 1):
+            return result
+        scaled = self._product(expr, result, IterSumExpr((), split.scale))
+        return IterSumExpr(scaled.args, self.analyzer.simplify(add(scaled.base, left_over)))
+
+    def _divided_exactly(self, total: IterSumExpr, by: PrimExpr, remainder: bool) -> IterSumExpr:
+        if remainder:
+            return IterSumExpr((), self.analyzer.simplify(floormod(total.base, by)))
+        args = tuple(_rescaled(arg, self.quotient(arg.scale, by)) for arg in total.args)
+        return IterSumExpr(args, self.quotient(total.base, by))
+
+    def _split_by(
+        self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, *, remainder: bool
+    ) -> IterSumExpr:
+        """`(split + base) // by` or its remainder, for a split of scale 1."""
+        zero = const(0, split.dtype)
+        fits = self.level != IterMapLevel.NO_CHECK and is_constant(base, 0)
+        if fits and self.analyzer.can_prove(split.extent <= by):
+            return IterSumExpr((split,), zero) if remainder else IterSumExpr((), zero)
+        split, base = self._padded_to(split, base, by, remainder)
+        if remainder:
+            rest = self.analyzer.simplify(floormod(base, by))
+            digit = IterSplitExpr(split.source, split.lower_factor, by, split.scale)
+            return IterSumExpr((digit,), rest)
+        lower = self.product(split.lower_factor, by)
+        digit = IterSplitExpr(split.source, lower, self.quotient(split.extent, by), split.scale)
+        return IterSumExpr((digit,), self.quotient(base, by))
+
+    def _padded_to(
+        self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, remainder: bool
+    ) -> tuple[IterSplitExpr, PrimExpr]:
+        """The split, extended so that `by` divides its extent, and a base that `by` divides."""
+        key = self.split_key(split)
+        needs_none = self.divides(by, split.extent) and self.divides(by, base)
+        if needs_none and self._known_padding(key) is None:
+            return split, base
+        if self.level == IterMapLevel.BIJECTIVE:
+            raise NotAnIterMap(f"an iterator of extent {split.extent} cannot be divided by {by}")
+        if not (isinstance(by, IntImm) and isinstance(split.extent, IntImm) and by.value > 0):
+            raise NotAnIterMap(f"cannot prove that {by} divides the extent {split.extent}")
+        if remainder and self.level != IterMapLevel.NO_CHECK and split.extent.value < by.value:
+            raise NotAnIterMap(f"an iterator of extent {split.extent} misses some remainders")
+        padded = self._pad(key, split, base, by.value)
+        shifted = subtract(base, padded.left_pad)
+        if not self.divides(by, shifted):
+            raise NotAnIterMap(f"one iterator is divided by {by} with different offsets")
+        one = const(1, split.dtype)
+        extended = IterSplitExpr(padded.mark, one, padded.mark.extent, one)
+        return extended, self.analyzer.simplify(shifted)
+
+    def _known_padding(self, key: SplitKey) -> Padding | None:
+        return next((p for k, p in self._padding.items() if _same_key(k, key)), None)
+
+    def _pad(self, key: SplitKey, split: IterSplitExpr, base: PrimExpr, by: int) -> PaddedMark:
+        padding = self._known_padding(key)
+        if padding is None:
+            left = self.analyzer.simplify(floormod(base, by))
+            if not isinstance(left, IntImm):
+                raise NotAnIterMap(f"cannot find the offset {base} modulo {by}")
+            padding = self._padding[key] = Padding(left.value)
+        divisor = lcm(padding.divisor, by)
+        if divisor != padding.divisor:
+            padding.divisor = divisor
+            self._padding_changed = True
+        known = self._padded.get(key)
+        if known is None or known.divisor != divisor:
+            known = self._padded[key] = self._make_padded(split, padding)
+        self._used_padding[known.mark] = known
+        return known
+
+    def _make_padded(self, split: IterSplitExpr, padding: Padding) -> PaddedMark:
+        assert isinstance(split.extent, IntImm)
+        used = padding.left + split.extent.value
+        extent = -(-used // padding.divisor) * padding.divisor
+        shifted = IterSumExpr((split,), const(padding.left, split.dtype))
+        mark = IterMark(shifted, const(extent, split.dtype))
+        return PaddedMark(mark, padding.left, split.extent.value, padding.divisor)
+
+
+def _rescaled(split: IterSplitExpr, scale: PrimExpr) -> IterSplitExpr:
+    return IterSplitExpr(split.source, split.lower_factor, split.extent, scale)
+
+
+def _same_key(a: SplitKey, b: SplitKey) -> bool:
+    """Equal as keys; never compares expressions with `==`, which would build a node."""
+    return hash(a) == hash(b) and all(
+        p is q or (isinstance(p, int) and isinstance(q, int) and p == q)
+        for p, q in zip(a, b, strict=True)
+    )

@@ -1,0 +1,235 @@
+"""Dividing iterator maps into an outer and an inner part, the basis of blockize.
+
+Given bindings over iterators of which some are *inner*, every binding becomes
+`outer * inner_extent + inner`, where `outer` uses only outer iterators and `inner` only inner ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from tilewright.arith.iter_map import (
+    IterMapLevel,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    is_constant,
+    normalize_iter_map_to_expr,
+)
+from tilewright.arith.iter_map_detect import as_level, detect_iter_map, make_rewriter
+from tilewright.arith.iter_map_rewrite import IterMapRewriter, NotAnIterMap
+from tilewright.ir import (
+    TRUE,
+    ExprLike,
+    PrimExpr,
+    Range,
+    Var,
+    add,
+    const,
+    convert,
+    free_vars,
+    greater_equal,
+    less,
+    logical_and,
+    uses_var,
+)
+
+Division: TypeAlias = tuple[IterMark, IterMark]
+
+
+def subspace_divide(
+    bindings: Sequence[ExprLike],
+    input_iters: Mapping[Var, Range],
+    sub_iters: Iterable[Var],
+    predicate: ExprLike = TRUE,
+    check_level: IterMapLevel | str = IterMapLevel.SURJECTIVE,
+    simplify_trivial_iterators: bool = True,
+) -> list[Division]:
+    """An (outer, inner) pair of marks for each binding, then a pair with the two predicates.
+
+    The predicates are the extents of the last pair. An empty list means that the bindings cannot be
+    divided.
+    """
+    level, condition = as_level(check_level), convert(predicate)
+    nodes = [convert(binding) for binding in bindings]
+    found = detect_iter_map(nodes, input_iters, condition, level, simplify_trivial_iterators)
+    if found.errors or found.padding:
+        return []
+    try:
+        rewriter = make_rewriter(input_iters, condition, level, simplify_trivial_iterators)
+        divider = _Divider(rewriter, frozenset(sub_iters))
+        divisions = [divider.binding(total) for total in rewriter.rewrite_all(nodes)]
+        outer, inner = divider.predicates()
+    except NotAnIterMap:
+        return []
+    zero = IterSumExpr((), const(0, "int32"))
+    divisions.append((IterMark(zero, outer), IterMark(zero, inner)))
+    return divisions
+
+
+class _Divider:
+    """Separates marks into outer and inner parts."""
+
+    def __init__(self, rewriter: IterMapRewriter, sub_iters: frozenset[Var]) -> None:
+        self._rewriter = rewriter
+        self._sub_iters = sub_iters
+        self._input_vars = {var for mark in rewriter.input_marks for var in free_vars(mark.source)}
+
+    def binding(self, total: IterSumExpr) -> Division:
+        if not total.args:
+            return self._trivial(total.dtype), self._trivial(total.dtype, total.base)
+        (split,) = total.args
+        if not is_constant(split.scale, 1):
+            raise NotAnIterMap(f"a binding advances in steps of {split.scale}")
+        if self._is_inner(split):
+            return self._trivial(total.dtype), _mark_of(split, total.base)
+        if self._is_outer(split):
+            return _mark_of(split, total.base), self._trivial(total.dtype)
+        outer, inner = self._divide_split(split)
+        return outer, _shifted(inner, total.base)
+
+    def _trivial(self, dtype: str, base: PrimExpr | None = None) -> IterMark:
+        source = IterSumExpr((), const(0, dtype) if base is None else base)
+        return IterMark(source, const(1, dtype))
+
+    def _is_inner(self, node: IterSplitExpr | IterMark) -> bool:
+        return not uses_var(node, lambda v: v in self._input_vars and v not in self._sub_iters)
+
+    def _is_outer(self, node: IterSplitExpr | IterMark) -> bool:
+        return not uses_var(node, self._sub_iters.__contains__)
+
+    def _divide_split(self, split: IterSplitExpr) -> Division:
+        """A split over both kinds of iterators; its mark is a sum."""
+        outer, inner = self._divide_mark(split.source)
+        rewriter = self._rewriter
+        lower, extent, step = split.lower_factor, split.extent, inner.extent
+        upper = rewriter.product(lower, extent)
+        reaches_top = rewriter.equal(upper, split.source.extent)
+        if is_constant(lower, 1) and reaches_top:
+            return outer, inner
+        if is_constant(lower, 1) and rewriter.divides(step, extent):
+            return _digit(outer, const(1, split.dtype), rewriter.quotient(extent, step)), inner
+        if rewriter.divides(step, lower):
+            digit = _digit(outer, rewriter.quotient(lower, step), extent)
+            return digit, self._trivial(split.dtype)
+        if rewriter.divides(upper, step):
+            return self._trivial(split.dtype), _digit(inner, lower, extent)
+        if rewriter.divides(lower, step) and reaches_top:
+            return outer, _digit(inner, lower, rewriter.quotient(step, lower))
+        raise NotAnIterMap("a binding takes digits across the outer and inner iterators")
+
+    def _divide_mark(self, mark: IterMark) -> Division:
+        source = mark.source
+        if not isinstance(source, IterSumExpr) or not is_constant(source.base, 0):
+            raise NotAnIterMap("a binding is not a plain sum of iterators")
+        args = source.args
+        inner_from = len(args)
+        while inner_from > 0 and self._is_inner(args[inner_from - 1]):
+            inner_from -= 1
+        outer_to = 0
+        while outer_to < inner_from and self._is_outer(args[outer_to]):
+            outer_to += 1
+        if inner_from - outer_to > 1:
+            raise NotAnIterMap("outer and inner iterators alternate in a binding")
+        if inner_from == outer_to:
+            return self._divide_between(mark, args, inner_from)
+        return self._divide_through(mark, args, outer_to)
+
+    def _divide_between(self, mark: IterMark, args: tuple[IterSplitExpr, ...], at: int) -> Division:
+        """`args[:at]` are outer, `args[at:]` inner; the mark must be their plain product."""
+        inner_extent = args[at - 1].scale
+        natural = self._rewriter.product(args[at].scale, args[at].extent)
+        if not self._rewriter.equal(inner_extent, natural):
+            raise NotAnIterMap("outer and inner iterators overlap in a binding")
+        if not self._rewriter.divides(inner_extent, mark.extent):
+            raise NotAnIterMap("a predicate cuts through the inner iterators of a binding")
+        outer_extent = self._rewriter.quotient(mark.extent, inner_extent)
+        zero = const(0, mark.extent.dtype)
+        outer_args = tuple(
+            IterSplitExpr(
+                arg.source,
+                arg.lower_factor,
+                arg.extent,
+                self._rewriter.quotient(arg.scale, inner_extent),
+            )
+            for arg in args[:at]
+        )
+        self._require_plain(mark, args)
+        outer = IterMark(IterSumExpr(outer_args, zero), outer_extent)
+        return outer, IterMark(IterSumExpr(args[at:], zero), inner_extent)
+
+    def _divide_through(self, mark: IterMark, args: tuple[IterSplitExpr, ...], at: int) -> Division:
+        """`args[at]` itself has an outer and an inner part."""
+        self._require_plain(mark, args)
+        part_outer, part_inner = self._divide_split(args[at])
+        below = args[at].scale
+        inner_extent = self._rewriter.product(part_inner.extent, below)
+        outer_sum = self._with_scale(part_outer, const(1, below.dtype))
+        outer_args = [
+            IterSplitExpr(
+                arg.source,
+                arg.lower_factor,
+                arg.extent,
+                self._rewriter.quotient(arg.scale, inner_extent),
+            )
+            for arg in args[:at]
+        ]
+        zero = const(0, below.dtype)
+        outer = IterSumExpr((*outer_args, *outer_sum), zero)
+        inner = IterSumExpr((*self._with_scale(part_inner, below), *args[at + 1 :]), zero)
+        outer_extent = self._rewriter.quotient(mark.extent, inner_extent)
+        return IterMark(outer, outer_extent), IterMark(inner, inner_extent)
+
+    def _require_plain(self, mark: IterMark, args: tuple[IterSplitExpr, ...]) -> None:
+        """The extent of the mark is the product of its parts: nothing overlaps or is cut off."""
+        natural = self._rewriter.product(args[0].scale, args[0].extent)
+        if not self._rewriter.equal(natural, mark.extent):
+            raise NotAnIterMap("the iterators of a binding overlap or are cut by a predicate")
+
+    def _with_scale(self, mark: IterMark, scale: PrimExpr) -> tuple[IterSplitExpr, ...]:
+        if is_constant(mark.extent, 1):
+            return ()
+        one = const(1, mark.extent.dtype)
+        return (IterSplitExpr(mark, one, mark.extent, scale),)
+
+    def predicates(self) -> tuple[PrimExpr, PrimExpr]:
+        """The bounds on outer and on inner iterators that the marks carry in their extents."""
+        outer, inner = TRUE, TRUE
+        for _, mark, offset in self._rewriter.constrained:
+            bound = self._as_condition(mark, offset)
+            if self._is_outer(mark):
+                outer = logical_and(outer, bound)
+            elif self._is_inner(mark):
+                inner = logical_and(inner, bound)
+            else:
+                raise NotAnIterMap("a predicate couples outer and inner iterators")
+        return outer, inner
+
+    def _as_condition(self, mark: IterMark, offset: PrimExpr) -> PrimExpr:
+        analyzer = self._rewriter.analyzer
+        value = normalize_iter_map_to_expr(mark.source)
+        plain = analyzer.simplify(add(value, offset))
+        bound = less(plain, analyzer.simplify(add(mark.extent, offset)))
+        if is_constant(offset, 0):
+            return bound
+        return logical_and(greater_equal(plain, offset), bound)
+
+
+def _mark_of(split: IterSplitExpr, base: PrimExpr) -> IterMark:
+    source = split if is_constant(base, 0) else IterSumExpr((split,), base)
+    return IterMark(source, split.extent)
+
+
+def _shifted(mark: IterMark, base: PrimExpr) -> IterMark:
+    if is_constant(base, 0):
+        return mark
+    assert isinstance(mark.source, (IterSumExpr, IterSplitExpr))
+    if isinstance(mark.source, IterSumExpr):
+        return IterMark(IterSumExpr(mark.source.args, add(mark.source.base, base)), mark.extent)
+    return IterMark(IterSumExpr((mark.source,), base), mark.extent)
+
+
+def _digit(mark: IterMark, lower: PrimExpr, extent: PrimExpr) -> IterMark:
+    one = const(1, extent.dtype)
+    return IterMark(IterSplitExpr(mark, lower, extent, one), extent)
