@@ -24,7 +24,8 @@ class NativePlatform:
     has_threads: bool = True
 
 
-_RELAX = {"x86_64": "pause", "aarch64": "yield"}
+# Intrinsics, since LLVM reads inline assembly only for the machine it runs on.
+_RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _ARCH_ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 

@@ -52,6 +52,7 @@ _TYPES = Template("""
 @tw_spin_ns = internal global i64 0
 @tw_env_threads = internal constant [23 x i8] c"TILEWRIGHT_NUM_THREADS\\00"
 
+declare void $RELAX_TYPE
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
@@ -87,7 +88,7 @@ poll:
   %changed = icmp ne i32 %now.state, %present
   br i1 %changed, label %yes, label %again
 again:
-  call void asm sideeffect "$RELAX", "~{memory}"()
+  call void $RELAX
   %i.next = add i32 %i, 1
   %more = icmp ult i32 %i.next, $SPIN_BATCH
   br i1 %more, label %poll, label %clock
@@ -414,6 +415,7 @@ def thread_pool_ir(platform: NativePlatform) -> str:
         YIELD_AFTER_NS=_YIELD_AFTER_NS,
         CONTENDED_NS=_CONTENDED_NS,
         RELAX=platform.relax_instruction,
+        RELAX_TYPE=platform.relax_instruction.replace("i32 1", "i32"),
         CLOCK=platform.clock_monotonic,
         FUTEX=platform.futex_syscall,
         SIG_SETMASK=platform.sig_setmask,
