@@ -12,7 +12,7 @@ from functools import partial
 
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.types import value_type
-from tilewright.codegen.llvm.values import ValueBuilder, mask_type, zero_of
+from tilewright.codegen.llvm.values import ValueBuilder, zero_of
 from tilewright.ir import FLOAT32, INT32, DType
 
 Resize = Callable[[ValueBuilder, Value, int], Value]
@@ -24,28 +24,31 @@ def cast(builder: ValueBuilder, value: Value, source: DType, target: DType) -> V
         return value
     if source.is_float and target.is_float:
         return _float_to_float(builder, value, source, target)
-    if _is_narrow(source):
+    if is_storage_only(source):
         widened = _float_to_float(builder, value, source, FLOAT32.with_lanes(source.lanes))
         return cast(builder, widened, FLOAT32.with_lanes(source.lanes), target)
-    if _is_narrow(target):
+    if is_storage_only(target):
         middle = FLOAT32.with_lanes(target.lanes)
         return _float_to_float(builder, cast(builder, value, source, middle), middle, target)
     return _convert(builder, _opcode(source, target), value, target)
 
 
-def _is_narrow(dtype: DType) -> bool:
-    """True for floats that have no arithmetic of their own."""
+def is_storage_only(dtype: DType) -> bool:
+    """True for floats that no machine computes with: bfloat16 and the 8-bit ones."""
     return dtype.is_float and (dtype.code == "bfloat" or dtype.bits == 8)
 
 
 def _convert(builder: ValueBuilder, opcode: str, value: Value, target: DType) -> Value:
-    type_ = value_type(target)
     if opcode == "nonzero":
-        test = "fcmp une" if "float" in value.type or "double" in value.type else "icmp ne"
-        return builder.emitter.pure(type_, f"{test} {value}, {zero_of(value.type)}", (value,))
+        test = "icmp ne" if _is_integer(value.type) else "fcmp une"
+        return builder.compare(test, value, zero_of(value.type))
     if opcode == "same":
         return value
-    return builder.emitter.pure(type_, f"{opcode} {value} to {type_}", (value,))
+    return builder.convert(opcode, value, value_type(target))
+
+
+def _is_integer(type_: str) -> bool:
+    return type_.split(" x ")[-1].startswith(("i", "ptr"))
 
 
 def _opcode(source: DType, target: DType) -> str:
@@ -74,8 +77,35 @@ def _float_to_float(builder: ValueBuilder, value: Value, source: DType, target: 
     for narrow, shrink in _NARROW.items():
         if target.element_of == narrow:
             return shrink(builder, cast(builder, value, source, single), source.lanes)
-    opcode = "fpext" if target.bits > source.bits else "fptrunc"
-    return _convert(builder, opcode, value, target)
+    if target.bits > source.bits:
+        return builder.convert("fpext", value, value_type(target))
+    if source.bits == 64 and target.bits == 16:
+        value = _narrow_to_odd(builder, value, source.lanes)
+    return builder.convert("fptrunc", value, value_type(target))
+
+
+def _narrow_to_odd(builder: ValueBuilder, value: Value, lanes: int) -> Value:
+    """float64 to float32, inexact results rounded to an odd last bit.
+
+    Another rounding to far fewer bits then ends where one rounding would have; few machines have an
+    instruction for that, and LLVM would call a support library.
+    """
+    single, wide = value_type(FLOAT32.with_lanes(lanes)), value_type(INT32.with_lanes(lanes))
+    nearest = builder.convert("fptrunc", value, single)
+    back = builder.convert("fpext", nearest, value.type)
+    bits = builder.convert("bitcast", nearest, wide)
+    double = DType("float64").with_lanes(lanes)
+    too_far = builder.compare(
+        "fcmp ogt",
+        builder.intrinsic("fabs", double, back),
+        builder.intrinsic("fabs", double, value),
+    )
+    one, minus_one = (builder.splat_text(text, wide) for text in ("1", "-1"))
+    moved = builder.int_op("add", bits, builder.select(too_far, minus_one, one))
+    is_even = _test(builder, "eq", _ints(builder, "and", bits, 1), 0)
+    inexact = builder.compare("fcmp one", back, value)
+    both = builder.int_op("and", is_even, inexact)
+    return builder.convert("bitcast", builder.select(both, moved, bits), single)
 
 
 def _ints(builder: ValueBuilder, opcode: str, value: Value, constant: int) -> Value:
@@ -83,20 +113,15 @@ def _ints(builder: ValueBuilder, opcode: str, value: Value, constant: int) -> Va
 
 
 def _bits(builder: ValueBuilder, value: Value, dtype: DType) -> Value:
-    type_ = value_type(dtype)
-    return builder.emitter.pure(type_, f"bitcast {value} to {type_}", (value,))
+    return builder.convert("bitcast", value, value_type(dtype))
 
 
 def _resized(builder: ValueBuilder, opcode: str, value: Value, dtype: DType) -> Value:
-    type_ = value_type(dtype)
-    return builder.emitter.pure(type_, f"{opcode} {value} to {type_}", (value,))
+    return builder.convert(opcode, value, value_type(dtype))
 
 
 def _test(builder: ValueBuilder, test: str, value: Value, constant: int) -> Value:
-    bound = builder.splat_text(str(constant), value.type)
-    return builder.emitter.pure(
-        mask_type(value.type), f"icmp {test} {value}, {bound.text}", (value,)
-    )
+    return builder.compare(f"icmp {test}", value, builder.splat_text(str(constant), value.type))
 
 
 def _widen_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
@@ -112,9 +137,7 @@ def _narrow_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
     biased = builder.int_op("add", bits, _ints(builder, "add", odd, 0x7FFF))
     rounded = _ints(builder, "lshr", biased, 16)
     quiet = _ints(builder, "or", upper, 0x40)
-    is_nan = builder.emitter.pure(
-        mask_type(value.type), f"fcmp uno {value}, {value.text}", (value,)
-    )
+    is_nan = builder.compare("fcmp uno", value, value)
     chosen = builder.select(is_nan, quiet, rounded)
     short = _resized(builder, "trunc", chosen, DType("int16").with_lanes(lanes))
     return _bits(builder, short, DType("bfloat16").with_lanes(lanes))

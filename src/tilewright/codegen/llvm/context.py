@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from tilewright.codegen.llvm.vector_math import definition
 from tilewright.errors import CodegenError
 from tilewright.ir import DType
-from tilewright.target import Target
+from tilewright.target import Target, isa
 
 
 @dataclass
@@ -15,6 +16,7 @@ class ModuleContext:
     """Collects the module-level text that function bodies ask for, each piece once."""
 
     target: Target
+    defined: frozenset[str] = frozenset()  # names of the module's own functions
     declarations: dict[str, str] = field(default_factory=dict)  # symbol -> declare line
     definitions: dict[str, str] = field(default_factory=dict)  # symbol -> define text
     constants: dict[str, str] = field(default_factory=dict)  # text of the value -> symbol
@@ -23,8 +25,25 @@ class ModuleContext:
     outlined: int = 0
     messages: list[str] = field(default_factory=list)  # of assertions; code = position + 1
 
+    def declare_intrinsic(self, result: str, symbol: str, arguments: str) -> str:
+        """Declare an LLVM intrinsic by any name that LLVM recognises; it may be overloaded."""
+        line = f"declare {result} {quoted(symbol)}({arguments})"
+        if self.declarations.setdefault(symbol, line) == line:
+            return quoted(symbol)
+        # LLVM looks only at the start of the name and at the types.
+        for number in itertools.count(1):
+            name = f"{symbol}.{number}"
+            line = f"declare {result} {quoted(name)}({arguments})"
+            if self.declarations.setdefault(name, line) == line:
+                return quoted(name)
+        raise AssertionError("unreachable")
+
     def declare(self, result: str, symbol: str, arguments: str) -> str:
         """Declare an external function; the same symbol must always have the same type."""
+        if symbol in self.defined:
+            raise CodegenError(
+                f"extern function {symbol!r} has the name of a function of this module; rename one"
+            )
         line = f"declare {result} {quoted(symbol)}({arguments})"
         known = self.declarations.setdefault(symbol, line)
         if known != line:
@@ -58,6 +77,14 @@ class ModuleContext:
             symbol = self.constants[text] = f"@const.{len(self.constants)}"
             self.globals.append(f"{symbol} = private unnamed_addr constant {text}")
         return symbol
+
+    def require_half(self, place: object) -> None:
+        """Raise unless the target has instructions for float16."""
+        target = self.target
+        if isa.is_x86(target.cpu.triple) and "f16c" not in target.features:
+            raise CodegenError(
+                f"float16 needs the CPU feature 'f16c', which {target.mcpu} lacks: `{place}`"
+            )
 
     def string(self, value: str) -> str:
         """The symbol of a zero-terminated string."""

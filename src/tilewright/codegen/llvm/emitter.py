@@ -35,10 +35,10 @@ class Region:
 class FunctionEmitter:
     """Collects the body of one function."""
 
-    def __init__(self, first_name: int = 0) -> None:
+    def __init__(self) -> None:
         self.regions = [Region("entry")]
         self.allocas: list[str] = []
-        self._counter = first_name
+        self._counter = 0
 
     @property
     def depth(self) -> int:
@@ -79,6 +79,13 @@ class FunctionEmitter:
         """An instruction without a result."""
         self.regions[-1].lines.append(f"  {instruction}")
 
+    def claim(self, fact: str) -> bool:
+        """True the first time; False where a check of the same fact was passed on the way here."""
+        if any(fact in region.known for region in self.regions):
+            return False
+        self.regions[-1].known[fact] = Value("", "")
+        return True
+
     def open_region(self, label: str) -> None:
         """Start a nested region; its text is placed when it is closed."""
         self.regions.append(Region(label))
@@ -102,8 +109,8 @@ class FunctionEmitter:
 
     def alloca(self, instruction: str) -> Value:
         """Stack memory for the whole run of the function."""
-        name = f"%stack{self._counter}"
         self._counter += 1
+        name = f"%stack{self._counter}"
         self.allocas.append(f"  {name} = {instruction}")
         return Value("ptr", name, 0)
 

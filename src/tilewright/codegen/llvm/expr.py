@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.codegen.llvm import casts, memory
-from tilewright.codegen.llvm.calls import CALL_EMITTERS
+from tilewright.codegen.llvm import calls, casts, memory, numeric_calls, packed_calls
 from tilewright.codegen.llvm.emitter import Value
-from tilewright.codegen.llvm.index import IndexBuilder, is_index
+from tilewright.codegen.llvm.index import IndexBuilder, has_index_type
+from tilewright.codegen.llvm.masking import LaneMask, under_mask
 from tilewright.codegen.llvm.speculation import can_speculate
 from tilewright.codegen.llvm.types import float_constant, value_type
-from tilewright.codegen.llvm.values import mask_type
+from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
 from tilewright.ir import (
+    BOOL,
     EQ,
+    FLOAT32,
     GE,
     GT,
     LE,
@@ -47,9 +49,11 @@ from tilewright.ir import (
     StringImm,
     Sub,
     Var,
+    wrap_int,
 )
 from tilewright.target.intrin_rules import find_intrin_rule
 
+CALL_EMITTERS = {**calls.CALLS, **numeric_calls.CALLS, **packed_calls.CALLS}
 _FLOAT_OPS = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
 _INT_OPS = {Add: "add", Sub: "sub", Mul: "mul"}
 _FLOAT_COMPARES = {EQ: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}
@@ -73,9 +77,13 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         if value is None:
             raise CodegenError(f"variable {node.name} is used but not defined in the function")
         wanted = value_type(node.dtype)
-        if value.type == wanted:
-            return value
-        return self.emitter.pure(wanted, f"trunc {value} to {wanted}", (value,))
+        return value if value.type == wanted else self.in_type(value, node.dtype)
+
+    def condition(self, expr: PrimExpr) -> Value:
+        """A scalar bool, as branches need it."""
+        if expr.dtype is not BOOL:
+            raise CodegenError(f"expected a scalar bool as condition, got {expr.dtype!s}: `{expr}`")
+        return self.value(expr)
 
     def visit_int_imm(self, node: IntImm) -> Value:
         if node.dtype.is_bool:
@@ -83,13 +91,6 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         return Value(value_type(node.dtype), str(node.value))
 
     def visit_float_imm(self, node: FloatImm) -> Value:
-        if node.dtype.bits == 8:
-            return casts.cast(
-                self,
-                Value("float", float_constant(node.value, DType("float32"))),
-                DType("float32"),
-                node.dtype,
-            )
         return Value(value_type(node.dtype), float_constant(node.value, node.dtype))
 
     def visit_string_imm(self, node: StringImm) -> Value:
@@ -98,24 +99,52 @@ class ExprGenerator(IndexBuilder, Dispatcher):
     # --- arithmetic -----------------------------------------------------------------------------
 
     def visit_binary_op(self, node: BinaryOp) -> Value:
-        dtype, kind = node.a.dtype, type(node)
+        dtype = node.a.dtype
         if dtype.is_float:
             return self._float_op(node)
-        a, b = self.value(node.a), self.value(node.b)
-        opcode = _INT_OPS.get(kind)
+        if dtype.is_handle:
+            raise CodegenError(f"pointers cannot be computed with: `{node}`")
+        opcode = _INT_OPS.get(type(node))
         if opcode is not None:
-            return self.int_op(opcode, a, b)
-        return self.int_division(kind, a, b, signed=not dtype.is_uint)
+            return self.int_op(opcode, self.value(node.a), self.value(node.b))
+        if has_index_type(dtype) and self.is_index(node):
+            wide, type_ = self.index(node), value_type(dtype)
+            return wide if wide.type == type_ else self.in_type(wide, dtype)
+        a, b = self.value(node.a), self.value(node.b)
+        return self.divide(node, a, b, a_natural=dtype.is_uint, b_natural=dtype.is_uint)
+
+    def in_type(self, value: Value, dtype: DType) -> Value:
+        """A 64-bit value in the type of fewer bits that it really has."""
+        if value.text.lstrip("-").isdigit():
+            return Value(value_type(dtype), str(wrap_int(int(value.text), dtype)))
+        return self.convert("trunc", value, value_type(dtype))
 
     def _float_op(self, node: BinaryOp) -> Value:
         opcode = _FLOAT_OPS.get(type(node))
         if opcode is None:
             raise CodegenError(f"{type(node).__name__} of floats is not supported in `{node}`")
-        fused = self._multiply_add(node) if isinstance(node, (Add, Sub)) else None
-        if fused is not None:
-            return fused
-        a, b = self.value(node.a), self.value(node.b)
-        return self.emitter.pure(a.type, f"{opcode} {a}, {b.text}", (a, b))
+        if isinstance(node, (Add, Sub)) and node.dtype.bits >= 32:
+            fused = self._multiply_add(node)
+            if fused is not None:
+                return fused
+        a, b = self.computed(node.a), self.computed(node.b)
+        return self._rounded(
+            self.emitter.pure(a.type, f"{opcode} {a}, {b.text}", (a, b)), node.dtype
+        )
+
+    def computed(self, expr: PrimExpr) -> Value:
+        """A float in a type that the machine computes with."""
+        value = self.value(expr)
+        if not casts.is_storage_only(expr.dtype):
+            if expr.dtype.bits == 16:
+                self.context.require_half(expr)
+            return value
+        return casts.cast(self, value, expr.dtype, FLOAT32.with_lanes(expr.dtype.lanes))
+
+    def _rounded(self, value: Value, dtype: DType) -> Value:
+        if not casts.is_storage_only(dtype):
+            return value
+        return casts.cast(self, value, FLOAT32.with_lanes(dtype.lanes), dtype)
 
     def _multiply_add(self, node: Add | Sub) -> Value | None:
         """`x + a * b`, `a * b - x` and their like, as one fused instruction where there is one."""
@@ -133,16 +162,16 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         return self.intrinsic("fmuladd", node.dtype, a, b, c)
 
     def visit_min(self, node: Min) -> Value:
-        return self._extremum(node, "min", "olt", "lt")
+        return self._extremum(node, "min", "olt")
 
     def visit_max(self, node: Max) -> Value:
-        return self._extremum(node, "max", "ogt", "gt")
+        return self._extremum(node, "max", "ogt")
 
-    def _extremum(self, node: BinaryOp, name: str, float_test: str, int_test: str) -> Value:
+    def _extremum(self, node: BinaryOp, name: str, float_test: str) -> Value:
         a, b = self.value(node.a), self.value(node.b)
         dtype = node.dtype
         if dtype.is_float:
-            test = self.emitter.pure(mask_type(a.type), f"fcmp {float_test} {a}, {b.text}", (a, b))
+            test = self.compare(f"fcmp {float_test}", self.computed(node.a), self.computed(node.b))
             return self.select(test, a, b)
         letter = "s" if dtype.is_int else "u"
         return self.intrinsic(letter + name, dtype, a, b)
@@ -151,20 +180,15 @@ class ExprGenerator(IndexBuilder, Dispatcher):
 
     def visit_cmp_op(self, node: CmpOp) -> Value:
         dtype, kind = node.a.dtype, type(node)
-        result = value_type(node.dtype)
         if dtype.is_float:
-            a, b = self.value(node.a), self.value(node.b)
-            return self.emitter.pure(result, f"fcmp {_FLOAT_COMPARES[kind]} {a}, {b.text}", (a, b))
-        wide = dtype.is_int and dtype.lanes == 1 and is_index(node.a) and is_index(node.b)
-        a, b = (
-            (self.index(node.a), self.index(node.b))
-            if wide
-            else (self.value(node.a), self.value(node.b))
-        )
+            test = f"fcmp {_FLOAT_COMPARES[kind]}"
+            return self.compare(test, self.computed(node.a), self.computed(node.b))
         test = _INT_COMPARES[kind]
         if kind not in (EQ, NE):
             test = ("s" if dtype.is_int else "u") + test
-        return self.emitter.pure(result, f"icmp {test} {a}, {b.text}", (a, b))
+        if self.is_index(node.a) and self.is_index(node.b):
+            return self.compare(f"icmp {test}", self.index(node.a), self.index(node.b))
+        return self.compare(f"icmp {test}", self.value(node.a), self.value(node.b))
 
     def visit_and(self, node: And) -> Value:
         return self._lazy_logic(node.a, node.b, "and")
@@ -174,15 +198,41 @@ class ExprGenerator(IndexBuilder, Dispatcher):
 
     def _lazy_logic(self, a: PrimExpr, b: PrimExpr, opcode: str) -> Value:
         left = self.value(a)
-        if can_speculate(b) or left.type != "i1":
+        if can_speculate(b):
             return self.int_op(opcode, left, self.value(b))
+        if left.type != "i1":
+            wanted = left if opcode == "and" else self._inverted(left)
+            return self.int_op(opcode, left, self.value_where(wanted, b))
         if opcode == "and":
             return self.branch(left, lambda: self.value(b), lambda: Value("i1", "false"))
         return self.branch(left, lambda: Value("i1", "true"), lambda: self.value(b))
 
+    def choose(self, condition: PrimExpr, then_expr: PrimExpr, else_expr: PrimExpr) -> Value:
+        """One of two expressions; the other one is not evaluated."""
+        chosen = self.value(condition)
+        if can_speculate(then_expr) and can_speculate(else_expr):
+            return self.select(chosen, self.value(then_expr), self.value(else_expr))
+        if chosen.type != "i1":
+            then_value = self.value_where(chosen, then_expr)
+            return self.select(
+                chosen, then_value, self.value_where(self._inverted(chosen), else_expr)
+            )
+        return self.branch(chosen, lambda: self.value(then_expr), lambda: self.value(else_expr))
+
+    def value_where(self, mask: Value, expr: PrimExpr) -> Value:
+        """The value of an expression that is evaluated only in the lanes of a mask."""
+        lanes = int(mask.type[1:].split(" x ")[0])
+        bits = self.convert("bitcast", mask, f"i{lanes}")
+        names = LaneMask(Var("mask", BOOL.with_lanes(lanes)), Var("any_lane", BOOL))
+        self.env[names.lanes] = mask
+        self.env[names.any_lane] = self.compare("icmp ne", bits, zero_of(bits.type))
+        return self.value(under_mask(names, expr))
+
+    def _inverted(self, mask: Value) -> Value:
+        return self.int_op("xor", mask, self.splat_text("true", mask.type))
+
     def visit_not(self, node: Not) -> Value:
-        value = self.value(node.a)
-        return self.int_op("xor", value, self.splat_text("true", value.type))
+        return self._inverted(self.value(node.a))
 
     def visit_select(self, node: Select) -> Value:
         condition = self.value(node.condition)
@@ -191,37 +241,50 @@ class ExprGenerator(IndexBuilder, Dispatcher):
     # --- vectors and the rest -------------------------------------------------------------------
 
     def visit_ramp(self, node: Ramp) -> Value:
-        dtype = node.dtype
-        if node.base.dtype.lanes != 1:
-            raise CodegenError(f"a ramp of vectors is not supported: `{node}`")
-        base, stride = self.value(node.base), self.value(node.stride)
-        type_, element = value_type(dtype), value_type(dtype.element_of)
-        steps = ", ".join(f"{element} {lane}" for lane in range(node.lanes))
-        offsets = self.int_op("mul", Value(type_, f"<{steps}>"), self.splat(stride, node.lanes))
-        return self.int_op("add", self.splat(base, node.lanes), offsets)
+        """All of `base`, then all of `base + stride`, and so on."""
+        dtype, width = node.dtype, node.base.dtype.lanes
+        if not dtype.is_integral:
+            raise CodegenError(f"a ramp counts in integers, not in {dtype!s}: `{node}`")
+        element = value_type(dtype.element_of)
+        numbers = (wrap_int(lane // width, dtype.element_of) for lane in range(dtype.lanes))
+        steps = ", ".join(f"{element} {number}" for number in numbers)
+        base, stride = self._spread(node.base, node.lanes), self._spread(node.stride, node.lanes)
+        offsets = self.int_op("mul", Value(value_type(dtype), f"<{steps}>"), stride)
+        return self.int_op("add", base, offsets)
 
     def visit_broadcast(self, node: Broadcast) -> Value:
-        value = self.value(node.value)
-        if node.value.dtype.lanes == 1:
-            return self.splat(value, node.lanes)
-        count = node.value.dtype.lanes
-        order = [lane % count for lane in range(count * node.lanes)]
-        return self.shuffle(value, order)
+        return self._spread(node.value, node.lanes)
+
+    def _spread(self, expr: PrimExpr, times: int) -> Value:
+        value, count = self.value(expr), expr.dtype.lanes
+        if count == 1:
+            return self.splat(value, times)
+        return self.shuffle(value, [lane % count for lane in range(count * times)])
 
     def visit_shuffle(self, node: Shuffle) -> Value:
-        lanes: list[Value] = []
-        for vector in node.vectors:
-            value = self.value(vector)
-            count = vector.dtype.lanes
-            lanes += [value] if count == 1 else [self.lane(value, i) for i in range(count)]
-        chosen = [lanes[_constant(index)] for index in node.indices]
+        total = sum(vector.dtype.lanes for vector in node.vectors)
+        order = [_constant(index) for index in node.indices]
+        if not all(0 <= lane < total for lane in order):
+            raise CodegenError(f"a shuffle of {total} lanes takes lanes 0 to {total - 1}: `{node}`")
+        values = [self.value(vector) for vector in node.vectors]
+        if len(values) == 1 and values[0].type.startswith("<") and len(order) > 1:
+            return self.shuffle(values[0], order)
+        lanes: list[tuple[Value, int]] = []
+        for value, vector in zip(values, node.vectors, strict=True):
+            lanes += [(value, lane) for lane in range(vector.dtype.lanes)]
+        chosen = [
+            self.lane(value, lane) if value.type.startswith("<") else value
+            for value, lane in (lanes[position] for position in order)
+        ]
         return chosen[0] if len(chosen) == 1 else self.lanes_to_vector(chosen)
 
     def visit_cast(self, node: Cast) -> Value:
+        if "float16" in (node.dtype.element_of, node.value.dtype.element_of):
+            self.context.require_half(node)
         return casts.cast(self, self.value(node.value), node.value.dtype, node.dtype)
 
     def visit_let(self, node: Let) -> Value:
-        self.env[node.var] = self.value(node.value)
+        self.bind(node.var, node.value)
         return self.value(node.body)
 
     def visit_buffer_load(self, node: BufferLoad) -> Value:

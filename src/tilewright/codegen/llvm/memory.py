@@ -7,11 +7,13 @@ Accesses to memory of our own carry its alignment, accesses to the user's only t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
-from tilewright.codegen.llvm.types import memory_type, value_type
+from tilewright.codegen.llvm.types import memory_type, stride_type, value_type
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
 from tilewright.ir import Broadcast, Buffer, BufferLoad, BufferStore, DType, IntImm, PrimExpr, Ramp
@@ -19,55 +21,84 @@ from tilewright.ir import Broadcast, Buffer, BufferLoad, BufferStore, DType, Int
 ALLOCATION_ALIGNMENT = 64
 
 
+class Pointer(NamedTuple):
+    """An address and the alignment that is known of it, in bytes."""
+
+    place: Value
+    alignment: int
+
+
 def load(builder: IndexBuilder, node: BufferLoad) -> Value:
     """The value of a load."""
-    index, element = _flat_index(node.buffer, node.indices), node.buffer.dtype
+    buffer, index, dtype = node.buffer, _flat_index(node), node.dtype
     if index.dtype.lanes == 1:
-        return _load_at(builder, node.buffer, index, element)
-    lanes = index.dtype.lanes
-    vector = element.with_lanes(element.lanes * lanes)
+        if node.predicate is None:
+            return _load_at(builder, buffer, index, dtype)
+        return _load_if(builder, node, index)
     if node.predicate is not None:
-        return _masked_load(builder, node, index, vector)
+        return _masked_load(builder, node, index, node.predicate)
+    base = _contiguous(index)
+    if base is not None:
+        return _load_at(builder, buffer, base, dtype)
+    _check_scalar_elements(node)
+    element, lanes = buffer.dtype, index.dtype.lanes
     match index:
-        case Ramp(base=base, stride=IntImm(value=1)) if base.dtype.lanes == 1:
-            return _load_at(builder, node.buffer, base, vector)
+        case Ramp(base=base, stride=IntImm(value=-1)) if base.dtype.lanes == 1:
+            forwards = _load_at(builder, buffer, base - (lanes - 1), dtype)
+            return builder.shuffle(forwards, list(reversed(range(lanes))))
         case Broadcast(value=scalar) if scalar.dtype.lanes == 1:
-            return builder.splat(_load_at(builder, node.buffer, scalar, element), lanes)
-    pointers = _lane_pointers(builder, node.buffer, index)
+            return builder.splat(_load_at(builder, buffer, scalar, element), lanes)
+    pointers = _lane_pointers(builder, buffer, index)
     return builder.lanes_to_vector([_load_from(builder, p, element) for p in pointers])
 
 
 def store(builder: IndexBuilder, node: BufferStore) -> None:
     """Write a value."""
-    index, element = _flat_index(node.buffer, node.indices), node.buffer.dtype
-    value = builder.value(node.value)
-    if index.dtype.lanes == 1:
-        _store_at(builder, node.buffer, index, value, node.value.dtype)
-        return
+    buffer, index, dtype = node.buffer, _flat_index(node), node.value.dtype
+    _check_stored_type(node, index)
     if node.predicate is not None:
-        _masked_store(builder, node, index, value)
+        _masked_store(builder, node, index, node.predicate)
         return
-    match index:
-        case Ramp(base=base, stride=IntImm(value=1)) if base.dtype.lanes == 1:
-            _store_at(builder, node.buffer, base, value, node.value.dtype)
-            return
-    for lane, pointer in enumerate(_lane_pointers(builder, node.buffer, index)):
-        _store_to(builder, pointer, builder.lane(value, lane), element)
+    value = builder.value(node.value)
+    base = index if index.dtype.lanes == 1 else _contiguous(index)
+    if base is not None:
+        _store_at(builder, buffer, base, value, dtype)
+        return
+    _check_scalar_elements(node)
+    for lane, pointer in enumerate(_lane_pointers(builder, buffer, index)):
+        _store_to(builder, pointer, builder.lane(value, lane), buffer.dtype)
 
 
-class Pointer(tuple[Value, int]):
-    """An address and the alignment that is known of it, in bytes."""
-
-    __slots__ = ()
-
-
-def _flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-    if len(indices) != 1:
+def _flat_index(node: BufferLoad | BufferStore) -> PrimExpr:
+    if len(node.indices) != 1:
         raise CodegenError(
-            f"buffer {buffer.name} is accessed with {len(indices)} indices; "
+            f"buffer {node.buffer.name} is accessed with {len(node.indices)} indices; "
             "flatten_buffer must run before code generation"
         )
-    return indices[0]
+    if not node.indices[0].dtype.is_integral:
+        raise CodegenError(
+            f"buffer {node.buffer.name} is indexed by {node.indices[0].dtype!s}, "
+            f"expected integers: `{node}`"
+        )
+    return node.indices[0]
+
+
+def _check_scalar_elements(node: BufferLoad | BufferStore) -> None:
+    if node.buffer.dtype.lanes != 1:
+        raise CodegenError(
+            f"buffer {node.buffer.name} of {node.buffer.dtype!s} elements can be accessed one by "
+            f"one or contiguously, not as in `{node}`"
+        )
+
+
+def _check_stored_type(node: BufferStore, index: PrimExpr) -> None:
+    element = node.buffer.dtype
+    expected = element.with_lanes(element.lanes * index.dtype.lanes)
+    if node.value.dtype is not expected:
+        raise CodegenError(
+            f"a value of dtype {node.value.dtype!s} is stored where buffer {node.buffer.name} "
+            f"takes {expected!s}: `{node}`"
+        )
 
 
 def address(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> Pointer:
@@ -75,22 +106,19 @@ def address(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> Pointer:
     terms, constant = builder.linear(index)
     data = builder.value(buffer.data)
     element = buffer.dtype
-    type_ = memory_type(element)
-    if type_.startswith("<"):
-        type_ = f"[{element.lanes} x {memory_type(element.element_of)}]"
+    type_ = stride_type(element)
     pointer, offset = data, builder.sum_of(terms)
+    # Only the sum of both steps is known to stay inside the buffer.
+    kind = "getelementptr" if offset is not None and constant else "getelementptr inbounds"
     if offset is not None:
-        pointer = builder.emitter.pure(
-            "ptr", f"getelementptr inbounds {type_}, {data}, {offset}", (data, offset)
-        )
+        pointer = builder.emitter.pure("ptr", f"{kind} {type_}, {data}, {offset}", (data, offset))
     if constant:
         pointer = builder.emitter.pure(
-            "ptr", f"getelementptr inbounds {type_}, {pointer}, i64 {constant}", (pointer,)
+            "ptr", f"{kind} {type_}, {pointer}, i64 {constant}", (pointer,)
         )
-    size = element.itemsize * element.lanes
-    step = math.gcd(constant, *terms.values()) * size
+    step = math.gcd(constant, *terms.values()) * element.itemsize * element.lanes
     base = builder.alignments.get(buffer.data, element.itemsize)
-    return Pointer((pointer, math.gcd(base, step) if step else base))
+    return Pointer(pointer, math.gcd(base, step) if step else base)
 
 
 def _load_at(builder: IndexBuilder, buffer: Buffer, index: PrimExpr, dtype: DType) -> Value:
@@ -101,10 +129,12 @@ def _load_from(builder: IndexBuilder, pointer: Pointer, dtype: DType) -> Value:
     place, alignment = pointer
     stored = memory_type(dtype)
     raw = builder.emitter.here(stored, f"load {stored}, {place}, align {alignment}")
+    return _from_memory(builder, raw, dtype)
+
+
+def _from_memory(builder: IndexBuilder, raw: Value, dtype: DType) -> Value:
     wanted = value_type(dtype)
-    if wanted == stored:
-        return raw
-    return builder.emitter.pure(wanted, f"trunc {raw} to {wanted}", (raw,))
+    return raw if wanted == raw.type else builder.convert("trunc", raw, wanted)
 
 
 def _store_at(
@@ -123,8 +153,7 @@ def _to_memory(builder: IndexBuilder, value: Value, dtype: DType) -> Value:
     stored = memory_type(dtype)
     if value.type == stored:
         return value
-    extend = "sext" if dtype.is_int else "zext"
-    return builder.emitter.pure(stored, f"{extend} {value} to {stored}", (value,))
+    return builder.convert("sext" if dtype.is_int else "zext", value, stored)
 
 
 def _lane_pointers(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> list[Pointer]:
@@ -132,6 +161,8 @@ def _lane_pointers(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> li
     if isinstance(index, Ramp) and index.base.dtype.lanes == 1:
         return [address(builder, buffer, index.base + index.stride * i) for i in range(lanes)]
     vector = builder.value(index)
+    if index.dtype.is_uint:
+        vector = builder.convert("zext", vector, f"<{lanes} x i64>")
     data, size = builder.value(buffer.data), buffer.dtype.itemsize
     type_ = memory_type(buffer.dtype)
     pointers = []
@@ -140,62 +171,89 @@ def _lane_pointers(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> li
         place = builder.emitter.pure(
             "ptr", f"getelementptr inbounds {type_}, {data}, {offset}", (data, offset)
         )
-        pointers.append(Pointer((place, size)))
+        pointers.append(Pointer(place, size))
     return pointers
 
 
 def _contiguous(index: PrimExpr) -> PrimExpr | None:
+    """Where a vector of neighbours starts; None for any other index."""
     if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
         return index.base if index.base.dtype.lanes == 1 else None
     return None
 
 
-def _masked_load(builder: IndexBuilder, node: BufferLoad, index: PrimExpr, vector: DType) -> Value:
-    mask = builder.value(_mask_of(node))
-    element, stored = node.buffer.dtype, memory_type(vector)
-    base = _contiguous(index)
+# --- masked accesses ----------------------------------------------------------------------------
+
+
+def _load_if(builder: IndexBuilder, node: BufferLoad, index: PrimExpr) -> Value:
+    assert node.predicate is not None
+    dtype = node.dtype
+    return builder.branch(
+        builder.value(node.predicate),
+        lambda: _load_at(builder, node.buffer, index, dtype),
+        lambda: zero_of(value_type(dtype)),
+    )
+
+
+def _masked_load(
+    builder: IndexBuilder, node: BufferLoad, index: PrimExpr, predicate: PrimExpr
+) -> Value:
+    _check_scalar_elements(node)
+    mask = _mask(builder, node, predicate, index.dtype.lanes)
+    stored, base = memory_type(node.dtype), _contiguous(index)
     if base is None:
-        return _load_lanes_where(builder, node.buffer, index, mask, element)
+        return _load_lanes_where(builder, node.buffer, index, mask)
     place, alignment = address(builder, node.buffer, base)
     symbol = f"llvm.masked.load.{_memory_mangled(stored)}.p0"
     builder.context.declare(stored, symbol, f"ptr, {mask.type}, {stored}")
     raw = builder.emitter.here(
         stored,
-        f"call {stored} @{symbol}(ptr align {alignment} {place.text}, {mask}, "
-        f"{stored} {zero_of(stored)})",
+        f"call {stored} @{symbol}(ptr align {alignment} {place.text}, {mask}, {zero_of(stored)})",
     )
-    wanted = value_type(vector)
-    if wanted == stored:
-        return raw
-    return builder.emitter.pure(wanted, f"trunc {raw} to {wanted}", (raw,))
+    return _from_memory(builder, raw, node.dtype)
 
 
-def _masked_store(builder: IndexBuilder, node: BufferStore, index: PrimExpr, value: Value) -> None:
-    mask = builder.value(_mask_of(node))
-    raw = _to_memory(builder, value, node.value.dtype)
+def _masked_store(
+    builder: IndexBuilder, node: BufferStore, index: PrimExpr, predicate: PrimExpr
+) -> None:
+    if index.dtype.lanes > 1:
+        _check_scalar_elements(node)
+    mask = _mask(builder, node, predicate, index.dtype.lanes)
+    value = builder.value(node.value)
+    if mask.type == "i1":
+        write = partial(_store_at, builder, node.buffer, index, value, node.value.dtype)
+        builder.when(mask, write)
+        return
     base = _contiguous(index)
     if base is None:
         _store_lanes_where(builder, node, index, mask, value)
         return
+    raw = _to_memory(builder, value, node.value.dtype)
     place, alignment = address(builder, node.buffer, base)
     symbol = f"llvm.masked.store.{_memory_mangled(raw.type)}.p0"
     builder.context.declare("void", symbol, f"{raw.type}, ptr, {mask.type}")
     builder.emitter.line(f"call void @{symbol}({raw}, ptr align {alignment} {place.text}, {mask})")
 
 
-def _mask_of(node: BufferLoad | BufferStore) -> PrimExpr:
-    assert node.predicate is not None
-    return node.predicate
-
-
-def _load_lanes_where(
-    builder: IndexBuilder, buffer: Buffer, index: PrimExpr, mask: Value, element: DType
+def _mask(
+    builder: IndexBuilder, node: BufferLoad | BufferStore, predicate: PrimExpr, lanes: int
 ) -> Value:
-    zero = Value(value_type(element), "0.0" if element.is_float and element.bits > 8 else "0")
+    kind = predicate.dtype
+    if not kind.is_bool or kind.lanes not in (1, lanes):
+        raise CodegenError(
+            f"an access of {lanes} lanes needs a mask of as many bools, got {kind!s}: `{node}`"
+        )
+    mask = builder.value(predicate)
+    return builder.splat(mask, lanes) if kind.lanes != lanes else mask
+
+
+def _load_lanes_where(builder: IndexBuilder, buffer: Buffer, index: PrimExpr, mask: Value) -> Value:
+    element = buffer.dtype
     lanes = []
     for lane, pointer in enumerate(_lane_pointers(builder, buffer, index)):
         load_lane = partial(_load_from, builder, pointer, element)
-        lanes.append(builder.branch(builder.lane(mask, lane), load_lane, lambda: zero))
+        nothing: Callable[[], Value] = partial(zero_of, value_type(element))
+        lanes.append(builder.branch(builder.lane(mask, lane), load_lane, nothing))
     return builder.lanes_to_vector(lanes)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
+from tilewright.codegen.llvm.index import has_index_type
 from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
 from tilewright.errors import CodegenError
 from tilewright.ir import (
@@ -44,7 +45,7 @@ class LLVMSource:
 
 def generate(module: IRModule, target: Target) -> LLVMSource:
     """LLVM IR for every function of a lowered module."""
-    context = ModuleContext(target)
+    context = ModuleContext(target, frozenset(module.functions))
     bodies = [_function_text(context, name, func) for name, func in module.functions.items()]
     parts = [
         *context.globals,
@@ -81,21 +82,27 @@ class FunctionGenerator(StmtGenerator):
         super().__init__(context, emitter)
         self.name = name
         self.outlined: list[str] = []
-        self.in_parallel = False
 
     def function(self, symbol: str, params: tuple[Var, ...], body: Node, no_alias: bool) -> str:
         """The definition of an entry point."""
         signature = []
         for position, param in enumerate(params):
             type_, text = parameter_type(param), f"%arg{position}"
-            attribute = " noalias" if no_alias and type_ == "ptr" else ""
-            signature.append(f"{type_}{attribute} {text}")
-            self.env[param] = Value(type_, text)
+            is_distinct = no_alias and type_ == "ptr"
+            signature.append(f"{type_}{' noalias' if is_distinct else ''} {text}")
+            if is_distinct:
+                self.distinct.add(param)
+            self._bind_parameter(param, Value(type_, text))
         self.visit(body)
         self.emitter.line("ret i32 0")
         text = f"define i32 {symbol}({', '.join(signature)}) #0 {{\n{self.emitter.body()}\n}}"
         packed = _packed_entry(self.name, symbol, [parameter_type(param) for param in params])
         return "\n".join([*self.outlined, text, packed])
+
+    def _bind_parameter(self, param: Var, value: Value) -> None:
+        """Integers that indices are made of are 64-bit, as loop variables are."""
+        is_narrow = has_index_type(param.dtype) and value.type != "i64"
+        self.env[param] = self.convert("sext", value, "i64") if is_narrow else value
 
     def parallel_loop(self, node: For) -> None:
         """Hand the iterations to the thread pool; a loop inside one that is parallel is serial."""
@@ -104,9 +111,11 @@ class FunctionGenerator(StmtGenerator):
             self.serial_loop(node, first, last)
             return
         captured = [var for var in captured_vars(node.body, node.loop_var) if var in self.env]
+        constants = {var for var in captured if not self.env[var].text.startswith("%")}
+        passed = [var for var in captured if var not in constants]
         symbol = f"{self.name}.parallel{self.context.next_number()}"
-        self._outline(node, symbol, captured)
-        frame = self._capture([first, *(self.env[var] for var in captured)])
+        self._outline(node, symbol, passed, constants)
+        frame = self._capture([first, *(self.env[var] for var in passed)])
         extent = self.index(node.extent)
         self.context.declare("i32", "tw_parallel_launch", "ptr, ptr, i64")
         code = self.emitter.here(
@@ -126,25 +135,28 @@ class FunctionGenerator(StmtGenerator):
             self.emitter.line(f"store {value}, {place}")
         return frame
 
-    def _outline(self, node: For, symbol: str, captured: list[Var]) -> None:
+    def _outline(self, node: For, symbol: str, passed: list[Var], constants: set[Var]) -> None:
         worker = FunctionGenerator(self.context, FunctionEmitter(), self.name)
         worker.in_parallel = True
-        worker.alignments = {v: self.alignments[v] for v in captured if v in self.alignments}
-        types = ["i64", *(self.env[var].type for var in captured)]
+        worker.alignments = dict(self.alignments)
+        worker.nonnegative = set(self.nonnegative)
+        worker.env = {var: self.env[var] for var in constants}
+        # A pointer computed from another one reaches the memory of that one.
+        distinct = all(var in self.distinct for var in passed if var.dtype.is_handle)
+        types = [self.env[var].type for var in passed]
         signature = ["i64 %begin", "i64 %end"]
-        for position, var in enumerate(captured):
-            type_ = types[position + 1]
+        for position, (var, type_) in enumerate(zip(passed, types, strict=True)):
             worker.env[var] = Value(type_, f"%arg{position}")
-            signature.append(f"{type_}{' noalias' if type_ == 'ptr' else ''} %arg{position}")
+            attribute = " noalias" if distinct and type_ == "ptr" else ""
+            signature.append(f"{type_}{attribute} %arg{position}")
         worker.serial_loop(node, Value("i64", "%begin"), Value("i64", "%end"))
         worker.emitter.line("ret i32 0")
-        body = worker.emitter.body()
         inner = quoted(f"{symbol}.body")
-        self.outlined += worker.outlined
         self.outlined.append(
-            f"define internal i32 {inner}({', '.join(signature)}) noinline #0 {{\n{body}\n}}"
+            f"define internal i32 {inner}({', '.join(signature)}) noinline #0 "
+            f"{{\n{worker.emitter.body()}\n}}"
         )
-        self.outlined.append(_trampoline(quoted(symbol), inner, types))
+        self.outlined.append(_trampoline(quoted(symbol), inner, ["i64", *types]))
 
 
 PACKED_SUFFIX = ".packed"
@@ -154,7 +166,12 @@ def _packed_entry(name: str, symbol: str, types: list[str]) -> str:
     lines = []
     for position, type_ in enumerate(types):
         lines.append(f"  %p{position} = getelementptr inbounds i64, ptr %slots, i64 {position}")
-        lines.append(f"  %a{position} = load {type_}, ptr %p{position}, align 8")
+        # A type of less than a byte cannot be loaded as such from memory that others wrote.
+        if type_ in ("i1", "i4"):
+            lines.append(f"  %b{position} = load i8, ptr %p{position}, align 8")
+            lines.append(f"  %a{position} = trunc i8 %b{position} to {type_}")
+        else:
+            lines.append(f"  %a{position} = load {type_}, ptr %p{position}, align 8")
     arguments = ", ".join(f"{type_} %a{position}" for position, type_ in enumerate(types))
     lines.append(f"  %code = call i32 {symbol}({arguments})")
     lines.append("  ret i32 %code")

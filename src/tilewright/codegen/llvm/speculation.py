@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir import (
     BinaryOp,
+    Broadcast,
     BufferLoad,
     Call,
     Div,
@@ -18,26 +19,13 @@ from tilewright.ir import (
 
 _CHEAP_CALLS = frozenset(
     {
-        "tir.bitwise_and",
-        "tir.bitwise_not",
-        "tir.bitwise_or",
-        "tir.bitwise_xor",
-        "tir.ceil",
-        "tir.fabs",
-        "tir.floor",
-        "tir.fma",
-        "tir.if_then_else",
-        "tir.isfinite",
-        "tir.isinf",
-        "tir.isnan",
-        "tir.likely",
-        "tir.reinterpret",
-        "tir.shift_left",
-        "tir.shift_right",
-        "tir.sqrt",
-        "tir.trunc",
+        "tir.bitwise_and", "tir.bitwise_not", "tir.bitwise_or", "tir.bitwise_xor", "tir.ceil",
+        "tir.clz", "tir.copysign", "tir.fabs", "tir.floor", "tir.fma", "tir.if_then_else",
+        "tir.isfinite", "tir.isinf", "tir.isnan", "tir.likely", "tir.nearbyint", "tir.popcount",
+        "tir.reinterpret", "tir.round", "tir.shift_left", "tir.shift_right", "tir.sqrt",
+        "tir.trunc", "tir.vectorcombine", "tir.vectorhigh", "tir.vectorlow",
     }
-)
+)  # fmt: skip
 
 
 def can_speculate(expr: Node) -> bool:
@@ -55,4 +43,5 @@ def can_speculate(expr: Node) -> bool:
 
 
 def _divides_safely(expr: BinaryOp) -> bool:
-    return expr.dtype.is_float or (isinstance(expr.b, IntImm) and expr.b.value not in (0, -1))
+    divisor = expr.b.value if isinstance(expr.b, Broadcast) else expr.b
+    return expr.dtype.is_float or (isinstance(divisor, IntImm) and divisor.value != 0)

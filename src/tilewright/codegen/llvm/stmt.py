@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tilewright.codegen.llvm import memory
-from tilewright.codegen.llvm.emitter import Value
+from tilewright.codegen.llvm.context import ModuleContext
+from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.expr import ExprGenerator
 from tilewright.codegen.llvm.types import float_constant, memory_type, value_type
+from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Allocate,
@@ -32,12 +34,20 @@ from tilewright.ir import (
 
 # Memory up to this size lives on the stack, where LLVM may turn it into registers.
 STACK_LIMIT_BYTES = 32 * 1024
+# What all of them in one function may take together: threads have small stacks.
+STACK_BUDGET_BYTES = 256 * 1024
 # A loop that is marked for unrolling is repeated while it is written, up to this many statements.
 UNROLL_LIMIT = 4096
 
 
 class StmtGenerator(ExprGenerator):
     """Emits statements into a function."""
+
+    def __init__(self, context: ModuleContext, emitter: FunctionEmitter) -> None:
+        super().__init__(context, emitter)
+        self.in_parallel = False
+        self.stack_bytes = 0
+        self.distinct: set[Var] = set()  # pointers to memory that no other one of them reaches
 
     def run(self, statement: Stmt) -> None:
         """Emit a statement."""
@@ -48,23 +58,27 @@ class StmtGenerator(ExprGenerator):
             self.visit(statement)
 
     def visit_evaluate(self, node: Evaluate) -> None:
-        if isinstance(node.value, Call):
-            if isinstance(node.value.op, Op) and node.value.op.name == "tir.ret":
-                self._return(node.value.args[0])
-            else:
-                self.value(node.value)
+        value = node.value
+        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "tir.ret":
+            self._return(value.args[0])
+        elif value.child_fields:
+            self.value(value)
 
     def _return(self, result: PrimExpr) -> None:
-        if not isinstance(result, IntImm):
-            raise CodegenError(f"a kernel returns a status, a constant integer, not `{result}`")
-        self.fail(Value("i32", str(result.value)))
+        if not isinstance(result, IntImm) or result.value != 0:
+            raise CodegenError(
+                f"`T.ret({result})`: a kernel has no result but its buffers; it can only return 0"
+            )
+        if self.in_parallel:
+            raise CodegenError("`T.ret` inside a parallel loop cannot leave the function")
+        self.leave(Value("i32", "0"))
         self.emitter.start_block(self.emitter.fresh("dead"))
 
     def visit_buffer_store(self, node: BufferStore) -> None:
         memory.store(self, node)
 
     def visit_let_stmt(self, node: LetStmt) -> None:
-        self.env[node.var] = self.value(node.value)
+        self.bind(node.var, node.value)
         self.visit(node.body)
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
@@ -74,24 +88,26 @@ class StmtGenerator(ExprGenerator):
         self.visit(node.body)
 
     def visit_assert_stmt(self, node: AssertStmt) -> None:
-        code = self.context.assertion(node.message)
-        failed = self.int_op("xor", self.value(node.condition), Value("i1", "true"))
-        self._leave_if(failed, Value("i32", str(code)))
+        failed = self.int_op("xor", self.condition(node.condition), Value("i1", "true"))
+        self.fail_if(failed, node.message)
         self.visit(node.body)
+
+    def fail_if(self, failed: Value, message: str) -> None:
+        """Leave the function with an error if the bool `failed` holds."""
+        self._leave_if(failed, Value("i32", str(self.context.assertion(message))))
 
     def fail_unless_zero(self, code: Value) -> None:
         """Leave the function with `code` if it is not zero."""
-        failed = self.emitter.pure("i1", f"icmp ne {code}, 0", (code,))
-        self._leave_if(failed, code)
+        self._leave_if(self.compare("icmp ne", code, Value("i32", "0")), code)
 
     def _leave_if(self, failed: Value, code: Value) -> None:
         leave, go_on = self.emitter.fresh("leave"), self.emitter.fresh("continue")
         self.emitter.line(f"br {failed}, label %{leave}, label %{go_on}")
         self.emitter.start_block(leave)
-        self.fail(code)
+        self.leave(code)
         self.emitter.start_block(go_on)
 
-    def fail(self, code: Value) -> None:
+    def leave(self, code: Value) -> None:
         """Free what is allocated and return `code`."""
         for pointer in reversed(self.heap):
             self.emitter.line(f"call void @tw_workspace_free({pointer})")
@@ -100,7 +116,7 @@ class StmtGenerator(ExprGenerator):
     # --- control flow ---------------------------------------------------------------------------
 
     def visit_if_then_else(self, node: IfThenElse) -> None:
-        condition = self.value(node.condition)
+        condition = self.condition(node.condition)
         if node.else_case is None:
             self.when(condition, lambda: self.run(node.then_case))
             return
@@ -121,7 +137,7 @@ class StmtGenerator(ExprGenerator):
         emitter = self.emitter
         head, done = emitter.fresh("while"), emitter.fresh("done")
         emitter.open_region(head)
-        condition = self.value(node.condition)
+        condition = self.condition(node.condition)
         self.when(condition, lambda: self.run(node.body))
         region = emitter.close_region()
         emitter.line(f"br label %{head}")
@@ -152,8 +168,15 @@ class StmtGenerator(ExprGenerator):
         assert isinstance(node.min, IntImm)
         assert isinstance(node.extent, IntImm)
         for step in range(node.min.value, node.min.value + node.extent.value):
-            self.env[node.loop_var] = Value("i64", str(step))
+            self._bind_loop(node, Value("i64", str(step)))
             self.visit(node.body)
+
+    def _bind_loop(self, node: For, value: Value) -> None:
+        self.env[node.loop_var] = value
+        if self.is_natural(node.min):
+            self.nonnegative.add(node.loop_var)
+        else:
+            self.nonnegative.discard(node.loop_var)
 
     def serial_loop(self, node: For, first: Value, end: Value) -> None:
         """A loop that tests at its end, behind a guard unless it surely runs."""
@@ -161,9 +184,9 @@ class StmtGenerator(ExprGenerator):
         body, done = emitter.fresh("loop"), emitter.fresh("done")
         emitter.open_region(body)
         variable = Value("i64", f"%{emitter.fresh('i')}", emitter.depth)
-        self.env[node.loop_var] = variable
+        self._bind_loop(node, variable)
         self.visit(node.body)
-        following = emitter.here("i64", f"add nuw nsw {variable}, 1")
+        following = emitter.here("i64", f"add nsw {variable}, 1")
         again = emitter.here("i1", f"icmp slt {following}, {end.text}")
         region = emitter.close_region()
         self._enter_loop(node, first, end, body, done)
@@ -178,7 +201,7 @@ class StmtGenerator(ExprGenerator):
         if isinstance(node.extent, IntImm) and node.extent.value > 0:
             self.emitter.line(f"br label %{body}")
             return
-        runs = self.emitter.pure("i1", f"icmp slt {first}, {end.text}", (first, end))
+        runs = self.compare("icmp slt", first, end)
         self.emitter.line(f"br {runs}, label %{body}, label %{done}")
 
     def _loop_metadata(self, node: For) -> str:
@@ -194,7 +217,10 @@ class StmtGenerator(ExprGenerator):
     def visit_allocate(self, node: Allocate) -> None:
         size = constant_bytes(node)
         self.alignments[node.buffer_var] = memory.ALLOCATION_ALIGNMENT
-        if size is not None and size <= STACK_LIMIT_BYTES:
+        self.distinct.add(node.buffer_var)
+        fits = size is not None and self.stack_bytes + size <= STACK_BUDGET_BYTES
+        if size is not None and size <= STACK_LIMIT_BYTES and fits:
+            self.stack_bytes += size
             self._allocate_on_stack(node, size)
         else:
             self._allocate_on_heap(node)
@@ -215,9 +241,8 @@ class StmtGenerator(ExprGenerator):
         for extent in node.extents:
             count = self.int_op("mul nsw", self.index(extent), count)
         pointer = self.emitter.here("ptr", f"call noalias ptr @tw_workspace_alloc({count})")
-        missing = self.emitter.pure("i1", f"icmp eq {pointer}, null", (pointer,))
-        code = self.context.assertion(f"out of memory for buffer {node.buffer_var.name}")
-        self._leave_if(missing, Value("i32", str(code)))
+        missing = self.compare("icmp eq", pointer, zero_of("ptr"))
+        self.fail_if(missing, f"out of memory for buffer {node.buffer_var.name}")
         self.env[node.buffer_var] = pointer
         self.heap.append(pointer)
         self.visit(node.body)
@@ -232,11 +257,11 @@ class StmtGenerator(ExprGenerator):
         symbol = self.context.constant_data(type_, f"[{values}]", memory.ALLOCATION_ALIGNMENT)
         self.env[node.buffer_var] = Value("ptr", symbol)
         self.alignments[node.buffer_var] = memory.ALLOCATION_ALIGNMENT
+        self.distinct.add(node.buffer_var)
         self.visit(node.body)
 
     def _constant_text(self, number: int | float, dtype: DType) -> str:
-        from_float = dtype.is_float and dtype.bits > 8
-        return float_constant(float(number), dtype) if from_float else str(int(number))
+        return float_constant(float(number), dtype) if dtype.is_float else str(int(number))
 
 
 def constant_bytes(node: Allocate) -> int | None:

@@ -6,6 +6,7 @@ import struct
 
 from tilewright.errors import CodegenError
 from tilewright.ir import DType
+from tilewright.ir.numpy_bridge import to_numpy
 
 _FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "bfloat"}
 
@@ -38,6 +39,12 @@ def memory_type(dtype: DType) -> str:
     return _vector("i8" if element in ("i1", "i4") else element, dtype.lanes)
 
 
+def stride_type(dtype: DType) -> str:
+    """A type whose size is the distance between neighbours in memory; vectors lie without gaps."""
+    element = memory_type(dtype.element_of)
+    return element if dtype.lanes == 1 else f"[{dtype.lanes} x {element}]"
+
+
 def float_constant(value: float, dtype: DType) -> str:
     """A float constant as LLVM reads it exactly: bits in hexadecimal."""
     match dtype:
@@ -49,6 +56,8 @@ def float_constant(value: float, dtype: DType) -> str:
             return f"0xH{_half_bits(value):04X}"
         case "bfloat16":
             return f"0xR{_bfloat_bits(value):04X}"
+        case "float8_e4m3fn" | "float8_e5m2":
+            return str(to_numpy(dtype).type(value).tobytes()[0])
     raise CodegenError(f"no constant of dtype {dtype!s}")
 
 

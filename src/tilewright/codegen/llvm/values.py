@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.types import value_type
-from tilewright.ir import BinaryOp, Div, DType, FloorDiv, FloorMod, PrimExpr, Var
+from tilewright.ir import DType, PrimExpr, Var
 
 Thunk: TypeAlias = Callable[[], Value]
+
+_FOLDS: Final[dict[str, Callable[[int, int], int]]] = {
+    "add": lambda p, q: p + q,
+    "add nsw": lambda p, q: p + q,
+    "sub": lambda p, q: p - q,
+    "mul": lambda p, q: p * q,
+    "mul nsw": lambda p, q: p * q,
+}
 
 
 class ValueBuilder:
@@ -19,20 +27,50 @@ class ValueBuilder:
     def __init__(self, context: ModuleContext, emitter: FunctionEmitter) -> None:
         self.context = context
         self.emitter = emitter
-        self.env: dict[Var, Value] = {}  # loop variables are i64 whatever their dtype
+        self.env: dict[Var, Value] = {}  # index variables are i64 whatever their dtype
         self.alignments: dict[Var, int] = {}  # of pointers to memory of our own, in bytes
         self.heap: list[Value] = []  # allocated and not yet freed
+        self.nonnegative: set[Var] = set()
 
     def value(self, expr: PrimExpr) -> Value:
         """The value of an expression."""
+        raise NotImplementedError
+
+    def condition(self, expr: PrimExpr) -> Value:
+        """A scalar bool, as branches need it."""
+        raise NotImplementedError
+
+    def choose(self, condition: PrimExpr, then_expr: PrimExpr, else_expr: PrimExpr) -> Value:
+        """One of two expressions; the other one is not evaluated."""
+        raise NotImplementedError
+
+    def computed(self, expr: PrimExpr) -> Value:
+        """A float in a type that the machine computes with."""
         raise NotImplementedError
 
     def fail_unless_zero(self, code: Value) -> None:
         """Leave the function with `code` if it is not zero."""
         raise NotImplementedError
 
+    def fail_if(self, failed: Value, message: str) -> None:
+        """Leave the function with an error if the bool `failed` holds."""
+        raise NotImplementedError
+
     def int_op(self, opcode: str, a: Value, b: Value) -> Value:
-        return self.emitter.pure(a.type, f"{opcode} {a}, {b.text}", (a, b))
+        """An integer operation; on 64-bit constants it is carried out here."""
+        if a.type == "i64" and not a.text.startswith("%") and not b.text.startswith("%"):
+            fold = _FOLDS.get(opcode)
+            if fold is not None:
+                return Value("i64", str(_wrapped(fold(int(a.text), int(b.text)))))
+        return self.emitter.pure(a.type, f"{opcode} {a.type} {a.text}, {b.text}", (a, b))
+
+    def compare(self, test: str, a: Value, b: Value) -> Value:
+        """`icmp` or `fcmp` with its condition, e.g. "icmp slt"."""
+        return self.emitter.pure(mask_type(a.type), f"{test} {a.type} {a.text}, {b.text}", (a, b))
+
+    def convert(self, opcode: str, value: Value, type_: str) -> Value:
+        """A conversion instruction."""
+        return self.emitter.pure(type_, f"{opcode} {value} to {type_}", (value,))
 
     def negated(self, value: Value) -> Value:
         return self.emitter.pure(value.type, f"fneg {value}", (value,))
@@ -44,40 +82,6 @@ class ValueBuilder:
         self.context.declare(type_, symbol, ", ".join(arg.type for arg in args))
         arguments = ", ".join(map(str, args))
         return self.emitter.pure(type_, f"call {type_} @{symbol}({arguments})", args)
-
-    def int_division(self, kind: type[BinaryOp], a: Value, b: Value, signed: bool) -> Value:
-        letter = "s" if signed else "u"
-        if kind in (FloorDiv, FloorMod) and signed:
-            return self._floor_division(kind, a, b)
-        opcode = f"{letter}div" if kind in (Div, FloorDiv) else f"{letter}rem"
-        return self._trapping(opcode, a, b)
-
-    def _trapping(self, opcode: str, a: Value, b: Value) -> Value:
-        """A division: it may be moved only when its divisor is a constant other than zero."""
-        if constant_of(b) not in (None, 0, -1):
-            return self.int_op(opcode, a, b)
-        return self.emitter.here(a.type, f"{opcode} {a}, {b.text}")
-
-    def _floor_division(self, kind: type[BinaryOp], a: Value, b: Value) -> Value:
-        divisor = constant_of(b)
-        if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
-            if kind is FloorMod:
-                return self.int_op("and", a, self.splat_text(str(divisor - 1), b.type))
-            return self.int_op("ashr", a, self.splat_text(str(divisor.bit_length() - 1), b.type))
-        zero = Value(a.type, zero_of(a.type))
-        remainder = self._trapping("srem", a, b)
-        nonzero = self.emitter.pure(
-            mask_type(a.type), f"icmp ne {remainder}, {zero.text}", (remainder,)
-        )
-        signs = self.int_op("xor", remainder, b)
-        differ = self.emitter.pure(mask_type(a.type), f"icmp slt {signs}, {zero.text}", (signs,))
-        adjust = self.int_op("and", nonzero, differ)
-        if kind is FloorMod:
-            moved = self.int_op("add", remainder, b)
-            return self.select(adjust, moved, remainder)
-        quotient = self._trapping("sdiv", a, b)
-        step = self.emitter.pure(a.type, f"sext {adjust} to {a.type}", (adjust,))
-        return self.int_op("add", quotient, step)
 
     def splat_text(self, scalar: str, type_: str) -> Value:
         """A constant in every lane."""
@@ -144,6 +148,10 @@ class ValueBuilder:
             (value,),
         )
 
+    def lanes_from(self, vector: Value, first: int, count: int) -> Value:
+        """Neighbouring lanes of a vector."""
+        return self.shuffle(vector, list(range(first, first + count)))
+
     def lane(self, vector: Value, position: int) -> Value:
         """One lane of a vector."""
         element = vector.type.split(" x ")[1][:-1]
@@ -168,14 +176,27 @@ def mask_type(type_: str) -> str:
 def constant_of(value: Value) -> int | None:
     """The number behind an integer constant, scalar or the same in all lanes."""
     text = value.text
+    if text.startswith("%"):
+        return None
     if text.startswith("splat ("):
         text = text[7:-1].split()[1]
+    if text == "zeroinitializer":
+        return 0
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def zero_of(type_: str) -> str:
+def zero_of(type_: str) -> Value:
     """Zero of any type."""
-    return "zeroinitializer" if type_.startswith("<") else "0"
+    if type_.startswith("<"):
+        return Value(type_, "zeroinitializer")
+    if type_ == "ptr":
+        return Value(type_, "null")
+    return Value(type_, "0" if type_.startswith("i") else "0.0")
+
+
+def _wrapped(number: int) -> int:
+    """`number` as a signed 64-bit integer."""
+    return ((number + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def mangled(dtype: DType) -> str:

@@ -1,0 +1,92 @@
+"""What LLVM knows of an intrinsic that a program calls by name.
+
+LLVM gives up the whole process when it cannot select an instruction for an intrinsic, so a call is
+checked first: LLVM must know the name with these types, and the CPU must have the instructions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import lru_cache
+from typing import Any
+
+from tilewright.errors import CodegenError
+from tilewright.target import Target, isa
+
+# First match wins: a pattern of the name behind "llvm.x86." and the CPU feature that it needs.
+_X86_FEATURES = tuple(
+    (re.compile(pattern), feature)
+    for pattern, feature in (
+        (r"avx512\.vpdp", "avx512vnni"),
+        (r"avx512\.(vpmadd52)", "avx512ifma"),
+        (r"avx512\.(vpshufbitqmb)", "avx512bitalg"),
+        (r"avx512\.(permvar\.qi|pmultishift)", "avx512vbmi"),
+        (r"avx512\.(conflict)", "avx512cd"),
+        (r"avx512\.(pmadd|psad|dbpsadbw|pack|pavg|pmul|permvar\.hi|psll|psrl|psra)", "avx512bw"),
+        (r"avx512bf16\.", "avx512bf16"),
+        (r"avx512fp16\.", "avx512fp16"),
+        (r"avx512\.", "avx512f"),
+        (r"avx2\.vpdp", "avxvnniint8"),
+        (r"avx2\.", "avx2"),
+        (r"avx\.", "avx"),
+        (r"vcvtps2ph|vcvtph2ps", "f16c"),
+        (r"fma\.", "fma"),
+        (r"sse41\.", "sse4.1"),
+        (r"sse42\.", "sse4.2"),
+        (r"ssse3\.", "ssse3"),
+        (r"sse3\.", "sse3"),
+        (r"sse2?\.", "sse2"),
+        (r"amx|tdp|tile", "amx-tile"),
+        (r"aesni\.", "aes"),
+        (r"pclmulqdq", "pclmul"),
+        (r"bmi\.", "bmi2"),
+    )
+)
+_ARCHITECTURES = frozenset(
+    {"aarch64", "amdgcn", "arm", "bpf", "dx", "hexagon", "loongarch", "mips", "nvvm", "ppc", "r600"}
+    | {"riscv", "s390", "spv", "ve", "wasm", "x86", "xcore"}
+)
+
+
+def check_intrinsic(symbol: str, declaration: str, target: Target) -> None:
+    """Raise unless LLVM can compile a call of `symbol`, declared like this, for the target."""
+    if not symbol.startswith("llvm."):
+        raise CodegenError(f"{symbol!r} is not an LLVM intrinsic: their names start with 'llvm.'")
+    _check_feature(symbol, target)
+    if not _is_known(declaration):
+        raise CodegenError(f"LLVM has no intrinsic {symbol!r} of this type: `{declaration}`")
+
+
+def _check_feature(symbol: str, target: Target) -> None:
+    family = symbol.split(".")[1]
+    if family not in _ARCHITECTURES:
+        return
+    if family != "x86" or not isa.is_x86(target.cpu.triple):
+        raise CodegenError(f"{symbol!r} is an intrinsic of another architecture than {target.mcpu}")
+    name = symbol.removeprefix("llvm.x86.")
+    feature = next((found for pattern, found in _X86_FEATURES if pattern.match(name)), None)
+    if feature is None:
+        raise CodegenError(f"{symbol!r}: it is not known which CPU feature this intrinsic needs")
+    if feature not in target.features:
+        raise CodegenError(
+            f"{symbol!r} needs the CPU feature {feature!r}, which {target.mcpu} does not have"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _is_known(declaration: str) -> bool:
+    """LLVM attaches attributes to every intrinsic that it recognises while it reads it."""
+    binding: Any = importlib.import_module("llvmlite.binding")
+    context = binding.create_context()
+    try:
+        module = binding.parse_assembly(declaration + "\n", context)
+        try:
+            known = any("attributes #" in line for line in str(module).splitlines())
+        finally:
+            module.close()
+    except RuntimeError:
+        known = False
+    finally:
+        context.close()
+    return known
