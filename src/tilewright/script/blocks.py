@@ -35,10 +35,12 @@ _REMAP_KINDS = {"S": IterType.DATA_PAR, "R": IterType.COMM_REDUCE}
 def _block(parser: Parser, node: ast.With, form: forms.BlockForm) -> None:
     frame = BlockFrame(form.name, form.no_realize)
     ended = f"it is an iterator or buffer of block {form.name!r}, which has ended"
+    uses_before = len(parser.loop_uses)
     parser.blocks.append(frame)
     with parser.inside(in_block=True):
         body = parser.body(node.body, ended)
     parser.blocks.pop()
+    parser.check_loop_uses(frame, uses_before, len(parser.blocks))
     parser.emit(frame.realize(_with_regions(parser, node, frame, frame.block(body))))
 
 
@@ -81,6 +83,7 @@ def _current_block(parser: Parser, node: ast.AST, form: str) -> BlockFrame:
 @form_assignment(forms.AxisForm)
 def _axis(parser: Parser, target: ast.expr, form: forms.AxisForm, node: ast.expr) -> None:
     frame = _current_block(parser, node, f"T.axis.{form.kind}")
+    parser.forget_uses_in(node)
     if form.value is None and not frame.no_realize:
         raise parser.error(node, diagnostics.axis_needs_value(form.kind))
     value = None if form.value is None else _converted(parser, node, form.value)
@@ -133,6 +136,7 @@ def _add_iterator(
 @form_assignment(forms.RemapForm)
 def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.expr) -> None:
     frame = _current_block(parser, node, "T.axis.remap")
+    parser.forget_uses_in(node)
     targets = target.elts if isinstance(target, ast.Tuple) else [target]
     if len(form.kinds) != len(form.loop_vars):
         raise parser.error(node, diagnostics.remap_length(form.kinds, len(form.loop_vars)))
@@ -170,6 +174,7 @@ def _regions(parser: Parser, node: ast.expr, regions: Any) -> tuple[BufferRegion
 @form_statement(forms.WhereForm)
 def _where(parser: Parser, node: ast.expr, form: forms.WhereForm) -> None:
     frame = _current_block(parser, node, "T.where")
+    parser.forget_uses_in(node)
     if frame.predicate is not None:
         raise parser.error(node, diagnostics.form_twice("T.where", frame.name))
     predicate = _converted(parser, node, form.predicate)

@@ -63,6 +63,7 @@ def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> Stmt:
             var = Var(parser.target_name(target), loop_range.extent.dtype)
             parser.environment.define(var.name, var)
             parser.loop_ranges[var] = loop_range
+            parser.loop_levels[var] = len(parser.blocks)
             loops.append((var, loop_range))
         body = parser.body(node.body)
     for var, loop_range in reversed(loops):

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from tilewright.errors import ScriptError
 from tilewright.ir import IRModule, PrimFunc
-from tilewright.script.functions import parse_function, parse_module
+from tilewright.script.functions import check, parse_function, parse_module
 from tilewright.script.source import calling_frame, find_definition, names_visible_to
 
 
@@ -31,15 +31,15 @@ def prim_func(
     A private function has no symbol of its own outside the module.
     """
     if func is not None:
-        return _parse(func, calling_frame(1), private)
+        return _parse(func, calling_frame(1), private, check_well_formed)
 
     def decorate(function: Callable[..., Any]) -> Any:
-        return _parse(function, calling_frame(1), private)
+        return _parse(function, calling_frame(1), private, check_well_formed)
 
     return decorate
 
 
-def _parse(func: Any, frame: types.FrameType, private: bool) -> Any:
+def _parse(func: Any, frame: types.FrameType, private: bool, check_well_formed: bool) -> Any:
     if not isinstance(func, types.FunctionType):
         raise ScriptError(f"T.prim_func decorates functions, not {func!r}")
     if "__qualname__" in frame.f_locals and "__module__" in frame.f_locals:
@@ -47,7 +47,10 @@ def _parse(func: Any, frame: types.FrameType, private: bool) -> Any:
     source, node = find_definition(func.__code__, ast.FunctionDef)
     if not isinstance(node, ast.FunctionDef):
         raise ScriptError(f"{func.__name__!r} is not a function definition")
-    return parse_function(source, node, names_visible_to(func, frame), private=private)
+    parsed = parse_function(source, node, names_visible_to(func, frame), private=private)
+    if check_well_formed:
+        check(parsed)
+    return parsed
 
 
 @overload
@@ -57,11 +60,11 @@ def ir_module(*, check_well_formed: bool = True) -> Callable[[type], IRModule]: 
 def ir_module(cls: type | None = None, /, *, check_well_formed: bool = True) -> Any:
     """Read a class of functions as a module."""
     if cls is not None:
-        return _parse_class(cls, calling_frame(1))
-    return lambda decorated: _parse_class(decorated, calling_frame(1))
+        return _parse_class(cls, calling_frame(1), check_well_formed)
+    return lambda decorated: _parse_class(decorated, calling_frame(1), check_well_formed)
 
 
-def _parse_class(cls: type, frame: types.FrameType) -> IRModule:
+def _parse_class(cls: type, frame: types.FrameType, check_well_formed: bool) -> IRModule:
     functions = [item for item in vars(cls).values() if isinstance(item, types.FunctionType)]
     if not functions:
         return IRModule({})
@@ -71,4 +74,7 @@ def _parse_class(cls: type, frame: types.FrameType) -> IRModule:
     names: dict[str, Any] = {}
     for function in functions:
         names.update(names_visible_to(function, frame))
-    return parse_module(source, node, names)
+    module = parse_module(source, node, names)
+    if check_well_formed:
+        check(module)
+    return module

@@ -121,6 +121,13 @@ def not_a_condition(value: PrimExpr) -> str:
     return f"expected a condition of type bool, got {value.dtype!s}: compare it, e.g. `x != 0`"
 
 
+def loop_var_in_block(var: str, block: str) -> str:
+    return (
+        f"loop variable {var!r} is used inside block {block!r}: bind it to an iterator of the "
+        f"block, e.g. v{var} = T.axis.spatial(n, {var})"
+    )
+
+
 def form_outside_block(form: str) -> str:
     return f"{form} must stand directly inside `with T.block(...)`"
 
@@ -137,13 +144,14 @@ def axis_needs_value(form: str) -> str:
 
 
 def axis_target_count(names: int, axes: int) -> str:
-    return f"{_count(axes, 'iterator')} for {_count(names, 'name')}"
+    made, given = _count(axes, "iterator"), _count(names, "name")
+    return f"T.axis.remap makes {made}, but {given} {_is(names)} given"
 
 
 def remap_length(kinds: str, loops: int) -> str:
     return (
         f"T.axis.remap needs one letter for each loop variable: {kinds!r} has {len(kinds)}, but "
-        f"{_count(loops, 'variable')} {'is' if loops == 1 else 'are'} given"
+        f"{_count(loops, 'variable')} {_is(loops)} given"
     )
 
 
@@ -159,7 +167,7 @@ def remap_not_a_loop(value: Any) -> str:
 
 
 def loop_target_count(names: int, loops: int) -> str:
-    return f"{_count(loops, 'loop')} for {_count(names, 'loop variable')}"
+    return f"{_count(names, 'loop variable')} {_is(names)} named for {_count(loops, 'loop')}"
 
 
 def not_iterable(value: Any) -> str:
@@ -227,6 +235,10 @@ def _kind_of(value: Any) -> str:
 
 def _shape(buffer: Buffer) -> str:
     return f"({', '.join(map(str, buffer.shape))}{',' if len(buffer.shape) == 1 else ''})"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _count(number: int, noun: str) -> str:

@@ -131,7 +131,12 @@ class Evaluator:
         if node.id not in names:
             message = diagnostics.undefined_name(node.id, names.own_names(), names.ended(node.id))
             raise self.error(node, message)
-        return names.lookup(node.id)
+        value = names.lookup(node.id)
+        self.note_use(node, value)
+        return value
+
+    def note_use(self, node: ast.Name, value: Any) -> None:
+        """Called for every name that is read."""
 
     def _attribute(self, node: ast.Attribute) -> Any:
         owner = self.evaluate(node.value)

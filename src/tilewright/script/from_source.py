@@ -9,14 +9,18 @@ from typing import Any
 
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.script import ir, tir
-from tilewright.script.functions import parse_function, parse_module
+from tilewright.script.functions import check, parse_function, parse_module
 from tilewright.script.source import parse_text
 
 _NAMESPACES = {"tir": tir, "ir": ir}
 
 
 def from_source(
-    text: str, extra_names: Mapping[str, Any] | None = None, *, filename: str = "<script>"
+    text: str,
+    extra_names: Mapping[str, Any] | None = None,
+    *,
+    filename: str = "<script>",
+    check_well_formed: bool = True,
 ) -> PrimFunc | IRModule:
     """The function or module that `text` defines.
 
@@ -39,9 +43,14 @@ def from_source(
         message = f"expected one function or one module, found {len(definitions)}"
         raise source.error(where, message)
     definition = definitions[0]
+    program: PrimFunc | IRModule
     if isinstance(definition, ast.ClassDef):
-        return parse_module(source, definition, names)
-    return parse_function(source, definition, names)
+        program = parse_module(source, definition, names)
+    else:
+        program = parse_function(source, definition, names)
+    if check_well_formed:
+        check(program)
+    return program
 
 
 def _imported(node: ast.ImportFrom) -> dict[str, Any]:

@@ -14,13 +14,16 @@ from tilewright.ir import (
     DType,
     GlobalVar,
     IRModule,
+    Node,
     PrimFunc,
     Stmt,
     Var,
+    children,
     convert,
     root_realize,
 )
 from tilewright.ir.script_forms import body_needs_root
+from tilewright.ir.verify import verify_well_formed
 from tilewright.script import (
     assignments as assignments,
     blocks as blocks,
@@ -140,6 +143,21 @@ def _return_type(parser: Evaluator, node: ast.FunctionDef) -> str:
     if not isinstance(kind, DTypeForm):
         raise parser.error(node.returns, "expected None or a type such as T.int32")
     return str(kind.dtype)
+
+
+def check(program: PrimFunc | IRModule) -> None:
+    """Refuse a program that breaks a rule of TensorIR.
+
+    A function on its own that calls others can only be judged inside their module.
+    """
+    if isinstance(program, IRModule) or not _calls_others(program.body):
+        verify_well_formed(program)
+
+
+def _calls_others(node: Node) -> bool:
+    if isinstance(node, Call) and isinstance(node.op, GlobalVar):
+        return True
+    return any(_calls_others(child) for child in children(node))
 
 
 def _with_root(frame: FunctionFrame, body: Stmt) -> Stmt:

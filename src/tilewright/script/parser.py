@@ -74,6 +74,10 @@ class Parser(Evaluator):
         self.items: list[Stmt | Binder] = []
         self.directly_in_block = False
         self.threads: dict[Var, IterVar] = {}
+        self.loop_levels: dict[Var, int] = {}  # how many blocks are around the loop of a variable
+        self.loop_uses: list[
+            tuple[ast.Name, Var]
+        ] = []  # reads of loop variables from inside blocks
 
     def body(self, nodes: Sequence[ast.stmt], ended_because: str = "") -> Stmt:
         """A nested block of statements, with its own names."""
@@ -103,6 +107,23 @@ class Parser(Evaluator):
         outer, self.directly_in_block = self.directly_in_block, in_block
         yield
         self.directly_in_block = outer
+
+    def note_use(self, node: ast.Name, value: Any) -> None:
+        if isinstance(value, Var) and self.loop_levels.get(value, len(self.blocks)) < len(
+            self.blocks
+        ):
+            self.loop_uses.append((node, value))
+
+    def forget_uses_in(self, node: ast.expr) -> None:
+        """Bindings and predicates of a block are about the loops around it."""
+        inside = set(ast.walk(node))
+        self.loop_uses = [use for use in self.loop_uses if use[0] not in inside]
+
+    def check_loop_uses(self, block: BlockFrame, since: int, level: int) -> None:
+        """A block with iterators computes from these alone, not from the loops around it."""
+        for node, var in self.loop_uses[since:]:
+            if block.iter_vars and self.loop_levels[var] <= level:
+                raise self.error(node, diagnostics.loop_var_in_block(var.name, block.name))
 
     def emit(self, item: Stmt | Binder) -> None:
         self.items.append(item)
