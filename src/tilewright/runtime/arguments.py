@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import re
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lower.host_abi import ArgumentSpec, Extent, evaluate_extent
 from tilewright.runtime.dlpack import row_major_strides
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.scalars import scalar_slot
+from tilewright.runtime.scalars import quick_converter, scalar_slot
 from tilewright.runtime.tensor_view import (
     ALIGNED,
     C_CONTIGUOUS,
@@ -45,25 +45,25 @@ _REMEMBERED_SHAPES = 64
 BoundArguments = tuple[bytes, tuple[Any, ...]]
 
 
-@dataclass(frozen=True)
-class _ShortForm:
-    """What a plain argument must show to go the short way; `dtype` is None for a number."""
+class _ShortForm(NamedTuple):
+    """What a plain argument must show to go the short way: an array, or a number to convert."""
 
     dtype: np.dtype[Any] | None
     flags: int
+    convert: Callable[[Any], int | None] | None
     names_extent: bool  # a number that shapes are checked against
 
 
-@dataclass(frozen=True)
-class _Checked:
+class _Checked(NamedTuple):
     """What the careful way found out for one combination of shapes.
 
     An overlap is proven for arrays i and j if `-size_i < address_i - address_j < size_j`.
     """
 
-    layout: struct.Struct
-    numbers: tuple[tuple[int, ...], ...]  # what follows each argument; empty if nothing does
+    pack: Callable[..., bytes]
     exclusive: tuple[tuple[int, int, int, int], ...]  # i, j, -size of i, size of j
+    numbers: tuple[int, ...]  # the extents that compiled code asks for
+    arranged: Callable[[list[int]], Sequence[int]]  # arguments and then numbers, in their order
 
 
 class ArgumentBinder:
@@ -90,12 +90,13 @@ class ArgumentBinder:
         assert offset is not None
         key: list[Any] = []
         values: list[int] = []
-        for position, form in enumerate(short):
-            arg, dtype, flags = args[position], form.dtype, form.flags
-            if dtype is None:
-                slot = scalar_slot(self._where(position), self.signature[position].dtype, arg)
-                values.append(int.from_bytes(slot, "little"))
-                key.append(values[-1] if form.names_extent else None)
+        for arg, (dtype, flags, convert, names_extent) in zip(args, short, strict=True):
+            if convert is not None:
+                number = convert(arg)
+                if number is None:
+                    return None
+                values.append(number)
+                key.append(number if names_extent else None)
                 continue
             if type(arg) is NDArray:
                 arg = arg.__tilewright_array__
@@ -110,13 +111,14 @@ class ArgumentBinder:
         checked = self._known.get(tuple(key))
         if checked is None:
             return None
-        for i, j, low, high in checked.exclusive:
+        pack, exclusive, numbers, arranged = checked
+        for i, j, low, high in exclusive:
             if low < values[i] - values[j] < high:
                 return None
-        if checked.numbers:
-            pairs = zip(values, checked.numbers, strict=True)
-            values = [slot for value, more in pairs for slot in (value, *more)]
-        return checked.layout.pack(*values)
+        if numbers:
+            values += numbers
+            return pack(*arranged(values))
+        return pack(*values)
 
     def _bind_carefully(self, args: Sequence[Any]) -> BoundArguments:
         if len(args) != len(self.signature):
@@ -205,10 +207,17 @@ class ArgumentBinder:
             key.append(view.shape if view is not None else extent)
         sizes = [_size(view) if view is not None else 0 for view in views]
         pairs = _exclusive_pairs(self.signature) if self.no_alias else []
+        order: list[int] = []
+        flat = [number for more in numbers for number in more]
+        behind = len(short)
+        for position, more in enumerate(numbers):
+            order += [position, *range(behind, behind + len(more))]
+            behind += len(more)
         self._known[tuple(key)] = _Checked(
-            struct.Struct(f"<{len(short) + sum(map(len, numbers))}Q"),
-            tuple(numbers) if any(numbers) else (),
+            struct.Struct(f"<{len(order)}Q").pack,
             tuple((i, j, -sizes[i], sizes[j]) for i, j in pairs if sizes[i] and sizes[j]),
+            tuple(flat),
+            operator.itemgetter(*order) if flat else tuple,
         )
 
 
@@ -219,7 +228,7 @@ def _short_forms(signature: tuple[ArgumentSpec, ...]) -> tuple[_ShortForm, ...] 
     forms = []
     for spec in signature:
         if spec.kind == "scalar":
-            forms.append(_ShortForm(None, 0, spec.name in extents))
+            forms.append(_ShortForm(None, 0, quick_converter(spec.dtype), spec.name in extents))
             continue
         if spec.strides:
             return None
@@ -228,7 +237,7 @@ def _short_forms(signature: tuple[ArgumentSpec, ...]) -> tuple[_ShortForm, ...] 
         except IRError:  # a type that only DLPack has
             return None
         flags = C_CONTIGUOUS | ALIGNED | (WRITEABLE if "w" in spec.access else 0)
-        forms.append(_ShortForm(dtype, flags, False))
+        forms.append(_ShortForm(dtype, flags, None, False))
     return tuple(forms)
 
 

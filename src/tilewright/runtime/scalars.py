@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,45 @@ def scalar_slot(where: str, dtype: str, value: Any) -> bytes:
             f"{where}: expected a number of dtype {dtype}, got an array of shape {list(shape)}"
         )
     return _float_slot(where, kind, value) if kind.is_float else _int_slot(where, kind, value)
+
+
+def quick_converter(dtype: str) -> Callable[[Any], int | None]:
+    """A function from the usual Python number to its slot, or to None for a closer look."""
+    kind = DType(dtype)
+    if kind in _FLOAT_LAYOUTS:
+        return _quick_float(*_FLOAT_LAYOUTS[kind])
+    if kind.lanes == 1 and (kind.is_integral or kind.is_bool):
+        return _quick_integer(int(min_value_of(kind)), int(max_value_of(kind)))
+    return lambda value: None
+
+
+def _quick_integer(low: int, high: int) -> Callable[[Any], int | None]:
+    # All bits of the type set: the slot of a negative number is its two's complement.
+    mask = high - low
+
+    def convert(value: Any) -> int | None:
+        return value & mask if type(value) is int and low <= value <= high else None
+
+    return convert
+
+
+# How Python packs a float, and how it reads the same bytes as an integer.
+_FLOAT_LAYOUTS = {"float64": ("<d", "<Q"), "float32": ("<f", "<I"), "float16": ("<e", "<H")}
+
+
+def _quick_float(written: str, read: str) -> Callable[[Any], int | None]:
+    pack, unpack = struct.Struct(written).pack, struct.Struct(read).unpack
+
+    def convert(value: Any) -> int | None:
+        if type(value) is not float:
+            return None
+        try:
+            slot: int = unpack(pack(value))[0]
+        except OverflowError:
+            return None
+        return slot
+
+    return convert
 
 
 def _pointer_slot(where: str, value: Any) -> bytes:
@@ -82,8 +122,5 @@ def _float_slot(where: str, kind: DType, value: Any) -> bytes:
 def _shown(value: Any) -> str:
     if value is None:
         return "None"
-    return (
-        f"{type(value).__name__} {value!r}"
-        if isinstance(value, float | str)
-        else type(value).__name__
-    )
+    kind = type(value).__name__
+    return f"{kind} {value!r}" if isinstance(value, float | str) else kind
