@@ -17,17 +17,25 @@ from tilewright.errors import ScriptError, TilewrightError
 from tilewright.ir import (
     Buffer,
     BufferRegion,
+    ExprOperators,
     PrimExpr,
     convert,
+    equal,
+    greater,
+    greater_equal,
     intrinsics,
+    less,
+    less_equal,
     logical_and,
     logical_not,
     logical_or,
+    not_equal,
 )
 from tilewright.script import diagnostics
 from tilewright.script.access import buffer_attribute, index_buffer, region_as_load
 from tilewright.script.diagnostics import Source
 from tilewright.script.environment import Environment
+from tilewright.script.forms import MetaVar
 from tilewright.script.statements import match_buffer, reads, writes
 
 _ResultT = TypeVar("_ResultT")
@@ -56,6 +64,14 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.IsNot: operator.is_not,
     ast.In: lambda item, items: item in items,
     ast.NotIn: lambda item, items: item not in items,
+}
+_SYMBOLIC_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], PrimExpr]] = {
+    ast.Eq: equal,
+    ast.NotEq: not_equal,
+    ast.Lt: less,
+    ast.LtE: less_equal,
+    ast.Gt: greater,
+    ast.GtE: greater_equal,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
@@ -168,7 +184,7 @@ class Evaluator:
 
     def _call(self, node: ast.Call) -> Any:
         callee = self.evaluate(node.func)
-        take = self.evaluate if any(callee is form for form in _TAKES_REGIONS) else self.value
+        take = self.evaluate if any(callee is form for form in _TAKES_REGIONS) else self._argument
         args: list[Any] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
@@ -182,6 +198,10 @@ class Evaluator:
             else:
                 options[keyword.arg] = take(keyword.value)
         return self.attempt(node, lambda: callee(*args, **options))
+
+    def _argument(self, node: ast.expr) -> Any:
+        value = self.value(node)
+        return value.value if isinstance(value, MetaVar) else value
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
@@ -228,7 +248,11 @@ class Evaluator:
         return result
 
     def _compare_pair(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
-        return self.attempt(node, lambda: _COMPARE[type(op)](left, right))
+        # Python would turn `0 < n` into `n > 0`; the program keeps what was written.
+        symbolic = isinstance(left, ExprOperators) or isinstance(right, ExprOperators)
+        build = _SYMBOLIC_COMPARE.get(type(op)) if symbolic else None
+        compare = build or _COMPARE[type(op)]
+        return self.attempt(node, lambda: compare(left, right))
 
     def _if_expression(self, node: ast.IfExp) -> Any:
         condition = self.condition(node.test)
