@@ -11,6 +11,7 @@ from tilewright.lower.base import (
 from tilewright.lower.context import PassContext
 from tilewright.lower.host_abi import ArgumentSpec, DerivedParameter, signature_of
 from tilewright.lower.pipeline import Stage, Stages, lower, passes_of
+from tilewright.lower.verify_lowered import verify_lowered
 
 __all__ = [
     "ArgumentSpec",
@@ -27,4 +28,5 @@ __all__ = [
     "prim_func_pass",
     "register_pass",
     "signature_of",
+    "verify_lowered",
 ]

@@ -48,10 +48,13 @@ def _needs_64_bits(buffer: Buffer) -> bool:
 
 
 def flat_size(buffer: Buffer) -> PrimExpr:
-    """The number of elements that the layout of a buffer spans, its offset not counted."""
-    if buffer.strides and buffer.shape:
-        return _product((buffer.shape[0], buffer.strides[0]))
-    return _product(buffer.shape)
+    """The number of elements from the first to the last one, its offset not counted."""
+    if not buffer.strides:
+        return _product(buffer.shape)
+    size: PrimExpr = const(1)
+    for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
+        size = size + (extent - 1) * stride
+    return size
 
 
 def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:

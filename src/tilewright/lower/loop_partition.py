@@ -27,6 +27,7 @@ from tilewright.ir import (
     const,
     floordiv,
     greater_equal,
+    is_no_op,
     logical_and,
     maximum,
     minimum,
@@ -57,7 +58,7 @@ class LoopPartition(FunctionPass):
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         if not self.enable or not conditions_in(func.body)[0]:
             return func
-        return func.with_body(_Partitioner(self).rewrite(func.body))
+        return func.with_body(_Partitioner(self, func).rewrite(func.body))
 
 
 class _Decided(FoldingSubstituter):
@@ -74,9 +75,16 @@ class _Decided(FoldingSubstituter):
         return super().visit(node) if decided is None else decided
 
 
+class _Unmarked(FoldingSubstituter):
+    """Removes the marks, so that nobody tries to make the conditions vanish once more."""
+
+    def visit_call(self, node: Call) -> Any:
+        return self.visit(node.args[0]) if node.op is LIKELY else super().visit_call(node)
+
+
 class _Partitioner(ScopedRewriter):
-    def __init__(self, options: LoopPartition) -> None:
-        super().__init__()
+    def __init__(self, options: LoopPartition, func: PrimFunc) -> None:
+        super().__init__(func)
         self._options = options
 
     def visit_prim_expr(self, node: PrimExpr) -> PrimExpr:
@@ -162,6 +170,8 @@ class _Partitioner(ScopedRewriter):
             return alone
         loop_var = replace(node.loop_var)
         body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
+        if is_no_op(body):
+            return None
         extent = const(last - first + 1, node.extent.dtype)
         loop = replace(node, loop_var=loop_var, min=const(first, kind), extent=extent, body=body)
         result: Stmt = self.visit(loop)
@@ -184,7 +194,7 @@ class _Partitioner(ScopedRewriter):
         main_var, rest_var = replace(node.loop_var), replace(node.loop_var)
         main_body = _Decided(known, {node.loop_var: main_var}, fresh=True).visit(node.body)
         main = replace(node, loop_var=main_var, extent=count, body=main_body)
-        rest_body = _Decided({}, {node.loop_var: rest_var}, fresh=True).visit(node.body)
+        rest_body = _Unmarked({node.loop_var: rest_var}, fresh_binders=True).visit(node.body)
         start, extent = node.min + count, self.analyzer.simplify(node.extent - count)
         rest = replace(node, loop_var=rest_var, min=start, extent=extent, body=rest_body)
         self.analyzer.bind(main_var, Range(main.min, count), allow_override=True)
@@ -206,7 +216,7 @@ class _Partitioner(ScopedRewriter):
         fast: Stmt = _Decided(known, {}, fresh=False).visit(node.body)
         if is_true(test):
             return self._visited(fast)
-        slow: Stmt = _Decided({}, {}, fresh=True).visit(node.body)
+        slow: Stmt = _Unmarked({}, fresh_binders=True).visit(node.body)
         return IfThenElse(likely(test), self._visited(fast), slow)
 
     def _visited(self, stmt: Stmt) -> Stmt:

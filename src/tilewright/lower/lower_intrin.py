@@ -129,11 +129,11 @@ class _Candidates(Visitor):
         self.found = self.found or (isinstance(node.op, Op) and node.op.name in _RULES)
         self.generic_visit(node)
 
-    def visit_floor_div(self, node: FloorDiv) -> None:
-        self.found = True
+    def _division(self, node: FloorDiv | FloorMod) -> None:
+        self.found = self.found or not _is_power_of_two(node.b)
+        self.generic_visit(node)
 
-    def visit_floor_mod(self, node: FloorMod) -> None:
-        self.found = True
+    visit_floor_div = visit_floor_mod = _division
 
     def visit_int_imm(self, node: IntImm) -> None:
         """Nothing inside."""
@@ -149,4 +149,4 @@ class LowerIntrin(FunctionPass):
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         candidates = _Candidates()
         candidates.visit(func.body)
-        return func.with_body(_Lowerer().rewrite(func.body)) if candidates.found else func
+        return func.with_body(_Lowerer(func).rewrite(func.body)) if candidates.found else func

@@ -27,6 +27,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import likely
 from tilewright.lower.base import FunctionPass, register_pass
+from tilewright.lower.flatten_buffer import flat_size
 from tilewright.lower.walk import FoldingSubstituter, is_true
 from tilewright.target import Target
 
@@ -35,9 +36,7 @@ PRAGMA_PREFIX = "pragma_"
 
 def allocation_extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
     """How much memory a buffer needs; strides may pad it beyond its shape."""
-    if buffer.strides and buffer.shape:
-        return (buffer.shape[0] * buffer.strides[0],)
-    return buffer.shape
+    return (flat_size(buffer),) if buffer.strides else buffer.shape
 
 
 class _BlockRemover(FoldingSubstituter):

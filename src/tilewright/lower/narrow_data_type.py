@@ -37,8 +37,8 @@ _LIMIT = 2**31
 class _Narrower(ScopedRewriter):
     """Loop variables that fit get 32 bits; so does every index made of such variables."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__(func)
         self._narrow: dict[Var, Var] = {}
 
     def _fits(self, expr: PrimExpr) -> bool:
@@ -139,4 +139,4 @@ class NarrowDataType(FunctionPass):
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         finder = _WideFinder()
         finder.visit(func.body)
-        return func.with_body(_Narrower().rewrite(func.body)) if finder.found else func
+        return func.with_body(_Narrower(func).rewrite(func.body)) if finder.found else func

@@ -58,9 +58,9 @@ def passes_of(context: PassContext) -> list[Pass]:
         LoopPartition(**{"enable": enabled("loop_partition"), **option("tir.LoopPartition")}),
         VectorizeLoop(enabled("vectorize")),
         StorageRewrite(enabled("storage_rewrite")),
-        UnrollLoop(**{"expand": False, **option("tir.UnrollLoop")}),
-        *context.user_passes(2),
         Simplify(),
+        UnrollLoop(**{"expand": False, **option("tir.UnrollLoop")}),  # after the costly steps
+        *context.user_passes(2),
         RemoveNoOp(),
         RewriteUnsafeSelect(),
         HoistIfThenElse(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.arith import Analyzer
+from tilewright.arith import POS_INF, Analyzer, ConstIntBound
 from tilewright.ir import (
     AssertStmt,
     BlockRealize,
@@ -19,6 +19,7 @@ from tilewright.ir import (
     Let,
     LetStmt,
     PrimExpr,
+    PrimFunc,
     Range,
     Rewriter,
     Select,
@@ -34,8 +35,17 @@ from tilewright.lower.walk import IF_THEN_ELSE
 class ScopedRewriter(Rewriter):
     """A rewriter with an analyzer that is told about loops, lets and conditions on the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc | None = None) -> None:
         self.analyzer = Analyzer()
+        if func is not None:
+            self._assume_sizes(func)
+
+    def _assume_sizes(self, func: PrimFunc) -> None:
+        """Symbolic extents of buffers are not negative."""
+        for buffer in func.buffer_map.values():
+            for extent in buffer.shape:
+                if isinstance(extent, Var):
+                    self.analyzer.update(extent, ConstIntBound(0, POS_INF))
 
     def visit_int_imm(self, node: PrimExpr) -> PrimExpr:
         return node

@@ -94,4 +94,4 @@ class Simplify(FunctionPass):
     name: ClassVar[str] = "Simplify"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Simplifier().rewrite(func.body))
+        return func.with_body(_Simplifier(func).rewrite(func.body))

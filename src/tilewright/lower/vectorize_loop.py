@@ -25,6 +25,7 @@ from tilewright.ir import (
     BufferLoad,
     BufferStore,
     CmpOp,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -158,6 +159,9 @@ class _LoopBodyWidener(ExprWidener):
         self.private[node.buffer_var] = copies
         body = self._whole(node.body)
         return replace(node, buffer_var=copies, extents=(multiply(extent, self.lanes),), body=body)
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
+        return self.statement(node.body)
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
         value, body = self.visit(node.value), self.statement(node.body)

@@ -37,6 +37,7 @@ from tilewright.ir import (
     PrimExpr,
     Rewriter,
     Select,
+    SeqStmt,
     Stmt,
     Sub,
     Var,
@@ -60,6 +61,7 @@ from tilewright.ir import (
     no_op,
     not_equal,
     replace,
+    seq,
     subtract,
     truncdiv,
     truncmod,
@@ -183,6 +185,10 @@ class FoldingSubstituter(BufferRewriter):
         ):
             return node
         return IfThenElse(condition, then_case, else_case)
+
+    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+        statements = map_tuple(node.seq, self.visit)
+        return node if statements is node.seq else seq(statements)
 
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         known = self._buffers.get(buffer)
