@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tilewright.arith.bounds import NEG_INF, POS_INF, ConstIntBound, dtype_bound
 from tilewright.arith.canonical import CanonicalSimplifier
 from tilewright.arith.facts import Facts
+from tilewright.arith.interval import DomainMap, IntervalSet, evaluate
 from tilewright.arith.linear import LinearForm
 from tilewright.arith.modular import ModularSet, make_modular
 from tilewright.arith.rewrite import RewriteSimplifier
@@ -247,6 +248,10 @@ class Analyzer:
     def modular_set(self, expr: ExprLike) -> ModularSet:
         """`coeff` and `base` with `expr == coeff * k + base`."""
         return self._facts.modular(convert(expr))
+
+    def int_set(self, expr: ExprLike, dom_map: DomainMap | None = None) -> IntervalSet:
+        """An interval with symbolic ends around `expr`; by default over all bound variables."""
+        return evaluate(expr, self._facts.var_ranges if dom_map is None else dom_map, self)
 
     def can_prove(self, condition: ExprLike) -> bool:
         """True only if `condition` holds for every value of the variables."""

@@ -1,9 +1,9 @@
 """Quasi-affine iterator maps: the nodes, and what they mean.
 
 An `IterMark` is an iterator over `[0, extent)`: an input variable or a fused sum. An
-`IterSplitExpr` takes digits of a mark, `(source // lower_factor) % extent * scale`; an `IterSumExpr`
-adds splits and a base. `detect_iter_map` writes index expressions in this form, where questions such as "does this
-binding visit every element once?" have simple answers.
+`IterSplitExpr` takes digits of a mark, `(source // lower_factor) % extent * scale`; an
+`IterSumExpr` adds splits and a base. `detect_iter_map` writes index expressions in this form,
+where questions such as "does this binding visit every element once?" have simple answers.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""Solving a condition for one variable: where does it hold whatever the others do?"""
+
+from __future__ import annotations
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.bounds import ConstIntBound
+from tilewright.arith.interval import (
+    NEGATIVE_INFINITY,
+    NOTHING,
+    POSITIVE_INFINITY,
+    Domain,
+    DomainMap,
+    IntervalSet,
+    as_interval,
+    evaluate,
+)
+from tilewright.arith.linear import WHOLE, LinearForm
+from tilewright.ir import (
+    GE,
+    GT,
+    LE,
+    LT,
+    ExprLike,
+    PrimExpr,
+    Var,
+    convert,
+    floordiv,
+    subtract,
+    uses_var,
+)
+
+
+def deduce_bound(
+    var: Var,
+    condition: ExprLike,
+    hint_map: DomainMap | None = None,
+    relax_map: DomainMap | None = None,
+) -> IntervalSet:
+    """Values of `var` for which `condition` holds for all values of the variables in `relax_map`.
+
+    The set is exact where the condition is linear in `var`, and empty where it cannot be solved.
+    Variables that are only in `hint_map` stay symbolic in the answer.
+    """
+    analyzer = Analyzer()
+    for other, domain in (hint_map or {}).items():
+        if other is not var:
+            _bind_constant_domain(analyzer, other, domain)
+    simple = analyzer.simplify(convert(condition))
+    if not isinstance(simple, (LT, LE, GT, GE)) or not simple.a.dtype.is_int:
+        return NOTHING
+    below, above = (simple.a, simple.b) if isinstance(simple, (LT, LE)) else (simple.b, simple.a)
+    limit = -1 if isinstance(simple, (LT, GT)) else 0
+    difference = analyzer.linear_form(below).plus(analyzer.linear_form(above), -1)
+    return _solve(analyzer, var, difference, limit, simple.a, relax_map or {})
+
+
+def _bind_constant_domain(analyzer: Analyzer, var: Var, domain: Domain) -> None:
+    interval = as_interval(domain)
+    if not (interval.has_lower_bound and interval.has_upper_bound):
+        return
+    low = analyzer.const_int_bound(interval.min_value)
+    high = analyzer.const_int_bound(interval.max_value)
+    analyzer.update(var, ConstIntBound(low.min_value, high.max_value))
+
+
+def _solve(
+    analyzer: Analyzer,
+    var: Var,
+    form: LinearForm,
+    limit: int,
+    sample: PrimExpr,
+    relax_map: DomainMap,
+) -> IntervalSet:
+    """`var` such that `form <= limit` for the largest value of everything else."""
+    own = [(split, scale) for split, scale in form.terms.items() if _mentions(split[0], var)]
+    if len(own) != 1 or own[0][0][0] is not var or own[0][0][1:] != (1, WHOLE):
+        return NOTHING
+    split, scale = own[0]
+    rest = LinearForm({s: v for s, v in form.terms.items() if s is not split}, form.base)
+    largest = _largest(analyzer, analyzer.from_linear_form(rest, sample.dtype), relax_map)
+    if largest is None:
+        return NOTHING
+    room = subtract(limit, largest)  # scale * var <= room
+    if scale > 0:
+        return IntervalSet(NEGATIVE_INFINITY, analyzer.simplify(floordiv(room, scale)))
+    smallest = subtract(0, floordiv(room, -scale))
+    return IntervalSet(analyzer.simplify(smallest), POSITIVE_INFINITY)
+
+
+def _mentions(expr: PrimExpr, var: Var) -> bool:
+    return uses_var(expr, lambda other: other is var)
+
+
+def _largest(analyzer: Analyzer, rest: PrimExpr, relax_map: DomainMap) -> PrimExpr | None:
+    found = evaluate(rest, relax_map, analyzer)
+    return found.max_value if found.has_upper_bound else None

@@ -1,0 +1,360 @@
+"""Index maps: how the indices of one layout follow from those of another.
+
+    IndexMap.from_func(lambda i, j: [i // 4, j, i % 4])
+
+takes a matrix to blocks of four rows. Maps apply to indices, ranges, shapes and NumPy arrays, and
+can be inverted; where a map pads, `non_surjective_inverse` also tells which new elements are padding.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.int_set import eval_set
+from tilewright.arith.iter_map import IterMapLevel, IterMapResult, PaddedMark
+from tilewright.arith.iter_map_detect import detect_iter_map
+from tilewright.arith.iter_map_inverse import IterMapInverse
+from tilewright.arith.numpy_eval import evaluate_on_arrays
+from tilewright.arith.region import to_range
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    FALSE,
+    TRUE,
+    DType,
+    ExprLike,
+    IntImm,
+    Node,
+    PrimExpr,
+    Range,
+    Rewriter,
+    Var,
+    const,
+    convert,
+    equal,
+    floordiv,
+    floormod,
+    greater_equal,
+    less,
+    logical_and,
+    logical_or,
+    multiply,
+    structural_equal,
+    substitute,
+)
+
+
+class _AxisSeparator:
+    """The marker `IndexMap.AXIS_SEPARATOR`."""
+
+    def __repr__(self) -> str:
+        return "IndexMap.AXIS_SEPARATOR"
+
+
+class IndexMap(Node, frozen=True):
+    """`initial_indices -> final_indices`, with an inverse if its author gave one."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("final_indices",)
+    AXIS_SEPARATOR: ClassVar[Any] = _AxisSeparator()
+
+    initial_indices: tuple[Var, ...]
+    final_indices: tuple[PrimExpr, ...]
+    inverse_index_map: IndexMap | None = None
+
+    # --- construction ---
+
+    @staticmethod
+    def from_func(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Callable[..., Any] | IndexMap | None = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> IndexMap:
+        """The map that a Python function of the indices describes.
+
+        `ndim` says how many indices a `*args` parameter stands for.
+        """
+        index_map, separators = IndexMap.from_func_with_separators(
+            mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise ArithError(
+                "the function returns IndexMap.AXIS_SEPARATOR; use from_func_with_separators"
+            )
+        return index_map
+
+    @staticmethod
+    def from_func_with_separators(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Callable[..., Any] | IndexMap | None = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> tuple[IndexMap, list[int]]:
+        """As `from_func`, with the positions at which AXIS_SEPARATOR stood in the result."""
+        dtype = DType(index_dtype)
+        initial = tuple(Var(name, dtype) for name in _parameter_names(mapping_function, ndim))
+        result = mapping_function(*initial)
+        items = list(result) if isinstance(result, (list, tuple)) else [result]
+        final: list[PrimExpr] = []
+        separators: list[int] = []
+        for item in items:
+            if item is IndexMap.AXIS_SEPARATOR:
+                separators.append(len(final))
+            else:
+                final.append(_index_expr(item, dtype))
+        inverse = inverse_index_map
+        if inverse is not None and not isinstance(inverse, IndexMap):
+            inverse = IndexMap.from_func(inverse, ndim=len(final), index_dtype=index_dtype)
+        return IndexMap(initial, tuple(final), inverse), separators
+
+    # --- application ---
+
+    def map_indices(
+        self, indices: Sequence[ExprLike], analyzer: Analyzer | None = None
+    ) -> list[PrimExpr]:
+        """The new indices of the element at `indices`, simplified."""
+        self._check_rank("indices", len(indices))
+        nodes = [convert(index) for index in indices]
+        symbolic = [node.dtype for node in nodes if not isinstance(node, IntImm)]
+        adapted = self.with_dtype(symbolic[0]) if symbolic else self
+        dtype = adapted._dtype
+        nodes = [const(n.value, dtype) if isinstance(n, IntImm) else n for n in nodes]
+        mapping = dict(zip(adapted.initial_indices, nodes, strict=True))
+        simplify = (analyzer or Analyzer()).simplify
+        return [simplify(substitute(index, mapping)) for index in adapted.final_indices]
+
+    def map_ranges(self, ranges: Sequence[Range], analyzer: Analyzer | None = None) -> list[Range]:
+        """The ranges of the new indices; an outer box where the map is not exact."""
+        self._check_rank("ranges", len(ranges))
+        adapted = self.with_dtype(ranges[0].min.dtype) if ranges else self
+        domains = dict(zip(adapted.initial_indices, ranges, strict=True))
+        found = detect_iter_map(adapted.final_indices, domains, TRUE, IterMapLevel.NO_CHECK, False)
+        checker = analyzer or Analyzer()
+        if not found.errors:
+            exact = _ranges_of(found, checker)
+            if exact is not None:
+                return exact
+        return [to_range(eval_set(i, domains, checker), checker) for i in adapted.final_indices]
+
+    def map_shape(
+        self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None
+    ) -> list[PrimExpr]:
+        """The shape of the new layout."""
+        self._check_rank("dimensions", len(shape))
+        ranges = _ranges_from_shape(shape, self._dtype)
+        simplify = (analyzer or Analyzer()).simplify
+        return [simplify(r.min + r.extent) for r in self.map_ranges(ranges, analyzer)]
+
+    def map_ndarray(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The array in the new layout; elements that the map does not reach are zero."""
+        self._check_rank("dimensions", array.ndim)
+        shape = [_constant(extent) for extent in self.map_shape(list(array.shape))]
+        result = np.zeros(shape, array.dtype)
+        grid: list[npt.NDArray[Any]] = list(np.indices(array.shape))
+        values = dict(zip(self.initial_indices, grid, strict=True))
+        where = tuple(
+            np.broadcast_to(evaluate_on_arrays(index, values), array.shape)
+            for index in self.final_indices
+        )
+        result[where] = array
+        return result
+
+    # --- inversion ---
+
+    def inverse(self, shape: Sequence[ExprLike | Range]) -> IndexMap:
+        """The inverse of a map that is a bijection on `shape`."""
+        if self.inverse_index_map is not None:
+            return self.inverse_index_map
+        found = self._detect(shape, IterMapLevel.BIJECTIVE)
+        return self._inverted(found, self._output_vars(), self._input_ranges(shape))[0]
+
+    def non_surjective_inverse(
+        self, shape: Sequence[ExprLike | Range]
+    ) -> tuple[IndexMap, PrimExpr]:
+        """The inverse of a map that may pad, and the condition on the new indices for padding."""
+        ranges = self._input_ranges(shape)
+        if self.inverse_index_map is not None:
+            return self.inverse_index_map, FALSE
+        found = self._detect(shape, IterMapLevel.NO_CHECK)
+        outputs = self._output_vars()
+        inverse, solved = self._inverted(found, outputs, ranges)
+        analyzer = Analyzer()
+        for var, domain in zip(outputs, self.map_ranges(ranges), strict=True):
+            analyzer.bind(var, domain)
+        predicate = FALSE
+        for padded in found.padding:
+            value = solved.value_of[padded.mark]
+            predicate = logical_or(predicate, analyzer.simplify(_is_padding(padded, value)))
+        return inverse, predicate
+
+    def _detect(self, shape: Sequence[ExprLike | Range], level: IterMapLevel) -> IterMapResult:
+        domains = dict(zip(self.initial_indices, self._input_ranges(shape), strict=True))
+        found = detect_iter_map(self.final_indices, domains, TRUE, level, False)
+        if found.errors:
+            raise ArithError(f"{self} has no inverse on this shape: {'; '.join(found.errors)}")
+        return found
+
+    def _inverted(
+        self, found: IterMapResult, outputs: Sequence[Var], ranges: Sequence[Range]
+    ) -> tuple[IndexMap, IterMapInverse]:
+        solved = IterMapInverse(found.indices, outputs)
+        final = []
+        for var, domain in zip(self.initial_indices, ranges, strict=True):
+            value = solved.variables.get(var)
+            if value is None:
+                if not (isinstance(domain.extent, IntImm) and domain.extent.value == 1):
+                    raise ArithError(f"{self} has no inverse: it loses the index {var.name}")
+                value = domain.min
+            final.append(value)
+        return IndexMap(tuple(outputs), tuple(final)), solved
+
+    # --- comparison and text ---
+
+    def is_equivalent_to(self, other: IndexMap) -> bool:
+        """True when both maps send all indices to the same place."""
+        if len(self.initial_indices) != len(other.initial_indices):
+            return False
+        if len(self.final_indices) != len(other.final_indices):
+            return False
+        analyzer = Analyzer()
+        theirs = other.map_indices(self.initial_indices, analyzer)
+        mine = [analyzer.simplify(index) for index in self.final_indices]
+        return all(map(structural_equal, mine, theirs))
+
+    def with_dtype(self, dtype: str) -> IndexMap:
+        """The same map on indices of another integer type."""
+        target = DType(dtype)
+        if target is self._dtype:
+            return self
+        fresh = {var: Var(var.name, target) for var in self.initial_indices}
+        retype = _Retype(fresh, self._dtype, target)
+        inverse = self.inverse_index_map
+        return IndexMap(
+            tuple(fresh.values()),
+            tuple(retype.rewrite(index) for index in self.final_indices),
+            None if inverse is None else inverse.with_dtype(dtype),
+        )
+
+    def __str__(self) -> str:
+        names = ", ".join(var.name for var in self.initial_indices)
+        body = "".join(f"{index}, " for index in self.final_indices).rstrip(" ")
+        return f"lambda {names}: ({body})"
+
+    __repr__ = __str__
+
+    # --- helpers ---
+
+    @property
+    def _dtype(self) -> DType:
+        return self.initial_indices[0].dtype if self.initial_indices else DType("int64")
+
+    def _check_rank(self, what: str, given: int) -> None:
+        if given != len(self.initial_indices):
+            raise ArithError(
+                f"{self} takes {len(self.initial_indices)} {what}, but {given} were given"
+            )
+
+    def _input_ranges(self, shape: Sequence[ExprLike | Range]) -> list[Range]:
+        self._check_rank("dimensions", len(shape))
+        return _ranges_from_shape(shape, self._dtype)
+
+    def _output_vars(self) -> list[Var]:
+        return [Var(f"axis{i}", self._dtype) for i in range(len(self.final_indices))]
+
+
+class _Retype(Rewriter):
+    """Replaces variables, and gives constants of one integer type another."""
+
+    def __init__(self, variables: Mapping[Var, Var], source: DType, target: DType) -> None:
+        self._variables = variables
+        self._source = source
+        self._target = target
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        return self._variables.get(node, node)
+
+    def visit_int_imm(self, node: IntImm) -> PrimExpr:
+        return const(node.value, self._target) if node.dtype is self._source else node
+
+
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+
+
+def _parameter_names(function: Callable[..., Any], ndim: int | None) -> Iterator[str]:
+    parameters = inspect.signature(function).parameters.values()
+    named = [p.name for p in parameters if p.kind in _POSITIONAL]
+    variadic = [p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
+    if variadic and ndim is None:
+        raise ArithError(f"the function takes *{variadic[0]}: ndim must say how many indices")
+    missing = 0 if ndim is None else ndim - len(named)
+    if missing < 0 or (missing > 0 and not variadic):
+        raise ArithError(f"the function takes {len(named)} indices, but ndim is {ndim}")
+    yield from named
+    yield from (f"{variadic[0]}_{i}" for i in range(missing) if variadic)
+
+
+def _index_expr(item: Any, dtype: DType) -> PrimExpr:
+    if isinstance(item, int) and not isinstance(item, bool):
+        return const(item, dtype)
+    try:
+        return convert(item)
+    except ValueError:
+        raise ArithError(
+            f"an index map must return indices or AXIS_SEPARATOR, not {item!r}"
+        ) from None
+
+
+def _ranges_from_shape(shape: Sequence[ExprLike | Range], dtype: DType) -> list[Range]:
+    ranges = []
+    for extent in shape:
+        if isinstance(extent, Range):
+            ranges.append(extent)
+        elif isinstance(extent, PrimExpr) and not isinstance(extent, IntImm):
+            ranges.append(Range(const(0, extent.dtype), extent))
+        else:
+            ranges.append(Range(const(0, dtype), const(int(extent), dtype)))  # type: ignore[arg-type]
+    return ranges
+
+
+def _ranges_of(found: IterMapResult, analyzer: Analyzer) -> list[Range] | None:
+    """The ranges of the outputs of an iterator map; None where an output runs backwards."""
+    ranges = []
+    for total in found.indices:
+        if not total.args:
+            ranges.append(Range(total.base, const(1, total.dtype)))
+            continue
+        (split,) = total.args
+        if not analyzer.can_prove(split.scale > 0):
+            return None
+        extent = analyzer.simplify(multiply(split.extent, split.scale))
+        ranges.append(Range(total.base, extent))
+    return ranges
+
+
+def _is_padding(padded: PaddedMark, value: PrimExpr) -> PrimExpr:
+    """The condition that a value of a padded iterator is not a real one."""
+    block, within = floordiv(value, padded.divisor), floormod(value, padded.divisor)
+    condition = FALSE
+    if padded.left_pad:
+        condition = logical_and(equal(block, 0), less(within, padded.left_pad))
+    last, used = divmod(padded.left_pad + padded.extent, padded.divisor)
+    if used:
+        right = logical_and(equal(block, last), greater_equal(within, used))
+        condition = logical_or(condition, right)
+    return condition
+
+
+def _constant(extent: PrimExpr) -> int:
+    if not isinstance(extent, IntImm):
+        raise ArithError(f"the shape of the new layout is not constant: {extent}")
+    return extent.value

@@ -1,0 +1,369 @@
+"""Interval sets with symbolic ends, and their evaluation over the domains of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
+
+from tilewright.ir import (
+    HANDLE,
+    Add,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    ExprLike,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Op,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    Sub,
+    Var,
+    add,
+    cast,
+    const,
+    convert,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+    uses_var,
+)
+
+
+class Prover(Protocol):
+    """What evaluating intervals needs of an analyzer."""
+
+    def simplify(self, expr: ExprLike) -> PrimExpr: ...
+    def can_prove(self, condition: ExprLike) -> bool: ...
+    def can_prove_equal(self, a: ExprLike, b: ExprLike) -> bool: ...
+    def can_prove_less(self, a: ExprLike, b: ExprLike) -> bool: ...
+
+
+POSITIVE_INFINITY: Final = Var("pos_inf", HANDLE)
+NEGATIVE_INFINITY: Final = Var("neg_inf", HANDLE)
+
+
+class IntervalSet(Node, frozen=True):
+    """The integers from `min_value` to `max_value`, both included; either may be infinite."""
+
+    child_fields: ClassVar[tuple[str, ...]] = ("min_value", "max_value")
+    min_value: PrimExpr
+    max_value: PrimExpr
+
+    @staticmethod
+    def of(min_value: ExprLike, max_value: ExprLike) -> IntervalSet:
+        return IntervalSet(convert(min_value), convert(max_value))
+
+    @staticmethod
+    def from_range(domain: Range) -> IntervalSet:
+        if isinstance(domain.extent, IntImm) and domain.extent.value == 1:
+            return IntervalSet(domain.min, domain.min)
+        return IntervalSet(domain.min, subtract(add(domain.min, domain.extent), 1))
+
+    @staticmethod
+    def point(value: ExprLike) -> IntervalSet:
+        node = convert(value)
+        return IntervalSet(node, node)
+
+    @property
+    def has_lower_bound(self) -> bool:
+        return self.min_value is not NEGATIVE_INFINITY and not self.is_nothing
+
+    @property
+    def has_upper_bound(self) -> bool:
+        return self.max_value is not POSITIVE_INFINITY and not self.is_nothing
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.min_value is POSITIVE_INFINITY or self.max_value is NEGATIVE_INFINITY
+
+    @property
+    def is_everything(self) -> bool:
+        return self.min_value is NEGATIVE_INFINITY and self.max_value is POSITIVE_INFINITY
+
+    @property
+    def is_single_point(self) -> bool:
+        return self.min_value is self.max_value
+
+    def __str__(self) -> str:
+        low = "-inf" if self.min_value is NEGATIVE_INFINITY else str(self.min_value)
+        high = "inf" if self.max_value is POSITIVE_INFINITY else str(self.max_value)
+        return "IntervalSet(nothing)" if self.is_nothing else f"IntervalSet[{low}, {high}]"
+
+    __repr__ = __str__
+
+
+EVERYTHING: Final = IntervalSet(NEGATIVE_INFINITY, POSITIVE_INFINITY)
+NOTHING: Final = IntervalSet(POSITIVE_INFINITY, NEGATIVE_INFINITY)
+Domain: TypeAlias = IntervalSet | Range
+DomainMap: TypeAlias = Mapping[Var, Domain]
+
+
+def as_interval(domain: Domain) -> IntervalSet:
+    return domain if isinstance(domain, IntervalSet) else IntervalSet.from_range(domain)
+
+
+def evaluate(expr: ExprLike | Range, domains: DomainMap, prover: Prover) -> IntervalSet:
+    """An interval that holds every value of `expr` while the variables range over `domains`."""
+    evaluator = _Evaluator(domains, prover)
+    if isinstance(expr, Range):
+        first = evaluator.visit(expr.min)
+        last = evaluator.visit(IntervalSet.from_range(expr).max_value)
+        return NOTHING if first.is_nothing else IntervalSet(first.min_value, last.max_value)
+    return evaluator.visit(convert(expr))
+
+
+class _Evaluator:
+    """Evaluates bottom-up; what it does not know becomes everything."""
+
+    def __init__(self, domains: DomainMap, prover: Prover) -> None:
+        self._domains = domains
+        self.prover = prover
+        self._active: set[Var] = set()
+
+    def visit(self, expr: PrimExpr) -> IntervalSet:
+        if not uses_var(expr, self._domains.__contains__):
+            return IntervalSet.point(expr)
+        if expr.dtype.is_int and expr.dtype.lanes == 1:
+            # Terms that cancel must cancel before each of them is relaxed on its own.
+            expr = self.prover.simplify(expr)
+            if isinstance(expr, IntImm):
+                return IntervalSet.point(expr)
+        rule = _RULES.get(type(expr))
+        if isinstance(expr, Var):
+            return self._variable(expr)
+        return EVERYTHING if rule is None else rule(self, expr)
+
+    def _variable(self, var: Var) -> IntervalSet:
+        domain = self._domains.get(var)
+        if domain is None:
+            return IntervalSet.point(var)
+        interval = as_interval(domain)
+        if interval.is_nothing or var in self._active:
+            return NOTHING if interval.is_nothing else EVERYTHING
+        self._active.add(var)
+        low, high = self._end(interval.min_value, True), self._end(interval.max_value, False)
+        self._active.discard(var)
+        return IntervalSet(low, high)
+
+    def _end(self, end: PrimExpr, is_low: bool) -> PrimExpr:
+        """The end of a domain that may itself depend on other variables."""
+        if end is NEGATIVE_INFINITY or end is POSITIVE_INFINITY:
+            return end
+        inner = self.visit(end)
+        return inner.min_value if is_low else inner.max_value
+
+    def simplify(self, expr: PrimExpr) -> PrimExpr:
+        return self.prover.simplify(expr)
+
+    def is_nonnegative(self, expr: PrimExpr) -> bool:
+        return expr.dtype.is_int and self.prover.can_prove(expr >= 0)
+
+    def is_positive(self, expr: PrimExpr) -> bool:
+        return expr.dtype.is_int and self.prover.can_prove(expr > 0)
+
+    def make(self, low: PrimExpr | None, high: PrimExpr | None) -> IntervalSet:
+        return IntervalSet(
+            NEGATIVE_INFINITY if low is None else self.simplify(low),
+            POSITIVE_INFINITY if high is None else self.simplify(high),
+        )
+
+
+def _low(interval: IntervalSet) -> PrimExpr | None:
+    return interval.min_value if interval.has_lower_bound else None
+
+
+def _high(interval: IntervalSet) -> PrimExpr | None:
+    return interval.max_value if interval.has_upper_bound else None
+
+
+_Combine: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
+
+
+def _both(a: PrimExpr | None, b: PrimExpr | None, combine: _Combine) -> PrimExpr | None:
+    return None if a is None or b is None else combine(a, b)
+
+
+def _add(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    return ev.make(_both(_low(a), _low(b), add), _both(_high(a), _high(b), add))
+
+
+def _sub(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    return ev.make(_both(_low(a), _high(b), subtract), _both(_high(a), _low(b), subtract))
+
+
+def _mul(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    if not b.is_single_point:
+        a, b = b, a
+    if not b.is_single_point:
+        return _product_of_constants(a, b)
+    return _scaled(ev, a, b.min_value, multiply)
+
+
+def _product_of_constants(a: IntervalSet, b: IntervalSet) -> IntervalSet:
+    ends = (a.min_value, a.max_value, b.min_value, b.max_value)
+    if not all(isinstance(end, IntImm) for end in ends):
+        return EVERYTHING
+    values = [end.value for end in ends if isinstance(end, IntImm)]
+    corners = [x * y for x in values[:2] for y in values[2:]]
+    dtype = a.min_value.dtype
+    return IntervalSet(const(min(corners), dtype), const(max(corners), dtype))
+
+
+def _scaled(ev: _Evaluator, a: IntervalSet, factor: PrimExpr, combine: _Combine) -> IntervalSet:
+    """`combine(a, factor)` for an operation that is monotonic in `a` on either sign of `factor`."""
+    low, high = _low(a), _high(a)
+    if ev.is_nonnegative(factor):
+        return ev.make(
+            None if low is None else combine(low, factor),
+            None if high is None else combine(high, factor),
+        )
+    if ev.is_nonnegative(subtract(const(0, factor.dtype), factor)):
+        return ev.make(
+            None if high is None else combine(high, factor),
+            None if low is None else combine(low, factor),
+        )
+    return EVERYTHING
+
+
+def _floordiv(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    zero = isinstance(b.min_value, IntImm) and b.min_value.value == 0
+    return _scaled(ev, a, b.min_value, floordiv) if b.is_single_point and not zero else EVERYTHING
+
+
+def _floormod(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    divisor = b.min_value
+    if not b.is_single_point or not ev.is_positive(divisor):
+        return EVERYTHING
+    low, high = _low(a), _high(a)
+    if low is not None and high is not None:
+        same_cycle = ev.prover.can_prove_equal(floordiv(low, divisor), floordiv(high, divisor))
+        if same_cycle:
+            return ev.make(floormod(low, divisor), floormod(high, divisor))
+    return ev.make(const(0, expr.dtype), subtract(divisor, 1))
+
+
+def _min(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    highs = [high for high in (_high(a), _high(b)) if high is not None]
+    high = minimum(*highs) if len(highs) == 2 else highs[0] if highs else None
+    return ev.make(_both(_low(a), _low(b), minimum), high)
+
+
+def _max(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+    a, b = ev.visit(expr.a), ev.visit(expr.b)
+    if a.is_nothing or b.is_nothing:
+        return NOTHING
+    lows = [low for low in (_low(a), _low(b)) if low is not None]
+    low = maximum(*lows) if len(lows) == 2 else lows[0] if lows else None
+    return ev.make(low, _both(_high(a), _high(b), maximum))
+
+
+def _select(ev: _Evaluator, expr: Select) -> IntervalSet:
+    return union_of([ev.visit(expr.true_value), ev.visit(expr.false_value)], ev.prover)
+
+
+def _call(ev: _Evaluator, expr: Call) -> IntervalSet:
+    name = expr.op.name if isinstance(expr.op, Op) else ""
+    if name == "tir.if_then_else":
+        return union_of([ev.visit(expr.args[1]), ev.visit(expr.args[2])], ev.prover)
+    return ev.visit(expr.args[0]) if name == "tir.likely" else EVERYTHING
+
+
+def _cast(ev: _Evaluator, expr: Cast) -> IntervalSet:
+    if not (expr.dtype.is_int and expr.value.dtype.is_int):
+        return EVERYTHING
+    if expr.dtype.bits < expr.value.dtype.bits:
+        return EVERYTHING
+    inner = ev.visit(expr.value)
+    low, high = _low(inner), _high(inner)
+    return ev.make(
+        None if low is None else cast(expr.dtype, low),
+        None if high is None else cast(expr.dtype, high),
+    )
+
+
+def _ramp(ev: _Evaluator, expr: Ramp) -> IntervalSet:
+    last = add(expr.base, multiply(expr.stride, expr.lanes - 1))
+    return union_of([ev.visit(expr.base), ev.visit(last)], ev.prover)
+
+
+_RULES: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
+    Add: _add,
+    Sub: _sub,
+    Mul: _mul,
+    FloorDiv: _floordiv,
+    FloorMod: _floormod,
+    Min: _min,
+    Max: _max,
+    Select: _select,
+    Call: _call,
+    Cast: _cast,
+    Ramp: _ramp,
+    Broadcast: lambda ev, expr: ev.visit(expr.value),
+}
+
+
+def union_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
+    """The smallest interval around all sets."""
+    simplify = prover.simplify
+    result = NOTHING
+    for item in sets:
+        if result.is_nothing:
+            result = item
+        elif not item.is_nothing:
+            low = _both(_low(result), _low(item), minimum)
+            high = _both(_high(result), _high(item), maximum)
+            result = IntervalSet(
+                NEGATIVE_INFINITY if low is None else simplify(low),
+                POSITIVE_INFINITY if high is None else simplify(high),
+            )
+    return result
+
+
+def intersection_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
+    """The interval that all sets share."""
+    result = EVERYTHING
+    for item in sets:
+        if item.is_nothing:
+            return NOTHING
+        lows = [low for low in (_low(result), _low(item)) if low is not None]
+        highs = [high for high in (_high(result), _high(item)) if high is not None]
+        low = maximum(*lows) if len(lows) == 2 else lows[0] if lows else NEGATIVE_INFINITY
+        high = minimum(*highs) if len(highs) == 2 else highs[0] if highs else POSITIVE_INFINITY
+        result = IntervalSet(
+            low if low is NEGATIVE_INFINITY else prover.simplify(low),
+            high if high is POSITIVE_INFINITY else prover.simplify(high),
+        )
+    if result.has_lower_bound and result.has_upper_bound:
+        empty = prover.can_prove_less(result.max_value, result.min_value)
+        return NOTHING if empty else result
+    return result
