@@ -118,7 +118,7 @@ def builds(build: Builder, node: BinaryOp) -> bool:
     """True when `build` of the operands gives a node like `node` with these very operands."""
     try:
         made = build(node.a, node.b)
-    except IRError:
+    except (IRError, ArithmeticError):
         return False
     return type(made) is type(node) and made.a is node.a and made.b is node.b
 

@@ -78,6 +78,8 @@ def number(value: float) -> str:
     """A float with all the digits it needs to be read back exactly."""
     if math.isinf(value) or math.isnan(value):
         return quote(str(value))
+    if value == 0 and math.copysign(1, value) < 0:
+        return "-0.0"  # `-0` would be the integer 0
     return f"{value:.17g}"
 
 
