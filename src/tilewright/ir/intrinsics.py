@@ -243,7 +243,7 @@ def reinterpret(dtype: str, value: ExprLike) -> PrimExpr:
 
 
 def q_multiply_shift(x: ExprLike, y: ExprLike, q: ExprLike, s: ExprLike) -> PrimExpr:
-    """`round(x * y * 2**-s)` with `y` in Q`q` fixed point, rounding half up."""
+    """`round(x * y * 2**(s - q))`: `y` in Q`q` fixed point, shifted left, rounding half up."""
     return call_intrin(convert(x).dtype, "tir.q_multiply_shift", x, y, q, s)
 
 

@@ -103,8 +103,8 @@ class _Accesses(Visitor):
         self.generic_visit(node)
 
     def visit_call(self, node: Any) -> None:
-        if getattr(node.op, "name", "") == "tir.address_of":
-            load = node.args[0]
+        load = node.args[0] if getattr(node.op, "name", "") == "tir.address_of" else None
+        if isinstance(load, BufferLoad):
             self.read.add(load.buffer.data)
             self.written.add(load.buffer.data)
         self.generic_visit(node)

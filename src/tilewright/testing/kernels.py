@@ -103,7 +103,8 @@ def equal_within(actual: Array, expected: Array, ulp: int) -> Array:
         return np.asarray(actual.view(bits) == expected.view(bits))
     lowest = -(1 << (8 * actual.itemsize - 1))
     a, b = np.where(a < 0, lowest - a, a), np.where(b < 0, lowest - b, b)  # bits in number order
-    both_nan = np.isnan(actual.astype(np.float64)) & np.isnan(expected.astype(np.float64))
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+        both_nan = np.isnan(actual.astype(np.float64)) & np.isnan(expected.astype(np.float64))
     near = np.abs(a - b) <= ulp if ulp else actual.view(bits) == expected.view(bits)
     return np.asarray(both_nan | near.astype(bool))
 

@@ -69,6 +69,11 @@ def store(builder: IndexBuilder, node: BufferStore) -> None:
         _store_to(builder, pointer, builder.lane(value, lane), buffer.dtype)
 
 
+def _text(node: BufferLoad | BufferStore) -> str:
+    """The access without the declarations that a statement is printed with."""
+    return str(node).splitlines()[-1]
+
+
 def _flat_index(node: BufferLoad | BufferStore) -> PrimExpr:
     if len(node.indices) != 1:
         raise CodegenError(
@@ -78,7 +83,7 @@ def _flat_index(node: BufferLoad | BufferStore) -> PrimExpr:
     if not node.indices[0].dtype.is_integral:
         raise CodegenError(
             f"buffer {node.buffer.name} is indexed by {node.indices[0].dtype!s}, "
-            f"expected integers: `{node}`"
+            f"expected integers: `{_text(node)}`"
         )
     return node.indices[0]
 
@@ -87,7 +92,7 @@ def _check_scalar_elements(node: BufferLoad | BufferStore) -> None:
     if node.buffer.dtype.lanes != 1:
         raise CodegenError(
             f"buffer {node.buffer.name} of {node.buffer.dtype!s} elements can be accessed one by "
-            f"one or contiguously, not as in `{node}`"
+            f"one or contiguously, not as in `{_text(node)}`"
         )
 
 
@@ -97,7 +102,7 @@ def _check_stored_type(node: BufferStore, index: PrimExpr) -> None:
     if node.value.dtype is not expected:
         raise CodegenError(
             f"a value of dtype {node.value.dtype!s} is stored where buffer {node.buffer.name} "
-            f"takes {expected!s}: `{node}`"
+            f"takes {expected!s}: `{_text(node)}`"
         )
 
 
@@ -241,7 +246,7 @@ def _mask(
     kind = predicate.dtype
     if not kind.is_bool or kind.lanes not in (1, lanes):
         raise CodegenError(
-            f"an access of {lanes} lanes needs a mask of as many bools, got {kind!s}: `{node}`"
+            f"an access of {lanes} lanes needs a mask of as many bools, got {kind!s}: `{_text(node)}`"
         )
     mask = builder.value(predicate)
     return builder.splat(mask, lanes) if kind.lanes != lanes else mask

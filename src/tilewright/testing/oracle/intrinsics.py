@@ -141,10 +141,10 @@ def _leading_zeros(argument: DType, kind: Any) -> Function:
 
 
 def _multiply_shift(argument: DType, kind: Any) -> Function:
-    """`round(x * y * 2**-(q + s))` for Q`q` fixed point, ties upwards."""
+    """`round(x * y * 2**(s - q))`: Q`q` fixed point and a shift to the left, ties upwards."""
 
     def compute(x: Value, y: Value, q: Value, s: Value) -> Value:
-        total = q.astype(np.int64) + s.astype(np.int64)
+        total = q.astype(np.int64) - s.astype(np.int64)
         product = x.astype(np.int64) * y.astype(np.int64)
         right = np.maximum(total, 1)
         rounded = (product + (np.int64(1) << (right - 1))) >> right
