@@ -33,6 +33,7 @@ class ComputeOp(Operation):
 
     axis: tuple[IterVar, ...] = ()
     body: tuple[PrimExpr, ...] = ()
+    dtypes: tuple[DType, ...] = ()  # of the outputs; kept, since asking goes through all producers
 
     @property
     def reduce_axis(self) -> tuple[IterVar, ...]:
@@ -51,7 +52,7 @@ class ComputeOp(Operation):
         return tuple(domain_of(item).extent for item in self.axis)
 
     def output_dtype(self, index: int) -> DType:
-        return self.body[index].dtype
+        return self.dtypes[index]
 
 
 def domain_of(axis: IterVar) -> Range:
@@ -117,7 +118,8 @@ def compute(
     several = isinstance(result, (tuple, list))
     body = tuple(_body_expr(item, what) for item in (result if several else (result,)))
     _check_body(body, what)
-    operation = ComputeOp(name, tag, dict(attrs or {}), axes, body)
+    dtypes = tuple(expr.dtype for expr in body)
+    operation = ComputeOp(name, tag, dict(attrs or {}), axes, body, dtypes)
     return operation.outputs() if several else operation.output(0)
 
 

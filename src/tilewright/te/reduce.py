@@ -127,7 +127,7 @@ class Reducer:
         return results if isinstance(expr, (tuple, list)) else results[0]
 
     def _axes(self, axis: Axes) -> tuple[IterVar, ...]:
-        axes = (axis,) if isinstance(axis, IterVar) else tuple(axis)
+        axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
         for item in axes:
             if getattr(item, "iter_type", None) is not IterType.COMM_REDUCE:
                 raise TensorExpressionError(

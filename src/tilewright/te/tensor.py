@@ -21,6 +21,7 @@ from tilewright.ir import (
     SizeVar,
     Var,
     convert,
+    register_expr_printer,
 )
 
 
@@ -174,11 +175,6 @@ class ProducerLoad(PrimExpr, frozen=True):
     def dtype(self) -> DType:
         return self.producer.dtype
 
-    def __str__(self) -> str:
-        return f"{self.producer.name}[{', '.join(map(str, self.indices))}]"
-
-    __repr__ = __str__
-
 
 class TensorSlice(ExprOperators, frozen=True):
     """A tensor with some indices given: `x[b][i]` waits for more, `x[b][i][k]` is a value."""
@@ -201,10 +197,17 @@ class TensorSlice(ExprOperators, frozen=True):
     def asobject(self) -> PrimExpr:
         return load(self.tensor, self.indices)
 
-    def __str__(self) -> str:
-        return f"{self.tensor.name}[{', '.join(map(str, self.indices))}]"
 
-    __repr__ = __str__
+def _write_indexed(tensor: Tensor, indices: Sequence[PrimExpr], text: Callable[[Any], str]) -> str:
+    return f"{tensor.name}[{', '.join(map(text, indices)) or '()'}]"
+
+
+register_expr_printer(
+    ProducerLoad, lambda node, text: _write_indexed(node.producer, node.indices, text)
+)
+register_expr_printer(
+    TensorSlice, lambda node, text: _write_indexed(node.tensor, node.indices, text)
+)
 
 
 def load(tensor: Tensor, indices: Sequence[ExprLike]) -> ProducerLoad:
