@@ -71,19 +71,21 @@ class UserPass:
 
 
 _Result = TypeVar("_Result")
+_FunctionTransform = Callable[[PrimFunc, IRModule, Any], PrimFunc]
 
 
-def prim_func_pass(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def prim_func_pass(
+    *, opt_level: int = 0, name: str = ""
+) -> Callable[[_FunctionTransform], UserPass]:
     """Make a pass of a function `(func, mod, ctx) -> func`, as a decorator.
 
-    Options such as `opt_level` are accepted for the sake of existing code; `name` names the pass.
+    `opt_level` is accepted for the sake of existing code; passes that are added always run.
     """
-    name = options.get("name")
 
-    def wrap(transform: Callable[..., Any]) -> UserPass:
+    def wrap(transform: _FunctionTransform) -> UserPass:
         return UserPass(name or transform.__name__, transform, on_functions=True)
 
-    return wrap if function is None else wrap(function)
+    return wrap
 
 
 def as_pass(candidate: object) -> Pass:

@@ -25,14 +25,12 @@ from tilewright.ir import (
     IfThenElse,
     IntImm,
     MatchBufferRegion,
-    Node,
     PrimExpr,
     Range,
     Stmt,
     Var,
     Visitor,
     While,
-    children,
     free_vars,
     logical_and,
     substitute,
@@ -40,7 +38,7 @@ from tilewright.ir import (
 )
 from tilewright.lower.access_bounds import IndexBounds, Interval
 from tilewright.lower.linear_form import is_dense, linear_form
-from tilewright.lower.walk import IF_THEN_ELSE
+from tilewright.lower.walk import ADDRESS_OF, IF_THEN_ELSE, takes_pointer
 from tilewright.lower.widen_expr import conjuncts
 
 _Box = list[Interval | None]
@@ -98,6 +96,8 @@ class _Scanner(Visitor):
         self._maybe -= 1
 
     def visit_call(self, node: Call) -> None:
+        if node.op is ADDRESS_OF and takes_pointer(node, self._buffer.data):
+            self.carried = True
         self._maybe += node.op is IF_THEN_ELSE
         self.generic_visit(node)
         self._maybe -= node.op is IF_THEN_ELSE
@@ -114,7 +114,7 @@ class _Scanner(Visitor):
         self._maybe -= not only_bounds
 
     def _visit_block(self, block: Block) -> None:
-        if not _takes_pointer(block.body, self._buffer.data) and not block.match_buffers:
+        if not takes_pointer(block.body, self._buffer.data) and not block.match_buffers:
             self.visit(block.body)
             return
         for match in block.match_buffers:
@@ -193,10 +193,6 @@ class _Scanner(Visitor):
 
 def _points(region: BufferRegion) -> list[tuple[PrimExpr, PrimExpr | None]]:
     return [(axis.min, axis.extent) for axis in region.region]
-
-
-def _takes_pointer(node: Node, data: Var) -> bool:
-    return node is data or any(_takes_pointer(child, data) for child in children(node))
 
 
 def carries_values(stmt: Stmt, buffer: Buffer, analyzer: Analyzer) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from tilewright.errors import LowerError
 from tilewright.ir import (
     And,
+    AssertStmt,
     BlockRealize,
     Buffer,
     BufferLoad,
@@ -37,7 +38,7 @@ from tilewright.ir import (
 )
 from tilewright.lower.base import FunctionPass, register_pass
 from tilewright.lower.linear_form import linear_form
-from tilewright.lower.walk import IF_THEN_ELSE, is_true
+from tilewright.lower.walk import ADDRESS_OF, IF_THEN_ELSE, is_true
 from tilewright.target import Target
 
 
@@ -138,12 +139,20 @@ class _Checker(Visitor):
         if node.else_case is not None:
             self._guarded(node.condition, node.else_case)
 
+    def visit_assert_stmt(self, node: AssertStmt) -> None:
+        self.visit(node.condition)
+        self._guarded(node.condition, node.body)
+
     def visit_while(self, node: While) -> None:
         self._unsure += 1
         self.generic_visit(node)
         self._unsure -= 1
 
     def visit_call(self, node: Call) -> None:
+        if node.op is ADDRESS_OF and isinstance(node.args[0], BufferLoad):
+            for index in node.args[0].indices:  # an address may well lie behind the last element
+                self.visit(index)
+            return
         if node.op is not IF_THEN_ELSE:
             self.generic_visit(node)
             return

@@ -19,6 +19,7 @@ from tilewright.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    Call,
     For,
     IntImm,
     Let,
@@ -37,6 +38,7 @@ from tilewright.ir import (
 from tilewright.lower.access_bounds import IndexBounds, Interval
 from tilewright.lower.base import FunctionPass, register_pass
 from tilewright.lower.scoped import ScopedRewriter
+from tilewright.lower.walk import ADDRESS_OF
 from tilewright.target import Target
 
 DIM_ALIGN = "buffer_dim_align"
@@ -110,6 +112,12 @@ class _UsageFinder(Visitor):
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
         source = node.source
         self._access(source.buffer, ((axis.min, axis.extent) for axis in source.region))
+
+    def visit_call(self, node: Call) -> None:
+        load = node.args[0] if node.op is ADDRESS_OF else None
+        if isinstance(load, BufferLoad) and load.buffer in self.usages:
+            self.usages[load.buffer].opaque = True
+        self.generic_visit(node)
 
     def visit_var(self, node: Var) -> None:
         usage = self._by_data.get(node) if node.dtype.is_handle else None

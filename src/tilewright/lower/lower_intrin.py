@@ -53,7 +53,7 @@ def _rounding_shift(value: PrimExpr, amount: PrimExpr) -> PrimExpr:
 
 def _q_multiply_shift(call: Call) -> PrimExpr:
     x, y, q, s = map(_wide, call.args)
-    product, total = multiply(x, y), add(q, s)
+    product, total = multiply(x, y), subtract(q, s)
     if isinstance(total, IntImm):
         shifted = (
             _rounding_shift(product, total)

@@ -8,6 +8,7 @@ from typing import Literal, overload
 
 from tilewright.errors import LowerError
 from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.ir.verify import verify_well_formed
 from tilewright.lower.base import Pass
 from tilewright.lower.check_safety import CheckSafety
 from tilewright.lower.common_subexpr_elim import CommonSubexprElim
@@ -140,6 +141,7 @@ def lower(
     """
     context = PassContext.current()
     module = as_module(program)
+    verify_well_formed(module)
     chosen = Target(target) if isinstance(target, str) else target or Target.current()
     kept = [Stage("input", module)]
     for step in passes_of(context):

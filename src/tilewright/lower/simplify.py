@@ -41,7 +41,8 @@ class _Simplifier(ScopedRewriter):
         return fold_binary(type(node), a, b)
 
     def _simplified(self, node: PrimExpr) -> PrimExpr:
-        return self.analyzer.simplify(node)
+        simple = self.analyzer.simplify(node)
+        return node if _same_form(node, simple) else simple
 
     def _visit_opaque(self, node: Any) -> Any:
         """Simplify inside what the analyzer takes as it is: loads, calls and other types."""
@@ -80,6 +81,19 @@ class _Simplifier(ScopedRewriter):
         if isinstance(value, (IntImm, Var)) and not value.dtype.is_handle:
             return self.visit(FoldingSubstituter({node.var: value}).visit(node.body))
         return super().visit_let_stmt(node)
+
+
+def _same_form(a: PrimExpr, b: PrimExpr) -> bool:
+    """True when simplifying only made a copy; then the original is kept."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, BinaryOp) and isinstance(b, BinaryOp):
+        return _same_form(a.a, b.a) and _same_form(a.b, b.b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value and a.dtype is b.dtype
+    return False
 
 
 def _is_float(node: Any) -> bool:

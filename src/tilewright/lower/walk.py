@@ -18,6 +18,7 @@ from tilewright.ir import (
     AttrStmt,
     BinaryOp,
     Buffer,
+    BufferLoad,
     BufferRewriter,
     Call,
     Div,
@@ -32,6 +33,7 @@ from tilewright.ir import (
     Min,
     Mod,
     Mul,
+    Node,
     Not,
     Or,
     PrimExpr,
@@ -42,6 +44,7 @@ from tilewright.ir import (
     Sub,
     Var,
     add,
+    children,
     divide,
     equal,
     floordiv,
@@ -70,6 +73,15 @@ from tilewright.ir.op import Op
 
 IF_THEN_ELSE = Op.get("tir.if_then_else")
 LIKELY = Op.get("tir.likely")
+ADDRESS_OF = Op.get("tir.address_of")
+
+
+def takes_pointer(node: Node, data: Var) -> bool:
+    """True when the pointer to some memory is used other than to load and store elements."""
+    if isinstance(node, Call) and node.op is ADDRESS_OF:
+        load = node.args[0]
+        return isinstance(load, BufferLoad) and load.buffer.data is data
+    return node is data or any(takes_pointer(child, data) for child in children(node))
 
 
 class StmtRewriter(Rewriter):
