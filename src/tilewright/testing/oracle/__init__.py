@@ -11,7 +11,7 @@ from tilewright.testing.oracle.errors import (
     OutOfBoundsError,
     UninitializedReadError,
 )
-from tilewright.testing.oracle.interpreter import OracleOptions, run
+from tilewright.testing.oracle.interpreter import OracleOptions, lowered_arguments, run
 from tilewright.testing.oracle.intrinsics import register_extern
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "OracleUnsupportedError",
     "OutOfBoundsError",
     "UninitializedReadError",
+    "lowered_arguments",
     "register_extern",
     "run",
 ]

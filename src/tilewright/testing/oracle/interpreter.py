@@ -80,7 +80,7 @@ class _Function:
 
     def call(self, args: Sequence[Any]) -> Any:
         params = self._func.params
-        values = self._expanded(args)
+        values = lowered_arguments(self._func, args)
         if len(values) != len(params):
             names = ", ".join(param.name for param in params)
             raise OracleArgumentError(
@@ -103,18 +103,6 @@ class _Function:
         except ReturnValue as result:
             return result.value
         return None
-
-    def _expanded(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments of a lowered function, with the scalars it takes from each array."""
-        signature = self._func.attrs.get("tilewright.signature", ())
-        if len(signature) != len(args) or len(args) == len(self._func.params):
-            return list(args)
-        expanded: list[Any] = []
-        for spec, arg in zip(signature, args, strict=True):
-            strided = bool(spec.strides) and isinstance(arg, np.ndarray)
-            expanded.append(_flat_span(arg) if strided else arg)
-            expanded += [_read_off(arg, each.source, each.axis) for each in spec.derived]
-        return expanded
 
     def _plain_argument(self, param: Var, value: Any) -> Value:
         if isinstance(value, Memory):
@@ -182,6 +170,19 @@ class _Function:
                 f"{self._name}: buffer {buffer.name} has shape {tuple(wanted)}, "
                 f"got an array of shape {view.shape}"
             )
+
+
+def lowered_arguments(func: PrimFunc, args: Sequence[Any]) -> list[Any]:
+    """The arguments of a lowered function, with the scalars it takes from each array."""
+    signature = func.attrs.get("tilewright.signature", ())
+    if len(signature) != len(args) or len(args) == len(func.params):
+        return list(args)
+    expanded: list[Any] = []
+    for spec, arg in zip(signature, args, strict=True):
+        strided = bool(spec.strides) and isinstance(arg, np.ndarray)
+        expanded.append(_flat_span(arg) if strided else arg)
+        expanded += [_read_off(arg, each.source, each.axis) for each in spec.derived]
+    return expanded
 
 
 def _read_off(array: np.ndarray[Any, Any], source: str, axis: int) -> int:

@@ -1,0 +1,15 @@
+"""Lowered functions as readable C99, for GCC and Clang.
+
+types.py        how types, constants and names are spelled
+expressions.py  expressions, vectors one lane at a time
+calls.py        builtin operators and calls by name
+vectors.py      whole vectors, where the vector extension says it directly
+captures.py     what a parallel loop uses from around it
+statements.py   statements
+prelude.py      helper functions
+module.py       the file
+"""
+
+from tilewright.codegen.c.module import generate
+
+__all__ = ["generate"]

@@ -1,0 +1,176 @@
+"""How calls of builtin operators are spelled in C: tables by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from tilewright.codegen.c.types import (
+    c_type,
+    function_name,
+    identifier,
+    is_small_float,
+    string_literal,
+)
+from tilewright.errors import CodegenError
+from tilewright.ir import BufferLoad, Call, DType, GlobalVar, PrimExpr, StringImm
+
+if TYPE_CHECKING:
+    from tilewright.codegen.c.expressions import ExpressionPrinter, Printed
+
+Spell: TypeAlias = Callable[["ExpressionPrinter", Call], "Printed"]
+
+POSTFIX, UNARY, TERNARY = 15, 14, 3
+# Functions of <math.h>, which end in `f` for float.
+_MATH_H = frozenset(
+    """exp exp2 expm1 erf log log2 log10 log1p tanh sqrt sin cos tan asin acos atan sinh cosh asinh
+    acosh atanh floor ceil trunc round nearbyint fabs pow fmod atan2 copysign nextafter ldexp hypot
+    fma""".split()  # noqa: SIM905
+)
+_BINARY: dict[str, tuple[str, int]] = {
+    "bitwise_and": ("&", 8),
+    "bitwise_xor": ("^", 7),
+    "bitwise_or": ("|", 6),
+    "shift_left": ("<<", 11),
+    "shift_right": (">>", 11),
+}
+_FLOAT_TESTS = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}
+_HELPERS = ("clz", "popcount", "q_multiply_shift")
+
+
+def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
+    """A call of a builtin operator or of another function of the module."""
+    if isinstance(node.op, GlobalVar):
+        args = ", ".join(printer.text(arg) for arg in node.args)
+        return f"{function_name(node.op.name)}({args})", POSTFIX
+    name = node.op.name.removeprefix("tir.")
+    if name in _MATH_H:
+        return _math(printer, name, node)
+    if name in _BINARY:
+        sign, precedence = _BINARY[name]
+        left, right = node.args
+        return printer.infix(sign, precedence, left, right, node.dtype)
+    if name in _FLOAT_TESTS:
+        return f"({_FLOAT_TESTS[name]}({printer.as_float(node.args[0])}) != 0)", POSTFIX
+    if name in _HELPERS:
+        helper = printer.prelude.helper(name, node.args[0].dtype)
+        return f"{helper}({', '.join(printer.text(arg) for arg in node.args)})", POSTFIX
+    spell = _SPECIAL.get(name)
+    if spell is None:
+        raise CodegenError(f"the C backend cannot express {node.op.name}: `{node}`")
+    return spell(printer, node)
+
+
+def _math(printer: ExpressionPrinter, name: str, node: Call) -> Printed:
+    suffix = "" if node.dtype.bits == 64 else "f"
+    args = ", ".join(printer.as_float(arg) for arg in node.args)
+    return printer.from_float(f"{name}{suffix}({args})", node.dtype)
+
+
+def _if_then_else(printer: ExpressionPrinter, node: Call) -> Printed:
+    return printer.choice(*node.args)
+
+
+def _rsqrt(printer: ExpressionPrinter, node: Call) -> Printed:
+    one, root = ("1.0", "sqrt") if node.dtype.bits == 64 else ("1.0f", "sqrtf")
+    return printer.from_float(f"({one} / {root}({printer.as_float(node.args[0])}))", node.dtype)
+
+
+def _sigmoid(printer: ExpressionPrinter, node: Call) -> Printed:
+    wide = DType("float32") if is_small_float(node.dtype) else node.dtype
+    helper = printer.prelude.helper("sigmoid", wide)
+    return printer.from_float(f"{helper}({printer.as_float(node.args[0])})", node.dtype)
+
+
+def _exp10(printer: ExpressionPrinter, node: Call) -> Printed:
+    power = "pow(10.0, " if node.dtype.bits == 64 else "powf(10.0f, "
+    return printer.from_float(f"{power}{printer.as_float(node.args[0])})", node.dtype)
+
+
+def _likely(printer: ExpressionPrinter, node: Call) -> Printed:
+    return printer.write(node.args[0])
+
+
+def _bitwise_not(printer: ExpressionPrinter, node: Call) -> Printed:
+    return printer.cut(f"~{printer.operand(node.args[0], UNARY)}", UNARY, node.dtype)
+
+
+def _undefined(printer: ExpressionPrinter, node: Call) -> Printed:
+    return "0", POSTFIX
+
+
+def _assume(printer: ExpressionPrinter, node: Call) -> Printed:
+    return f"((void)({printer.text(node.args[0])}))", POSTFIX
+
+
+def _reinterpret(printer: ExpressionPrinter, node: Call) -> Printed:
+    source = node.args[0].dtype
+    if source.lanes != node.dtype.lanes:
+        raise CodegenError(f"the C backend cannot change lanes in `{node}`")
+    function = printer.prelude.bits(source, node.dtype)
+    return f"{function}({printer.text(node.args[0])})", POSTFIX
+
+
+def _address_of(printer: ExpressionPrinter, node: Call) -> Printed:
+    load = node.args[0]
+    if not isinstance(load, BufferLoad):
+        raise CodegenError(f"address_of needs a buffer element, got `{load}`")
+    element = printer.element(load.buffer, load.indices[0])
+    return f"(void *)&{element}", UNARY
+
+
+def _access_pointer(printer: ExpressionPrinter, node: Call) -> Printed:
+    kind, data, offset = node.args[0].dtype, node.args[1], node.args[2]
+    pointer = f"({c_type(kind)} *){printer.operand(data, UNARY)}"
+    return f"(void *)({pointer} + {printer.operand(offset, 12)})", UNARY
+
+
+def _is_null(printer: ExpressionPrinter, node: Call) -> Printed:
+    return f"({printer.operand(node.args[0], 9)} == NULL)", POSTFIX
+
+
+def _large_uint(printer: ExpressionPrinter, node: Call) -> Printed:
+    low, high = (printer.operand(arg, UNARY) for arg in node.args)
+    return f"((uint64_t){high} << 32 | (uint64_t){low})", POSTFIX
+
+
+def _extern(printer: ExpressionPrinter, node: Call) -> Printed:
+    name, args = node.args[0], node.args[1:]
+    if not isinstance(name, StringImm):
+        raise CodegenError(f"a call by name needs a string first: `{node}`")
+    printer.declare_extern(name.value, node.dtype, args)
+    return f"{identifier(name.value)}({', '.join(map(printer.text, args))})", POSTFIX
+
+
+def extern_prototype(name: str, result: DType, args: tuple[PrimExpr, ...]) -> str:
+    """The declaration of a C function, as the types of a call suggest it."""
+    spelled = [_argument_type(arg) for arg in args]
+    returned = "void" if result == "void" else c_type(result)
+    return f"extern {returned} {identifier(name)}({', '.join(spelled) or 'void'});"
+
+
+def _argument_type(arg: PrimExpr) -> str:
+    return "const char *" if isinstance(arg, StringImm) else c_type(arg.dtype)
+
+
+def print_string(node: StringImm) -> Printed:
+    return string_literal(node.value), POSTFIX
+
+
+_SPECIAL: dict[str, Spell] = {
+    "if_then_else": _if_then_else,
+    "rsqrt": _rsqrt,
+    "sigmoid": _sigmoid,
+    "exp10": _exp10,
+    "likely": _likely,
+    "bitwise_not": _bitwise_not,
+    "undef": _undefined,
+    "assume": _assume,
+    "reinterpret": _reinterpret,
+    "address_of": _address_of,
+    "tvm_access_ptr": _access_pointer,
+    "isnullptr": _is_null,
+    "large_uint_imm": _large_uint,
+    "call_extern": _extern,
+    "call_pure_extern": _extern,
+}

@@ -1,0 +1,322 @@
+"""Expressions as C text, with only the parentheses that C needs.
+
+A vector expression is printed for one lane: `lane` names the loop variable (or gives the number) of
+the lane. `vectors.py` prints those that the compiler's vector extension expresses directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tilewright.codegen.c.calls import POSTFIX, TERNARY, UNARY, extern_prototype, print_call
+from tilewright.codegen.c.prelude import Prelude
+from tilewright.codegen.c.types import (
+    c_type,
+    float_literal,
+    identifier,
+    integer_literal,
+    is_promoted,
+    is_small_float,
+    string_literal,
+)
+from tilewright.errors import CodegenError
+from tilewright.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    Call,
+    Cast,
+    CmpOp,
+    Div,
+    DType,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
+    Visitor,
+)
+from tilewright.support.names import NameSupply
+
+Printed: TypeAlias = tuple[str, int]  # the text and the precedence of its outermost operator
+_MULTIPLICATIVE, _ADDITIVE = 13, 12
+_INFIX: dict[type[BinaryOp], tuple[str, int]] = {
+    Mul: ("*", _MULTIPLICATIVE),
+    Div: ("/", _MULTIPLICATIVE),
+    Mod: ("%", _MULTIPLICATIVE),
+    Add: ("+", _ADDITIVE),
+    Sub: ("-", _ADDITIVE),
+    LT: ("<", 10),
+    LE: ("<=", 10),
+    GT: (">", 10),
+    GE: (">=", 10),
+    EQ: ("==", 9),
+    NE: ("!=", 9),
+    And: ("&&", 5),
+    Or: ("||", 4),
+}
+# Operands of these get more parentheses than C needs, because few know its rules for them.
+_CLEARER = {"&": UNARY, "|": UNARY, "^": UNARY, "<<": UNARY, ">>": UNARY, "||": 6}
+_NAMED: dict[type[BinaryOp], str] = {
+    FloorDiv: "floordiv",
+    FloorMod: "floormod",
+    Min: "min",
+    Max: "max",
+}
+
+
+class ExpressionPrinter(Visitor):
+    """Prints the expressions of one function."""
+
+    def __init__(self, prelude: Prelude, externs: dict[str, str]) -> None:
+        self.prelude = prelude
+        self.names: dict[Var, str] = {}
+        self.supply = NameSupply()
+        self._externs = externs
+        self._lane: str | None = None
+
+    # --- what statements ask for ---
+
+    def text(self, expr: PrimExpr) -> str:
+        return self.write(expr)[0]
+
+    def at_lane(self, expr: PrimExpr, lane: str) -> str:
+        """A vector expression for one lane; a scalar as it is."""
+        return self.operand_at_lane(expr, lane, 0)
+
+    def operand_at_lane(self, expr: PrimExpr, lane: str, at_least: int) -> str:
+        outer, self._lane = self._lane, lane if expr.dtype.lanes > 1 else self._lane
+        text = self.operand(expr, at_least)
+        self._lane = outer
+        return text
+
+    def write(self, expr: PrimExpr) -> Printed:
+        if expr.dtype.lanes > 1 and self._lane is None:
+            raise CodegenError(f"a vector is used where C needs a scalar: `{expr}`")
+        printed: Printed = self.visit(expr)
+        return printed
+
+    def operand(self, expr: PrimExpr, at_least: int) -> str:
+        """`expr` in parentheses unless it binds at least that tightly."""
+        text, precedence = self.write(expr)
+        return text if precedence >= at_least else f"({text})"
+
+    def define(self, var: Var) -> str:
+        """A name for a variable from here on."""
+        name = self.names[var] = self.supply.fresh(identifier(var.name))
+        return name
+
+    def declare_extern(self, name: str, result: DType, args: tuple[PrimExpr, ...]) -> None:
+        self._externs.setdefault(name, extern_prototype(name, result, args))
+
+    # --- numbers that C does not compute with directly ---
+
+    def as_float(self, expr: PrimExpr) -> str:
+        """An operand as C computes with it: small floats as float."""
+        text = self.text(expr)
+        return f"{self.prelude.decode(expr.dtype)}({text})" if is_small_float(expr.dtype) else text
+
+    def from_float(self, text: str, dtype: DType) -> Printed:
+        if is_small_float(dtype):
+            return f"{self.prelude.encode(dtype)}({text})", POSTFIX
+        return text, POSTFIX
+
+    def cut(self, text: str, precedence: int, dtype: DType) -> Printed:
+        """A result that C computed in `int`, in its own type again."""
+        if dtype.is_integral and dtype.bits < 8:
+            return f"{self.prelude.helper('wrap', dtype)}({text})", POSTFIX
+        if is_promoted(dtype):
+            return f"({c_type(dtype)})({text})", UNARY
+        return text, precedence
+
+    def infix(self, sign: str, precedence: int, a: PrimExpr, b: PrimExpr, result: DType) -> Printed:
+        """A binary operator; the right operand of the same level needs parentheses."""
+        least = _CLEARER.get(sign, precedence)
+        chained = isinstance(a, Or) and sign == "||"
+        left = self.operand(a, precedence if chained else least)
+        right = self.operand(b, max(least, precedence + 1))
+        return self.cut(f"{left} {sign} {right}", precedence, result)
+
+    def choice(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> Printed:
+        parts = [self.operand(part, TERNARY + 1) for part in (condition, yes, no)]
+        return f"{parts[0]} ? {parts[1]} : {parts[2]}", TERNARY
+
+    # --- scalars ---
+
+    def generic_visit(self, node: Any) -> Any:
+        raise CodegenError(f"the C backend cannot express {type(node).__name__}: `{node}`")
+
+    def visit_var(self, node: Var) -> Printed:
+        name = self.names.get(node)
+        if name is None:
+            raise CodegenError(f"variable {node.name!r} is used but nothing defines it")
+        return (f"{name}[{self._lane}]" if node.dtype.lanes > 1 else name), POSTFIX
+
+    def visit_int_imm(self, node: IntImm) -> Printed:
+        text = integer_literal(node.value, node.dtype)
+        return text, UNARY if text.startswith("-") else POSTFIX
+
+    def visit_float_imm(self, node: FloatImm) -> Printed:
+        text = float_literal(node.value, node.dtype)
+        return self.from_float(text, node.dtype) if is_small_float(node.dtype) else (text, UNARY)
+
+    def visit_string_imm(self, node: StringImm) -> Printed:
+        return string_literal(node.value), POSTFIX
+
+    def visit_binary_op(self, node: BinaryOp) -> Printed:
+        named = _NAMED.get(type(node))
+        if is_small_float(node.a.dtype):
+            return self._small_float_binary(node)
+        if named is not None:
+            helper = self.prelude.helper(named, node.dtype)
+            return f"{helper}({self.text(node.a)}, {self.text(node.b)})", POSTFIX
+        if isinstance(node, Mod) and node.dtype.is_float:
+            suffix = "" if node.dtype.bits == 64 else "f"
+            return f"fmod{suffix}({self.text(node.a)}, {self.text(node.b)})", POSTFIX
+        sign, precedence = _INFIX[type(node)]
+        return self.infix(sign, precedence, node.a, node.b, node.dtype)
+
+    def _small_float_binary(self, node: BinaryOp) -> Printed:
+        a, b = self.as_float(node.a), self.as_float(node.b)
+        named = _NAMED.get(type(node))
+        if named is not None:
+            return self.from_float(
+                f"{self.prelude.helper(named, DType('float32'))}({a}, {b})", node.dtype
+            )
+        sign, precedence = _INFIX[type(node)]
+        if isinstance(node, CmpOp):
+            return f"{a} {sign} {b}", precedence
+        return self.from_float(f"{a} {sign} {b}", node.dtype)
+
+    def visit_not(self, node: Not) -> Printed:
+        return f"!{self.operand(node.a, UNARY)}", UNARY
+
+    def visit_select(self, node: Select) -> Printed:
+        return self.choice(node.condition, node.true_value, node.false_value)
+
+    def visit_cast(self, node: Cast) -> Printed:
+        source, target = node.value.dtype, node.dtype
+        if target.is_bool:
+            zero = f"{self.as_float(node.value)} != 0" if source.is_float else None
+            return zero or f"{self.operand(node.value, 9)} != 0", 9
+        if is_small_float(target):
+            value = self.as_float(node.value)
+            return self.from_float(f"(float)({value})" if source.bits != 32 else value, target)
+        if target.is_integral and target.bits < 8:
+            return self.cut(f"(int32_t)({self.as_float(node.value)})", UNARY, target)
+        if is_small_float(source):
+            return f"({c_type(target)}){self.as_float(node.value)}", UNARY
+        return f"({c_type(target)}){self.operand(node.value, UNARY)}", UNARY
+
+    def visit_let(self, node: Let) -> Printed:
+        if node.var.dtype.lanes > 1:
+            raise CodegenError(f"the C backend has no vectors in let expressions: `{node}`")
+        value = self.text(node.value)
+        name = self.define(node.var)
+        body = self.text(node.body)
+        return f"({{ const {c_type(node.var.dtype)} {name} = {value}; {body}; }})", POSTFIX
+
+    def visit_call(self, node: Call) -> Printed:
+        lanes = _LANE_CALLS.get(getattr(node.op, "name", ""))
+        return lanes(self, node) if lanes is not None else print_call(self, node)
+
+    # --- memory ---
+
+    def element(self, buffer: Buffer, index: PrimExpr) -> str:
+        """An element of a flat buffer, through a pointer of its type."""
+        pointer = self.names.get(buffer.data)
+        if pointer is None:
+            raise CodegenError(f"the memory of buffer {buffer.name} is not defined here")
+        annotation = buffer.data.type_annotation
+        if annotation is None or annotation.element_type.element_of is not buffer.dtype.element_of:
+            pointer = f"(({c_type(buffer.dtype)} *){pointer})"
+        return f"{pointer}[{self.text(index)}]"
+
+    def visit_buffer_load(self, node: BufferLoad) -> Printed:
+        if node.buffer.dtype.lanes > 1 or len(node.indices) != 1:
+            raise CodegenError(f"buffer {node.buffer.name} is not flat: `{node}`")
+        element = self.element(node.buffer, node.indices[0])
+        if node.predicate is None:
+            return element, POSTFIX
+        return f"{self.operand(node.predicate, TERNARY + 1)} ? {element} : 0", TERNARY
+
+    # --- vectors, one lane of them ---
+
+    def _lane_below(self, lanes: int, part: str) -> str:
+        """The lane of an inner vector of `lanes` lanes, repeated in an outer one."""
+        lane = str(self._lane)
+        if lane.isdigit():
+            return str(int(lane) % lanes if part == "%" else int(lane) // lanes)
+        return f"({lane} {part} {lanes})"
+
+    def visit_broadcast(self, node: Broadcast) -> Printed:
+        if node.value.dtype.lanes == 1:
+            return self.write(node.value)
+        inner = self._lane_below(node.value.dtype.lanes, "%")
+        return self.operand_at_lane(node.value, inner, UNARY), UNARY
+
+    def visit_ramp(self, node: Ramp) -> Printed:
+        lanes = node.base.dtype.lanes
+        inner, step = self._lane, str(self._lane)
+        if lanes > 1:
+            inner, step = self._lane_below(lanes, "%"), self._lane_below(lanes, "/")
+        base = self.operand_at_lane(node.base, str(inner), _ADDITIVE)
+        if isinstance(node.stride, IntImm) and node.stride.value == 1:
+            return f"{base} + {step}", _ADDITIVE
+        stride = self.operand_at_lane(node.stride, str(inner), _MULTIPLICATIVE)
+        return f"{base} + {stride} * {step}", _ADDITIVE
+
+    def visit_shuffle(self, node: Shuffle) -> Printed:
+        lanes = [(vector, lane) for vector in node.vectors for lane in range(vector.dtype.lanes)]
+        chosen = []
+        for index in node.indices:
+            if not isinstance(index, IntImm):
+                raise CodegenError(f"the lanes of a shuffle must be constants: `{node}`")
+            vector, lane = lanes[index.value]
+            chosen.append(self.at_lane(vector, str(lane)))
+        if len(chosen) == 1:
+            return f"({chosen[0]})", POSTFIX
+        return f"(({c_type(node.dtype)}[]){{{', '.join(chosen)}}})[{self._lane}]", POSTFIX
+
+    def vector_half(self, node: Call) -> Printed:
+        half = node.args[0].dtype.lanes // 2
+        offset = half if node.op.name == "tir.vectorhigh" else 0
+        lane = f"({self._lane} + {offset})" if offset else str(self._lane or 0)
+        return self.operand_at_lane(node.args[0], lane, UNARY), UNARY
+
+    def vector_combine(self, node: Call) -> Printed:
+        low, high = node.args
+        half, lane = low.dtype.lanes, self._lane
+        first = self.operand_at_lane(low, str(lane), TERNARY + 1)
+        second = self.operand_at_lane(high, f"({lane} - {half})", TERNARY + 1)
+        return f"{lane} < {half} ? {first} : {second}", TERNARY
+
+
+_LANE_CALLS: dict[str, Callable[[ExpressionPrinter, Call], Printed]] = {
+    "tir.vectorlow": ExpressionPrinter.vector_half,
+    "tir.vectorhigh": ExpressionPrinter.vector_half,
+    "tir.vectorcombine": ExpressionPrinter.vector_combine,
+}

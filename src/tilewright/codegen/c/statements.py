@@ -1,0 +1,297 @@
+"""Statements as lines of C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tilewright.codegen.c.captures import captured_vars
+from tilewright.codegen.c.expressions import ExpressionPrinter
+from tilewright.codegen.c.prelude import ALLOCATE, FAILURE, PARALLEL, Prelude
+from tilewright.codegen.c.types import (
+    c_type,
+    float_literal,
+    identifier,
+    integer_literal,
+    is_small_float,
+    string_literal,
+)
+from tilewright.codegen.c.vectors import vector_store
+from tilewright.errors import CodegenError
+from tilewright.ir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DType,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    Op,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    While,
+    add,
+    is_no_op,
+    pre_order_visit,
+    structural_equal,
+)
+
+_MAX_STACK_BYTES = 16 * 1024  # larger allocations come from the heap
+
+
+@dataclass
+class Unit:
+    """What all functions of one translation unit share."""
+
+    prelude: Prelude = field(default_factory=Prelude)
+    externs: dict[str, str] = field(default_factory=dict)
+    outlined: list[str] = field(default_factory=list)
+    outlined_count: int = 0
+
+
+def variable_type(var: Var) -> str:
+    """The type of a parameter or captured variable: a pointer to its elements, or a scalar."""
+    if not var.dtype.is_handle:
+        return c_type(var.dtype) + (" *" if var.dtype.lanes > 1 else " ")
+    annotation = var.type_annotation
+    if annotation is None or annotation.element_type == "void":
+        return "void *"
+    return f"{c_type(annotation.element_type)} *"
+
+
+class StatementPrinter(ExpressionPrinter):
+    """Prints the body of one C function."""
+
+    def __init__(self, unit: Unit, function_name: str, returns: str = "int32_t") -> None:
+        super().__init__(unit.prelude, unit.externs)
+        self.lines: list[str] = []
+        self._unit = unit
+        self._function_name = function_name
+        self._returns = returns
+        self._depth = 1
+        self._heap: list[str] = []  # what must be freed before returning from here
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self._depth + text)
+
+    @contextmanager
+    def _braces(self, head: str) -> Iterator[None]:
+        self.line(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    def _return(self, value: str) -> None:
+        for name in reversed(self._heap):
+            self.line(f"free({name});")
+        self.line(f"return {value};")
+
+    # --- simple statements ---
+
+    def visit_seq_stmt(self, node: SeqStmt) -> None:
+        for each in node.seq:
+            self.visit(each)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> None:
+        self.visit(node.body)
+
+    def visit_evaluate(self, node: Evaluate) -> None:
+        if is_no_op(node):
+            return
+        value = node.value
+        if isinstance(value, Call) and value.op is Op.get("tir.ret"):
+            self._return(self.text(value.args[0]))
+        else:
+            self.line(f"{self.text(value)};")
+
+    def visit_assert_stmt(self, node: AssertStmt) -> None:
+        if self._returns != "int32_t":
+            raise CodegenError(
+                f"function {self._function_name!r} returns a value, so it cannot report a failed "
+                "assertion in C; check before the call"
+            )
+        self.prelude.need("tw_fail", FAILURE)
+        with self._braces(f"if (!({self.text(node.condition)}))"):
+            self._return(f"tw_fail({string_literal(node.message)})")
+        self.visit(node.body)
+
+    def visit_if_then_else(self, node: IfThenElse) -> None:
+        with self._braces(f"if ({self.text(node.condition)})"):
+            self.visit(node.then_case)
+        if node.else_case is not None:
+            self.lines[-1] += " else {"
+            self._depth += 1
+            self.visit(node.else_case)
+            self._depth -= 1
+            self.line("}")
+
+    def visit_while(self, node: While) -> None:
+        with self._braces(f"while ({self.text(node.condition)})"):
+            self.visit(node.body)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        lanes = node.var.dtype.lanes
+        if lanes == 1:
+            value, constant = self.text(node.value), "" if node.var.dtype.is_handle else "const "
+            self.line(f"{constant}{variable_type(node.var)}{self.define(node.var)} = {value};")
+        else:
+            name = self.supply.fresh(identifier(node.var.name))
+            self.line(f"{c_type(node.var.dtype)} {name}[{lanes}];")
+            self._lane_loop(lanes, f"{name}[lane] = {self.at_lane(node.value, 'lane')};")
+            self.names[node.var] = name
+        self.visit(node.body)
+
+    # --- loops ---
+
+    def visit_for(self, node: For) -> None:
+        if node.kind == ForKind.PARALLEL:
+            self._parallel(node)
+            return
+        if node.kind == ForKind.UNROLLED and isinstance(node.extent, IntImm):
+            self.line(f"#pragma GCC unroll {min(max(node.extent.value, 1), 64)}")
+        begin, end = self.text(node.min), self._end(node)
+        self._loop(node, begin, end)
+
+    def _end(self, node: For) -> str:
+        return self.operand(add(node.min, node.extent), 11)
+
+    def _loop(self, node: For, begin: str, end: str) -> None:
+        var = self.define(node.loop_var)
+        kind = c_type(node.loop_var.dtype)
+        with self._braces(f"for ({kind} {var} = {begin}; {var} < {end}; ++{var})"):
+            self.visit(node.body)
+
+    def _parallel(self, node: For) -> None:
+        """The body becomes a function of its own, called on parts of the range."""
+        unit, number = self._unit, self._unit.outlined_count
+        unit.outlined_count += 1
+        unit.prelude.need("tw_parallel_for", PARALLEL)
+        name = f"{self._function_name}_parallel_{number}"
+        captured = captured_vars(node)
+        inner = StatementPrinter(unit, name)
+        fields = [f"{variable_type(var)}{inner.define(var)};" for var in captured]
+        body = _outlined_body(inner, node, name)
+        struct = f"typedef struct {{ {' '.join(fields) or 'char unused;'} }} {name}_args;"
+        unit.outlined.append("\n".join([struct, *body]))
+        values = ", ".join(self.names[var] for var in captured) or "0"
+        args, status = self.supply.fresh("captured"), self.supply.fresh("status")
+        self.line(f"{name}_args {args} = {{{values}}};")
+        bounds = f"{self.text(node.min)}, {self._end(node)}"
+        self.line(f"const int32_t {status} = TW_PARALLEL_FOR({name}, {bounds}, &{args});")
+        with self._braces(f"if ({status})"):
+            self._return(status)
+
+    # --- memory ---
+
+    def visit_allocate(self, node: Allocate) -> None:
+        kind, count = c_type(node.dtype), _constant_size(node.extents)
+        lanes = node.dtype.lanes
+        name = self.define(node.buffer_var)
+        if count is not None and count * lanes * node.dtype.itemsize <= _MAX_STACK_BYTES:
+            self.line(f"{kind} {name}[{max(count * lanes, 1)}] __attribute__((aligned(64)));")
+            self.visit(node.body)
+            return
+        factors = [self.operand(extent, 13) for extent in node.extents]
+        size = " * ".join([f"(int64_t)sizeof *{name}", *factors])
+        size += f" * {lanes}" if lanes > 1 else ""
+        self.prelude.need("tw_allocate", ALLOCATE)
+        self.prelude.need("tw_fail", FAILURE)
+        self.line(f"{kind} *{name} = tw_allocate({size});")
+        with self._braces(f"if ({name} == NULL)"):
+            self._return(f'tw_fail("out of memory for {name}")')
+        self._heap.append(name)
+        self.visit(node.body)
+        self._heap.pop()
+        self.line(f"free({name});")
+
+    def visit_allocate_const(self, node: AllocateConst) -> None:
+        name = self.define(node.buffer_var)
+        values = ", ".join(self._constant(value, node.dtype) for value in node.data)
+        self.line(f"static {c_type(node.dtype)} {name}[] = {{{values}}};")
+        self.visit(node.body)
+
+    @staticmethod
+    def _constant(value: int | float, dtype: DType) -> str:
+        if is_small_float(dtype):
+            raise CodegenError(f"the C backend has no constants of {dtype!s} in memory")
+        if dtype.is_float:
+            return float_literal(float(value), dtype)
+        return integer_literal(int(value), dtype)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        lanes = node.value.dtype.lanes
+        if lanes == 1:
+            target = self.element(node.buffer, node.indices[0])
+            self.line(f"{target} = {self.text(node.value)};")
+            return
+        whole = vector_store(self, node)
+        if whole is not None:
+            self.line(whole)
+        elif _reads_what_it_writes(node):
+            self._store_through_copy(node, lanes)
+        else:
+            self._lane_loop(lanes, self._lane_store(node, self.at_lane(node.value, "lane")))
+
+    def _lane_store(self, node: BufferStore, value: str) -> str:
+        outer, self._lane = self._lane, "lane"
+        target = self.element(node.buffer, node.indices[0])
+        guard = "" if node.predicate is None else f"if ({self.text(node.predicate)}) "
+        self._lane = outer
+        return f"{guard}{target} = {value};"
+
+    def _store_through_copy(self, node: BufferStore, lanes: int) -> None:
+        """All lanes are read before the first one is written."""
+        name = self.supply.fresh("values")
+        self.line(f"{c_type(node.value.dtype)} {name}[{lanes}];")
+        self._lane_loop(lanes, f"{name}[lane] = {self.at_lane(node.value, 'lane')};")
+        self._lane_loop(lanes, self._lane_store(node, f"{name}[lane]"))
+
+    def _lane_loop(self, lanes: int, statement: str) -> None:
+        self.line(f"for (int lane = 0; lane < {lanes}; ++lane) {statement}")
+
+
+def _outlined_body(inner: StatementPrinter, node: For, name: str) -> list[str]:
+    """The function that runs a part of a parallel loop."""
+    head = f"static int32_t {name}(int64_t begin, int64_t end, void *args) {{"
+    struct = f"{name}_args"
+    unpack = []
+    for var, spelled in inner.names.items():
+        unpack.append(f"  {variable_type(var)}{spelled} = (({struct} *)args)->{spelled};")
+    kind = c_type(node.loop_var.dtype)
+    begin, end = (bound if kind == "int64_t" else f"({kind}){bound}" for bound in ("begin", "end"))
+    inner._loop(node, begin, end)
+    unused = [] if inner.names and unpack else ["  (void)args;"]
+    return [head, *unused, *unpack, *inner.lines, "  return 0;", "}", ""]
+
+
+def _constant_size(extents: tuple[PrimExpr, ...]) -> int | None:
+    size = 1
+    for extent in extents:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
+
+
+def _reads_what_it_writes(node: BufferStore) -> bool:
+    """True if the value loads from the memory of the store at other places than it writes."""
+    found: list[BufferLoad] = []
+
+    def note(expr: Stmt) -> bool:
+        if isinstance(expr, BufferLoad) and expr.buffer.data is node.buffer.data:
+            found.append(expr)
+        return True
+
+    pre_order_visit(node.value, note)
+    return any(not structural_equal(load.indices, node.indices) for load in found)

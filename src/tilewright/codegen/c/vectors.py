@@ -1,0 +1,90 @@
+"""Vector statements in the vector extension of GCC and Clang, where it says the same directly.
+
+That is arithmetic on consecutive elements: loads and stores of whole vectors, scalars that spread
+over all lanes, and + - * /. Everything else is printed as a loop over the lanes.
+"""
+
+from __future__ import annotations
+
+from tilewright.codegen.c.expressions import ExpressionPrinter
+from tilewright.codegen.c.types import is_promoted, is_small_float, vector_type, vector_typedef
+from tilewright.ir import (
+    Add,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Div,
+    DType,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Sub,
+)
+
+_SIGNS = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
+
+
+def vector_store(printer: ExpressionPrinter, node: BufferStore) -> str | None:
+    """The statement as one vector assignment, or None where it is not that simple."""
+    dtype = node.value.dtype
+    if not _is_native(dtype) or node.predicate is not None or not _fits(node.value, dtype):
+        return None
+    begin = _consecutive(node.indices[0])
+    if begin is None or isinstance(node.value, Broadcast):
+        return None
+    printer.prelude.need(vector_type(dtype), vector_typedef(dtype) + "\n")
+    target = _vector_at(printer, node.buffer, begin, dtype)
+    return f"{target} = {_text(printer, node.value)};"
+
+
+def _is_native(dtype: DType) -> bool:
+    power_of_two = dtype.lanes & (dtype.lanes - 1) == 0
+    number = dtype.is_integral or dtype.is_float
+    return power_of_two and number and not is_small_float(dtype) and not is_promoted(dtype)
+
+
+def _consecutive(index: PrimExpr) -> PrimExpr | None:
+    """The first index of a run of consecutive ones."""
+    if isinstance(index, Ramp) and index.base.dtype.lanes == 1:
+        stride = index.stride
+        if isinstance(stride, IntImm) and stride.value == 1:
+            return index.base
+    return None
+
+
+def _fits(expr: PrimExpr, dtype: DType) -> bool:
+    match expr:
+        case BufferLoad():
+            plain = expr.predicate is None and expr.dtype is dtype and expr.buffer.dtype.lanes == 1
+            return plain and _consecutive(expr.indices[0]) is not None
+        case Broadcast():
+            return expr.value.dtype.lanes == 1
+        case Add() | Sub() | Mul():
+            pass
+        case Div() if dtype.is_float:
+            pass
+        case _:
+            return False
+    both = isinstance(expr.a, Broadcast) and isinstance(expr.b, Broadcast)
+    return not both and _fits(expr.a, dtype) and _fits(expr.b, dtype)
+
+
+def _text(printer: ExpressionPrinter, expr: PrimExpr, nested: bool = False) -> str:
+    match expr:
+        case BufferLoad():
+            begin = _consecutive(expr.indices[0])
+            assert begin is not None
+            return _vector_at(printer, expr.buffer, begin, expr.dtype)
+        case Broadcast():
+            return printer.operand(expr.value, 14)
+        case Add() | Sub() | Mul() | Div():
+            left, right = _text(printer, expr.a, True), _text(printer, expr.b, True)
+            text = f"{left} {_SIGNS[type(expr)]} {right}"
+            return f"({text})" if nested else text
+    raise AssertionError(expr)
+
+
+def _vector_at(printer: ExpressionPrinter, buffer: Buffer, begin: PrimExpr, dtype: DType) -> str:
+    return f"*({vector_type(dtype)} *)&{printer.element(buffer, begin)}"
