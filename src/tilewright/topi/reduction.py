@@ -148,7 +148,11 @@ def _index_of_best(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, w
 def argmax(
     data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
-    """The position of the largest element over `axis` (in the flattened tensor if None)."""
+    """The position of the largest element over `axis` (in the flattened tensor if None).
+
+    The search starts at position -1 with the lowest finite value, as schedules expect it to; where
+    no element is larger than that, the result is -1.
+    """
     reducer = _index_reducer(lambda a, b: a > b, min_value, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmax")
 
@@ -156,6 +160,10 @@ def argmax(
 def argmin(
     data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
-    """The position of the smallest element over `axis` (in the flattened tensor if None)."""
+    """The position of the smallest element over `axis` (in the flattened tensor if None).
+
+    The search starts at position -1 with the largest finite value; where no element is smaller
+    than that, the result is -1.
+    """
     reducer = _index_reducer(lambda a, b: a < b, max_value, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmin")

@@ -8,6 +8,9 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
+from tilewright.ir.equal import assert_structural_equal
+from tilewright.ir.verify import verify_well_formed
+from tilewright.script import from_source
 from tilewright.testing import te_workload
 from tilewright.testing.te_workload import CONFIGS, create_te_workload
 
@@ -75,6 +78,13 @@ def _conv() -> list[te.Tensor]:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(golden: GoldenCheck, name: str) -> None:
     golden(f"{name}.txt", str(te.create_prim_func(OPERATORS[name]())) + "\n")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_workloads_are_well_formed_and_parse_back(name: str) -> None:
+    func = create_te_workload(name, 0)
+    verify_well_formed(func)
+    assert_structural_equal(from_source(str(func)), func)
 
 
 def test_unknown_workloads() -> None:

@@ -21,7 +21,6 @@ CONST_RANGE = "const_range"
 BIND = "bind"
 OUTPUT_TENSOR = "output_tensor"
 ALLOCATE = "allocate"
-MAX_NUM_THREADS = "max_num_threads"
 
 CASTS = [
     "int8",
