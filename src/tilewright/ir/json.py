@@ -15,7 +15,7 @@ import functools
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -58,15 +58,21 @@ def load_json(text: str | bytes) -> Any:
         raise IRError(f"the saved IR is damaged: {error!r}") from error
 
 
+_TypeT = TypeVar("_TypeT")
 _dataclasses: dict[str, type] = {}
 
 
-def register_json_type(dataclass: type) -> type:
-    """Allow instances of a frozen dataclass as attribute values in saved IR."""
+def register_json_type(dataclass: type[_TypeT]) -> type[_TypeT]:
+    """Allow instances of a frozen dataclass as attribute values in saved and printed IR."""
     name = dataclass.__name__
     if _dataclasses.setdefault(name, dataclass) is not dataclass:
         raise RegistryError(f"another type called {name!r} is already registered for JSON")
     return dataclass
+
+
+def registered_json_type(name: str) -> type | None:
+    """The dataclass that was registered under its name."""
+    return _dataclasses.get(name)
 
 
 class _Writer:

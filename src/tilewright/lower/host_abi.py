@@ -26,6 +26,7 @@ from tilewright.ir import (
     free_vars,
     replace,
 )
+from tilewright.ir.json import register_json_type
 from tilewright.lower.base import FunctionPass, register_pass
 from tilewright.target import Target
 
@@ -33,6 +34,7 @@ SIGNATURE_ATTR = "tilewright.signature"
 Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
 
 
+@register_json_type
 @dataclass(frozen=True)
 class DerivedParameter:
     """A scalar parameter that the runtime reads off a buffer argument."""
@@ -43,6 +45,7 @@ class DerivedParameter:
     axis: int = 0
 
 
+@register_json_type
 @dataclass(frozen=True)
 class ArgumentSpec:
     """One argument as the user passes it.

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.ir import Block, IRModule, PrimFunc, assert_structural_equal, pre_order_visit
+from tilewright.lower import lower
 from tilewright.script import from_source
 
 PROGRAMS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -23,6 +24,12 @@ def test_program_is_printed_as_it_is_written(path: Path) -> None:
     assert isinstance(module, IRModule)
     assert module.script() == text
     assert_structural_equal(from_source(module.script()), module)
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_lowered_program_parses_back(path: Path) -> None:
+    lowered = lower(from_source(path.read_text()))
+    assert_structural_equal(from_source(lowered.script()), lowered)
 
 
 def test_there_are_programs() -> None:

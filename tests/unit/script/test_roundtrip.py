@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from tilewright.errors import ScriptError
 from tilewright.ir import IRModule, PrimFunc, assert_structural_equal
+from tilewright.ir.json import register_json_type
 from tilewright.script import from_source
 
 PROGRAMS = {
@@ -178,3 +182,32 @@ def test_program_prints_as_written_and_parses_back(name: str) -> None:
 def test_a_function_parses_to_a_function_and_a_class_to_a_module() -> None:
     assert isinstance(from_source(PROGRAMS["int64"]), PrimFunc)
     assert isinstance(from_source(PROGRAMS["module"]), IRModule)
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """An attribute value of another layer."""
+
+    text: str
+    sizes: tuple[int, ...] = ()
+    last: bool = False
+
+
+def test_attribute_values_of_registered_types() -> None:
+    register_json_type(Note)
+    program = from_source("@T.prim_func\ndef f():\n    T.evaluate(0)")
+    assert isinstance(program, PrimFunc)
+    noted = program.with_attr("note", (Note("a", (1, 2)), Note("b", last=True)))
+    assert (
+        'T.func_attr({"note": [I.attribute("Note", text="a", sizes=[1, 2]), '
+        'I.attribute("Note", text="b", last=T.bool(True))]})'
+    ) in noted.script()
+    parsed = from_source(noted.script())
+    assert isinstance(parsed, PrimFunc)
+    assert parsed.attrs["note"] == noted.attrs["note"]
+
+
+def test_unknown_types_of_attribute_values_are_reported() -> None:
+    text = '@T.prim_func\ndef f():\n    T.func_attr({"x": I.attribute("Nothing")})'
+    with pytest.raises(ScriptError, match="no type called 'Nothing' is registered"):
+        from_source(text)

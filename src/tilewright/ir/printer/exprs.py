@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -108,6 +109,8 @@ class ExprPrinter:
             writer = _WRITERS.get(node_class) or _extensions.get(node_class)
             if writer is not None:
                 return writer(self, node)
+        if dataclasses.is_dataclass(node) and not isinstance(node, type):
+            return _dataclass(self, node)
         return repr(node) if not isinstance(node, Node) else _fields(self, node), PREC_ATOM
 
     def operand(self, node: Any, at_least: int) -> str:
@@ -160,6 +163,16 @@ class ExprPrinter:
 def _fields(printer: ExprPrinter, node: Node) -> str:
     values = ", ".join(printer.text(getattr(node, name)) for name in node.__struct_fields__)
     return f"{type(node).__name__}({values})"
+
+
+def _dataclass(printer: ExprPrinter, value: Any) -> Written:
+    """An attribute value of a registered type, with the fields that are not as by default."""
+    fields = [
+        f"{field.name}={printer.text(getattr(value, field.name))}"
+        for field in dataclasses.fields(value)
+        if getattr(value, field.name) != field.default
+    ]
+    return f"I.attribute({', '.join([quote(type(value).__name__), *fields])})", PREC_ATOM
 
 
 def _var(printer: ExprPrinter, node: Var) -> Written:

@@ -11,7 +11,7 @@ from typing import Final
 from tilewright.ir.node import Node
 
 INDENT: Final = "    "
-_RESERVED: Final = frozenset({*keyword.kwlist, "T", "I", "range", "cls", "float"})
+_RESERVED: Final = frozenset({*keyword.kwlist, "T", "I", "range", "cls", "float", "Module"})
 
 
 def identifier(hint: str) -> str:
