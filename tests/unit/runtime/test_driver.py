@@ -1,0 +1,122 @@
+"""`build`: targets, extern functions, and what it refuses."""
+
+# The annotations of a kernel are script, not types.
+# mypy: disable-error-code="valid-type, no-untyped-def"
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.driver import build
+from tilewright.errors import ArgumentError, RuntimeFailure, TargetError
+from tilewright.ir import PrimFunc
+from tilewright.runtime.extern_symbols import load_library
+from tilewright.script import tir as T
+from tilewright.target import Target
+
+
+@T.prim_func
+def increment(A: T.Buffer((4,), "int32")):
+    for i in range(4):
+        A[i] = A[i] + 1
+
+
+def calls(symbol: str) -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            A[i] = T.call_extern("int32", symbol, A[i], i)
+
+    return main
+
+
+def test_targets() -> None:
+    for target in (None, "llvm", {"kind": "llvm"}, Target("llvm"), "llvm -mcpu=x86-64"):
+        values = np.zeros(4, np.int32)
+        build(increment, target)(values)
+        assert values.tolist() == [1] * 4
+    with Target("llvm -mcpu=x86-64"):
+        assert build(increment).info.cpu == "x86-64"
+
+
+def test_other_things_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"build\(\) takes a PrimFunc or an IRModule, got str"):
+        build("main")  # type: ignore[arg-type]
+    with pytest.raises(TargetError, match=r"compiles for llvm targets so far, not for 'cuda'"):
+        build(increment, "cuda")
+
+
+def test_code_for_another_machine_is_built_but_not_run() -> None:
+    module = build(increment, "llvm -mtriple=aarch64-unknown-linux-gnu")
+    assert module.info.triple == "aarch64-unknown-linux-gnu"
+    with pytest.raises(
+        RuntimeFailure,
+        match=r"^increment\(\) cannot run: it was compiled for aarch64-unknown-linux-gnu, this",
+    ):
+        module(np.zeros(4, np.int32))
+
+
+# --- extern functions ---------------------------------------------------------------------------
+
+
+def test_an_extern_function_by_address() -> None:
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32)
+    function = kind(lambda value, i: value * 10 + i)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    values = np.arange(4, dtype=np.int32)
+    build(calls("my_function"), extern_symbols={"my_function": address})(values)
+    assert values.tolist() == [0, 11, 22, 33]
+
+
+def test_an_extern_function_of_the_process() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            A[i] = T.call_extern("int32", "abs", A[i])
+
+    values = np.array([-1, 2, -3, 4], np.int32)
+    build(main)(values)
+    assert values.tolist() == [1, 2, 3, 4]
+
+
+def test_an_extern_function_of_a_library(tmp_path: Path, c_compiler: str) -> None:
+    source, library = tmp_path / "mine.c", tmp_path / "mine.so"
+    source.write_text("int t_weighted(int value, int i) { return value * (i + 1); }")
+    subprocess.run([c_compiler, "-shared", "-fPIC", source, "-o", library], check=True)
+    with pytest.raises(RuntimeFailure, match="'t_weighted'"):
+        build(calls("t_weighted"))
+    load_library(library)
+    values = np.full(4, 5, np.int32)
+    build(calls("t_weighted"))(values)
+    assert values.tolist() == [5, 10, 15, 20]
+
+
+def test_a_missing_function_is_named() -> None:
+    with pytest.raises(RuntimeFailure) as caught:
+        build(calls("no_such_function"))
+    assert str(caught.value) == (
+        "the kernel calls the extern function 'no_such_function', which no loaded library defines; "
+        "load the library that does with tilewright.runtime.load_library(path), or pass its "
+        "address: build(..., extern_symbols={'no_such_function': address})"
+    )
+
+
+@pytest.mark.parametrize("address", [0, -1, 1 << 64, "main", None])
+def test_an_address_that_is_none(address: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        build(calls("f"), extern_symbols={"f": address})
+    assert str(caught.value) == (
+        f"extern_symbols['f']: expected the address of a function, got {address!r}"
+    )
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeFailure, match=r"cannot load the library .*nothing\.so: "):
+        load_library(tmp_path / "nothing.so")
