@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.codegen import llvm as llvm_codegen
+from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.lower import lower
@@ -55,6 +55,7 @@ def build_lowered(
         {
             "ll": compiled.optimised_ir,
             "asm": compiled.assembly,
+            "c": lambda: c_codegen.generate(lowered, target),
             "script": lambda: str(lowered),
             "generated-ll": lambda: source.text,
         }

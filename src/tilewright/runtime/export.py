@@ -1,4 +1,4 @@
-"""Writing a compiled module to a file: shared library, object, LLVM IR or assembly.
+"""Writing a compiled module to a file: shared library, object, LLVM IR, assembly or C.
 
 A shared library holds three objects: the module's own code, the glue made here (functions under
 their C names, the description that `load_module` reads) and, when needed, the native runtime.
@@ -26,18 +26,28 @@ SET_THREADS_SYMBOL = "tw_set_num_threads"
 
 Exporter = Callable[[Path, ModuleInfo, CompiledObject, Mapping[str, str]], tuple[Path, ...]]
 
+# Suffixes of text files -> the source that goes into them.
+_TEXTS = {".ll": "ll", ".s": "asm", ".c": "c"}
+
 
 def export_library(
-    path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+    path: Path,
+    info: ModuleInfo,
+    compiled: CompiledObject,
+    symbols: Mapping[str, str],
+    source_of: Callable[[str], str],
 ) -> tuple[Path, ...]:
     """Write a module in the form that the suffix of `path` names; returns the files written."""
-    exporter = _EXPORTERS.get(path.suffix)
-    if exporter is None:
-        known = ", ".join(_EXPORTERS)
-        raise RuntimeFailure(
-            f"cannot export {path.name}: expected a name that ends in one of {known}"
-        )
     try:
+        if path.suffix in _TEXTS:
+            path.write_text(source_of(_TEXTS[path.suffix]))
+            return (path,)
+        exporter = _EXPORTERS.get(path.suffix)
+        if exporter is None:
+            known = ", ".join([*_EXPORTERS, *_TEXTS])
+            raise RuntimeFailure(
+                f"cannot export {path.name}: expected a name that ends in one of {known}"
+            )
         return exporter(path, info, compiled, symbols)
     except OSError as error:
         raise RuntimeFailure(f"cannot export {path}: {error.strerror or error}") from error
@@ -87,22 +97,10 @@ def _write_object(
     return path, runtime
 
 
-def _text_writer(text_of: Callable[[CompiledObject], str]) -> Exporter:
-    def write(
-        path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
-    ) -> tuple[Path, ...]:
-        path.write_text(text_of(compiled))
-        return (path,)
-
-    return write
-
-
 _EXPORTERS: dict[str, Exporter] = {
     ".so": _write_shared_library,
     ".dylib": _write_shared_library,
     ".o": _write_object,
-    ".ll": _text_writer(CompiledObject.optimised_ir),
-    ".s": _text_writer(CompiledObject.assembly),
 }
 
 

@@ -265,7 +265,7 @@ class Module:
     def export_library(
         self, path: str | Path, *, symbols: Mapping[str, str] | None = None
     ) -> tuple[Path, ...]:
-        """Write the module to a file; its suffix decides what: `.so`, `.o`, `.ll` or `.s`.
+        """Write the module to a file; its suffix decides what: `.so`, `.o`, `.ll`, `.s`, `.c`.
 
         A shared library needs nothing of Tilewright. It comes with a C header and an example
         program, and `load_module` gives the module back. `symbols` renames functions for C; without
@@ -277,7 +277,7 @@ class Module:
                 f"cannot export {Path(path).name}: the module was loaded from a library; copy the "
                 "library instead"
             )
-        return export_library(Path(path), self.info, self.compiled, symbols or {})
+        return export_library(Path(path), self.info, self.compiled, symbols or {}, self.get_source)
 
     def __repr__(self) -> str:
         return f"<module of {', '.join(self._infos) or 'no functions'} for {self.info.triple}>"

@@ -364,6 +364,8 @@ def test_other_formats(matmul: Module, tmp_path: Path) -> None:
     objects = matmul.export_library(tmp_path / "m.o")
     assert "define" in ll.read_text()
     assert ".text" in assembly.read_text()
+    (c,) = matmul.export_library(tmp_path / "m.c")
+    assert c.read_text() == matmul.get_source("c")
     assert [file.name for file in objects] == ["m.o", "m_runtime.o"]
     assert all(file.read_bytes()[:4] == b"\x7fELF" for file in objects)
 
@@ -373,9 +375,9 @@ def test_other_formats(matmul: Module, tmp_path: Path) -> None:
     [
         (
             "m.zip",
-            "cannot export m.zip: expected a name that ends in one of .so, .dylib, .o, .ll, .s",
+            "cannot export m.zip: expected a name that ends in one of .so, .dylib, .o, .ll, .s, .c",
         ),
-        ("m", "cannot export m: expected a name that ends in one of .so, .dylib, .o, .ll, .s"),
+        ("m", "cannot export m: expected a name that ends in one of .so, .dylib, .o, .ll, .s, .c"),
     ],
 )
 def test_formats_that_we_do_not_write(matmul: Module, name: str, expected: str) -> None:

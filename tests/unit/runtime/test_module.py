@@ -187,6 +187,7 @@ def test_sources(pair: Module) -> None:
     assert pair.get_source("ll") == pair.get_source()
     assert "double.packed" in pair.get_source("asm")
     assert "def double" in pair.get_source("script")
+    assert "double(" in pair.get_source("c")
     with pytest.raises(RuntimeFailure, match="no source in format 'wasm'; there are 'll', 'asm'"):
         pair.get_source("wasm")
 
