@@ -3,7 +3,7 @@
 A loop of kind VECTORIZED with a constant extent n is replaced by its body over n lanes. A condition
 that differs between lanes becomes a mask on the loads and stores below it (so tails need no scalar
 loop); a condition that all lanes share stays an `if`. A statement that has no vector form keeps a
-serial loop around itself.
+serial loop around itself, and so does a body whose lanes would get into each other's way.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from tilewright.ir import (
 )
 from tilewright.lower.base import FunctionPass, register_pass
 from tilewright.lower.divisibility import is_multiple
+from tilewright.lower.lane_conflicts import lanes_conflict
 from tilewright.lower.walk import FoldingSubstituter, StmtRewriter, is_true
 from tilewright.lower.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target
@@ -259,6 +260,8 @@ class _LoopVectorizer(StmtRewriter):
             return replace(node, kind=ForKind.SERIAL)
         if node.extent.value == 1:
             return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
+        if lanes_conflict(node, node.extent.value):
+            return replace(node, kind=ForKind.SERIAL)
         return _LoopBodyWidener(node, node.extent.value, is_multiple).statement(node.body)
 
 
