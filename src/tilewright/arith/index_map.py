@@ -3,7 +3,8 @@
     IndexMap.from_func(lambda i, j: [i // 4, j, i % 4])
 
 takes a matrix to blocks of four rows. Maps apply to indices, ranges, shapes and NumPy arrays, and
-can be inverted; where a map pads, `non_surjective_inverse` also tells which new elements are padding.
+can be inverted; where a map pads, `non_surjective_inverse` also tells which new elements are
+padding.
 """
 
 from __future__ import annotations

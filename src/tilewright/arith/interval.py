@@ -134,7 +134,7 @@ class _Evaluator:
 
     def visit(self, expr: PrimExpr) -> IntervalSet:
         if not uses_var(expr, self._domains.__contains__):
-            return IntervalSet.point(expr)
+            return IntervalSet.point(expr if isinstance(expr, Var) else self.simplify(expr))
         if expr.dtype.is_int and expr.dtype.lanes == 1:
             # Terms that cancel must cancel before each of them is relaxed on its own.
             expr = self.prover.simplify(expr)

@@ -103,6 +103,8 @@ def _parse_comparison(
     }
     fixed = LinearForm({s: v for s, v in form.terms.items() if s not in moving}, form.base - slack)
     limit = analyzer.from_linear_form(fixed.times(-1), dtype)
+    if not moving:
+        raise NotAnIterMap("the predicate does not hold for the only value of an iterator")
     if max(moving.values()) > 0:
         return BoundConstraint(analyzer.from_linear_form(LinearForm(moving), dtype), None, limit)
     expr = analyzer.from_linear_form(LinearForm(moving).times(-1), dtype)

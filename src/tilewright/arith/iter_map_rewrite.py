@@ -364,8 +364,11 @@ class IterMapRewriter:
         if divisor.args:
             raise NotAnIterMap(f"division by an iterator in {expr} cannot be an iterator map")
         by = divisor.base
+        if is_constant(by, 0):
+            raise NotAnIterMap(f"division by zero in {expr}")
         if not total.args:
-            return IterSumExpr((), self.analyzer.simplify(expr))
+            divide = floormod if remainder else floordiv
+            return IterSumExpr((), self.analyzer.simplify(divide(total.base, by)))
         if is_constant(by, 1):
             return IterSumExpr((), const(0, total.dtype)) if remainder else total
         if all(self.divides(by, arg.scale) for arg in total.args):
