@@ -188,6 +188,16 @@ def seq(statements: Iterable[Stmt | None]) -> Stmt:
     return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
 
 
+def flattened(sequence: SeqStmt) -> SeqStmt:
+    """The same statements without a sequence among them."""
+    if not any(isinstance(child, SeqStmt) for child in sequence.seq):
+        return sequence
+    flat: list[Stmt] = []
+    for child in sequence.seq:
+        flat.extend(flattened(child).seq if isinstance(child, SeqStmt) else (child,))
+    return SeqStmt(tuple(flat))
+
+
 def no_op() -> Stmt:
     """A statement that does nothing."""
     return Evaluate(int_imm(INT32, 0))

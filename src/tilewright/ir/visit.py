@@ -25,7 +25,9 @@ from tilewright.ir.stmt import (
     BufferStore,
     DeclBuffer,
     MatchBufferRegion,
+    SeqStmt,
     Stmt,
+    flattened,
 )
 
 Method = Callable[[Any, Any], Any]
@@ -78,8 +80,11 @@ class Rewriter(Dispatcher):
     """Rebuilds a tree bottom-up, sharing what did not change."""
 
     def generic_visit(self, node: Any) -> Any:
-        """Rewrite all children."""
-        return map_children(node, self.visit)
+        """Rewrite all children; a sequence that took in another one stays flat."""
+        result = map_children(node, self.visit)
+        if type(result) is SeqStmt and result is not node:
+            return flattened(result)
+        return result
 
     def rewrite(self, node: NodeT) -> NodeT:
         """`visit` for a node whose kind stays the same."""

@@ -28,6 +28,7 @@ def find_definition(
 ) -> tuple[Source, Definition]:
     """The innermost definition of a kind whose lines contain the first line of `code`."""
     filename = code.co_filename
+    linecache.checkcache(filename)  # the file may have changed since it was last read
     lines = linecache.getlines(filename)
     if not lines:
         raise ScriptError(
