@@ -82,6 +82,7 @@ def grid(dtypes: list[str], quick: dict[str, tuple[int, ...]], usual: tuple[int,
 Make = Callable[[PrimExpr, PrimExpr], PrimExpr]
 COMPARISONS: list[type[BinaryOp]] = [EQ, NE, LT, LE, GT, GE]
 ARITHMETIC: list[type[BinaryOp]] = [Add, Sub, Mul, Min, Max]
+DIVISION: list[type[BinaryOp]] = [Div]
 
 
 def at(buffer: Buffer, lanes: int) -> BufferLoad:
@@ -176,7 +177,7 @@ def test_floats(dtype: str, lanes: int) -> None:
     a, b = flat("a", lanes, dtype), flat("b", lanes, dtype)
     x, y = at(a, lanes), at(b, lanes)
     outputs = Outputs()
-    for node in [*ARITHMETIC, Div, *COMPARISONS]:
+    for node in ARITHMETIC + COMPARISONS + DIVISION:
         outputs.add(node(x, y))
     outputs.add(Select(GE(x, y), x, y))
     for test in (isnan, isinf, isfinite):

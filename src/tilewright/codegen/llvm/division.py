@@ -28,8 +28,9 @@ class DivisionBuilder(ValueBuilder):
         if divisor is None:
             self._check_divisor(node, b)
             b = self._nonzero(b)
-        elif divisor == 0:
-            raise CodegenError(f"division by zero in `{node}`")
+        elif divisor == 0:  # perhaps it is never reached
+            self.fail_if(Value("i1", "true"), f"division by zero in `{node}`")
+            return zero_of(a.type)
         if a_natural and b_natural:
             return self.int_op("udiv" if isinstance(node, _QUOTIENTS) else "urem", a, b)
         if isinstance(node, (Div, Mod)):

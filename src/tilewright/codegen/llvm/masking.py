@@ -25,6 +25,7 @@ from tilewright.ir import (
     PrimExpr,
     Rewriter,
     Select,
+    Shuffle,
     Var,
     const,
     map_children,
@@ -63,6 +64,14 @@ class _UnderMask(Rewriter):
     def _if_any_lane(self, node: PrimExpr) -> PrimExpr:
         other = const(0, node.dtype)
         return Call(node.dtype, _IF_THEN_ELSE, (self._mask.any_lane, node, other))
+
+    def visit_shuffle(self, node: Shuffle) -> PrimExpr:
+        """Its lanes are not those of the mask."""
+        return self._if_any_lane(node)
+
+    def visit_call(self, node: Call) -> PrimExpr:
+        mixes = not (isinstance(node.op, Op) and node.op.vectorizable)
+        return self._if_any_lane(node) if mixes else map_children(node, self.visit)
 
     def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
         node = map_children(node, self.visit)

@@ -246,7 +246,8 @@ def _mask(
     kind = predicate.dtype
     if not kind.is_bool or kind.lanes not in (1, lanes):
         raise CodegenError(
-            f"an access of {lanes} lanes needs a mask of as many bools, got {kind!s}: `{_text(node)}`"
+            f"an access of {lanes} lanes needs a mask of as many bools, got {kind!s}: "
+            f"`{_text(node)}`"
         )
     mask = builder.value(predicate)
     return builder.splat(mask, lanes) if kind.lanes != lanes else mask
