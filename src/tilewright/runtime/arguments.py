@@ -168,8 +168,9 @@ class ArgumentBinder:
         self, args: Sequence[Any], views: Sequence[TensorView | None]
     ) -> dict[str, int]:
         values: dict[str, int] = {}
-        for spec, arg, view in zip(self.signature, args, views, strict=True):
-            if view is None and hasattr(type(arg), "__index__") and DType(spec.dtype).is_integral:
+        for position, (spec, arg, view) in enumerate(zip(self.signature, args, views, strict=True)):
+            if view is None and DType(spec.dtype).is_integral:
+                scalar_slot(self._where(position), spec.dtype, arg)  # checks it
                 values[spec.name] = int(arg)
             elif view is not None and len(view.shape) == len(spec.shape):
                 for derived in spec.derived:

@@ -98,11 +98,13 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 
 def device_of(array: Any) -> str:
     """Where an array says it is, e.g. "cuda:0"; "cpu" for all memory that the CPU can read."""
-    place = getattr(array, "__dlpack_device__", None)
-    if place is None:
-        return "cpu"
-    device_type, device_id = place()
-    name = device_name(int(device_type))
+    try:
+        device_type, device_id = array.__dlpack_device__()
+        name = device_name(int(device_type))
+    except Exception as error:
+        raise ArgumentError(
+            f"{type(array).__name__} does not say where its memory is: {error}"
+        ) from error
     return name if name == "cpu" else f"{name}:{device_id}"
 
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
+import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
@@ -343,10 +344,13 @@ class LoadedLibrary:
             self._engine.lljit.detach()
         return self
 
-    def __del__(self) -> None:
-        # LLVM must drop the library before the engine that holds it.
-        if getattr(self, "_tracker", None) is not None:
-            self.close()
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_tracker", None) is None:
+            return
+        if is_exiting():
+            self.keep_forever()  # parts of llvmlite may be gone, and the system frees everything
+        else:
+            self.close()  # before the engine that holds the library goes
 
 
 def load_objects(

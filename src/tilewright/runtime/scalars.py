@@ -25,10 +25,10 @@ def scalar_slot(where: str, dtype: str, value: Any) -> bytes:
         raise ArgumentError(f"{where}: vectors ({dtype}) cannot be passed as arguments")
     if kind.is_handle:
         return _pointer_slot(where, value)
-    shape = getattr(value, "shape", ())
     if isinstance(value, np.ndarray) and value.ndim:
         raise ArgumentError(
-            f"{where}: expected a number of dtype {dtype}, got an array of shape {list(shape)}"
+            f"{where}: expected a number of dtype {dtype}, got an array of shape "
+            f"{list(value.shape)}"
         )
     return _float_slot(where, kind, value) if kind.is_float else _int_slot(where, kind, value)
 
@@ -75,7 +75,7 @@ def _quick_float(written: str, read: str) -> Callable[[Any], int | None]:
 def _pointer_slot(where: str, value: Any) -> bytes:
     try:
         address = 0 if value is None else operator.index(value)
-    except TypeError as error:
+    except Exception as error:
         raise ArgumentError(
             f"{where}: expected an address (an integer, or None), got {type(value).__name__}"
         ) from error
@@ -88,7 +88,7 @@ def _int_slot(where: str, kind: DType, value: Any) -> bytes:
     try:
         # NumPy's bool has no __index__; it is a number here, as Python's is.
         number = int(value) if isinstance(value, np.bool_) else operator.index(value)
-    except TypeError as error:
+    except Exception as error:  # whatever the object's own conversion raises
         raise ArgumentError(
             f"{where}: expected an integer of dtype {kind!s}, got {_shown(value)}"
         ) from error
@@ -105,7 +105,7 @@ def _float_slot(where: str, kind: DType, value: Any) -> bytes:
         raise ArgumentError(f"{where}: expected a number of dtype {kind!s}, got {_shown(value)}")
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:
         raise ArgumentError(
             f"{where}: expected a number of dtype {kind!s}, got {_shown(value)}: {error}"
         ) from error

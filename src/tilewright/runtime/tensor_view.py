@@ -36,10 +36,10 @@ def view_of(array: Any) -> TensorView | None:
         return _view_of_numpy(array)
     if isinstance(array, np.generic):
         return None  # a NumPy scalar has no memory of its own to write to
-    inner = getattr(array, "__tilewright_array__", None)
-    if isinstance(inner, np.ndarray):
-        return _view_of_numpy(inner)
-    if hasattr(array, "__dlpack__"):
+    # The class is asked, since an object may answer to any name.
+    if hasattr(type(array), "__tilewright_array__"):
+        return _view_of_numpy(array.__tilewright_array__)
+    if hasattr(type(array), "__dlpack__"):
         return _view_of_dlpack(array)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import struct
 from typing import Any
@@ -358,3 +359,42 @@ def test_scalars_and_arrays_share_the_slots() -> None:
     assert message(bind, 2**31, values, 1.0) == (
         "f(): argument 0 (n): 2147483648 does not fit int32 (-2147483648 to 2147483647)"
     )
+
+
+# --- anything at all ----------------------------------------------------------------------------
+
+
+class _Hostile:
+    """Raises whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __float__(self) -> float:
+        raise KeyError("float")
+
+    def __index__(self) -> int:
+        raise KeyError("index")
+
+    def __dlpack__(self, **options: Any) -> object:
+        raise OSError("dlpack")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise LookupError("device")
+
+
+ANYTHING: list[Any] = [
+    None, "text", b"bytes", [1], {}, 3, -1, 2.5, 1j, 10**30, math.nan, True, type, _Hostile(),
+    np.float32(1), np.array(5), floats(4, 3), floats(4), floats(0), floats(4, 3).T,
+    np.broadcast_to(np.float32(1), (4, 3)), np.zeros((4, 3), ml_dtypes.bfloat16),
+    np.zeros(2, "U3"), np.zeros(4, "M8[s]"), np.zeros(4, [("a", "f4")]), memoryview(b"abc"),
+    np.ma.zeros((4, 3)), array(floats(4, 3)), np.dtype("float32"),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(range(len(ANYTHING))), min_size=4, max_size=4))
+def test_only_argument_errors_come_out(chosen: list[int]) -> None:
+    n, s = ArgumentSpec("n", "scalar", "int32"), ArgumentSpec("s", "scalar", "float32")
+    data = ArgumentSpec("B", "buffer", "float32", ("n",), access="w")
+    with contextlib.suppress(ArgumentError):
+        binder(INPUT, n, s, data).bind([ANYTHING[i] for i in chosen])

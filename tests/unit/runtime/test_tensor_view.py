@@ -176,6 +176,11 @@ class _Refuses(Producer):
         raise RuntimeError("it requires a gradient")
 
 
+class _Lost(Producer):
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise ValueError("no idea")
+
+
 class _Nonsense(Producer):
     def __dlpack__(self) -> object:
         return "capsule"
@@ -202,6 +207,7 @@ class _Frozen(VersionedProducer):
             _Nonsense(floats(2, 3)),
             "__dlpack__() of _Nonsense returned str, expected a fresh 'dltensor' capsule",
         ),
+        (_Lost(floats(2, 3)), "_Lost does not say where its memory is: no idea"),
         (_FromTheFuture(floats(2, 3)), "_FromTheFuture speaks DLPack 2.3, expected 1.x"),
         (_Frozen(floats(2, 3)), "the array is read-only but the function writes it"),
         (Producer(floats(2, 3), (2, 64)), "dtype is float64, expected float32"),
