@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any, overload
@@ -10,6 +11,7 @@ from typing import Any, overload
 from tilewright.errors import ScriptError
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.script.functions import check, parse_function, parse_module
+from tilewright.script.macros import Macro
 from tilewright.script.source import calling_frame, find_definition, names_visible_to
 
 
@@ -51,6 +53,17 @@ def _parse(func: Any, frame: types.FrameType, private: bool, check_well_formed: 
     if check_well_formed:
         check(parsed)
     return parsed
+
+
+def macro(func: Callable[..., Any], /) -> Macro:
+    """Read a Python function as statements to be put in place of each call of it."""
+    if not isinstance(func, types.FunctionType):
+        raise ScriptError(f"T.macro decorates functions, not {func!r}")
+    source, node = find_definition(func.__code__, ast.FunctionDef)
+    if not isinstance(node, ast.FunctionDef):
+        raise ScriptError(f"{func.__name__!r} is not a function definition")
+    names = names_visible_to(func, calling_frame(1))
+    return Macro(source, node, names, inspect.signature(func))
 
 
 @overload

@@ -214,10 +214,6 @@ def opaque_access(names: Sequence[str], block: str) -> str:
     )
 
 
-def call_failed(callee: str, error: BaseException) -> str:
-    return f"{callee}: {error}" if callee else str(error)
-
-
 def _described(value: Any) -> str:
     if isinstance(value, Buffer):
         return f"the buffer {value.name!r}"

@@ -27,7 +27,7 @@ from tilewright.ir.intrinsics import (
     min_value as min_value,
     power as power,
 )
-from tilewright.script.decorators import prim_func as prim_func
+from tilewright.script.decorators import macro as macro, prim_func as prim_func
 from tilewright.script.dtypes import DTypeForm, dtype_form, handle as handle
 from tilewright.script.exprs import (
     Broadcast as Broadcast,

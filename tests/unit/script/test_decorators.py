@@ -114,3 +114,36 @@ def test_a_function_without_source_is_refused() -> None:
     names = {"T": T}
     with pytest.raises(ScriptError, match="the source of 'f' cannot be read"):
         exec("@T.prim_func\ndef f():\n    T.evaluate(0)", names)
+
+
+@T.macro
+def accumulate(target, index, value, times=1):
+    step = value * T.float32(times)
+    target[index] = target[index] + step
+
+
+def test_macros_are_put_in_place_of_their_calls() -> None:
+    @T.prim_func
+    def func(A: T.Buffer((SIZE,), "float32")):
+        for step in range(SIZE):
+            accumulate(A, step, T.float32(3))
+            accumulate(A, 0, A[step], times=2)
+
+    assert str(func).splitlines()[4:] == [
+        "    for step in range(8):",
+        "        A[step] = A[step] + T.float32(3)",
+        "        step_1: T.float32 = A[step] * T.float32(2)",
+        "        A[0] = A[0] + step_1",
+    ]
+
+
+def test_an_error_in_a_macro_shows_the_macro() -> None:
+    @T.macro
+    def broken(target):
+        target[0] = nothing
+
+    with pytest.raises(ScriptError, match="target\\[0\\] = nothing"):
+
+        @T.prim_func
+        def func(A: T.Buffer((SIZE,), "float32")):
+            broken(A)

@@ -373,8 +373,3 @@ _WRITERS: dict[type, Writer] = {
 
 def _python_float(value: float) -> str:
     return repr(value) if math.isfinite(value) else f"float({quote(str(value))})"
-
-
-def zero_based(dom: Range) -> bool:
-    """True for a range that starts at the constant 0."""
-    return isinstance(dom.min, IntImm) and dom.min.value == 0
