@@ -496,15 +496,21 @@ def _guarded(condition: Evaluator, then_case: Runner, else_case: Runner | None) 
     def run(frame: Frame, mask: Mask) -> None:
         holds = condition(frame, mask)
         if isinstance(holds, np.ndarray):
-            then_case(frame, narrowed(mask, holds, 1))
+            _run_where(then_case, frame, narrowed(mask, holds, 1))
             if else_case is not None:
-                else_case(frame, narrowed(mask, ~holds, 1))
+                _run_where(else_case, frame, narrowed(mask, ~holds, 1))
         elif holds:
             then_case(frame, mask)
         elif else_case is not None:
             else_case(frame, mask)
 
     return run
+
+
+def _run_where(runner: Runner, frame: Frame, mask: Mask) -> None:
+    """Run for the active iterations; where there are none, not even uniform values are computed."""
+    if mask.any():
+        runner(frame, mask)
 
 
 def _lanes_of(indices: tuple[PrimExpr, ...]) -> int:
