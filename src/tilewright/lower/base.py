@@ -7,7 +7,7 @@ Most passes look at one function at a time and only define `run_function`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from tilewright.errors import LowerError, RegistryError
@@ -31,6 +31,11 @@ class FunctionPass:
     """A pass that transforms each function on its own."""
 
     name: ClassVar[str] = ""
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """The names of the options."""
+        return tuple(option.name for option in fields(cls))
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         """The transformed function; the same object when nothing changed."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import LowerError
 from tilewright.ir import IRModule
-from tilewright.lower.base import Pass, as_pass
+from tilewright.lower.base import Pass, as_pass, get_pass
 from tilewright.support.suggestions import did_you_mean
 
 PHASES = range(4)
@@ -27,7 +27,6 @@ DEFAULTS: Mapping[str, Any] = {
     "tir.disable_storage_rewrite": False,
     "tir.disable_cse_tir": False,
     "tir.disable_loop_partition": False,
-    "tir.disable_assert": False,
 }
 
 
@@ -59,6 +58,8 @@ class PassContext:
                 raise LowerError(f"PassContext has no option {key!r}{did_you_mean(key, DEFAULTS)}")
         for entry in self.option("tir.add_lower_pass"):
             _check_user_pass(entry)
+        for key in ("tir.UnrollLoop", "tir.LoopPartition"):
+            _check_pass_options(key, self.option(key))
 
     @staticmethod
     def current() -> PassContext:
@@ -92,6 +93,13 @@ class PassContext:
 
 def _ignore(module: IRModule, info: Pass) -> None:
     """What an instrument without that method does."""
+
+
+def _check_pass_options(key: str, options: Mapping[str, Any]) -> None:
+    known = get_pass(key.removeprefix("tir.")).options()
+    for name in options:
+        if name not in known:
+            raise LowerError(f"{key} has no option {name!r}{did_you_mean(name, known)}")
 
 
 def _check_user_pass(entry: Any) -> None:

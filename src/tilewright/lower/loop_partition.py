@@ -52,6 +52,7 @@ class LoopPartition(FunctionPass):
 
     name: ClassVar[str] = "LoopPartition"
     enable: bool = True
+    partition_const_loop: bool = True  # cut loops with constant bounds, too
     max_copied_stores: int = 64  # a body with more stores is not copied for bound checks
     max_peeled_stores: int = 16  # nor, beyond this, for the first step of a reduction
 
@@ -126,6 +127,8 @@ class _Partitioner(ScopedRewriter):
 
     def _cut(self, node: For, checks: list[BoundCheck]) -> Stmt | None:
         if not isinstance(node.min, IntImm) or not isinstance(node.extent, IntImm):
+            return None
+        if not self._options.partition_const_loop:
             return None
         begin, end = node.min.value, node.min.value + node.extent.value - 1
         low, high, known = begin, end, {}

@@ -9,7 +9,7 @@ from typing import Literal, overload
 from tilewright.errors import LowerError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.verify import verify_well_formed
-from tilewright.lower.base import Pass
+from tilewright.lower.base import FunctionPass, Pass
 from tilewright.lower.check_safety import CheckSafety
 from tilewright.lower.common_subexpr_elim import CommonSubexprElim
 from tilewright.lower.compact_buffer_allocation import CompactBufferAllocation
@@ -32,6 +32,7 @@ from tilewright.lower.simplify import Simplify
 from tilewright.lower.storage_rewrite import StorageRewrite
 from tilewright.lower.unroll_loop import UnrollLoop
 from tilewright.lower.vectorize_loop import VectorizeLoop
+from tilewright.lower.verify_lowered import verify_lowered
 from tilewright.target import Target
 
 
@@ -41,6 +42,9 @@ def passes_of(context: PassContext) -> list[Pass]:
 
     def enabled(what: str) -> bool:
         return not option(f"tir.disable_{what}")
+
+    def configured(pass_class: type[FunctionPass], **defaults: object) -> FunctionPass:
+        return pass_class(**{**defaults, **option(f"tir.{pass_class.name}")})
 
     return [
         *context.user_passes(0),
@@ -56,11 +60,11 @@ def passes_of(context: PassContext) -> list[Pass]:
         NarrowDataType(),
         Simplify(),
         *context.user_passes(1),
-        LoopPartition(**{"enable": enabled("loop_partition"), **option("tir.LoopPartition")}),
+        configured(LoopPartition, enable=enabled("loop_partition")),
         VectorizeLoop(enabled("vectorize")),
         StorageRewrite(enabled("storage_rewrite")),
         Simplify(),
-        UnrollLoop(**{"expand": False, **option("tir.UnrollLoop")}),  # after the costly steps
+        configured(UnrollLoop, expand=False),  # last of the costly steps: it multiplies statements
         *context.user_passes(2),
         RemoveNoOp(),
         RewriteUnsafeSelect(),
@@ -150,6 +154,8 @@ def lower(
             kept.append(Stage(step.name, module))
         elif callable(stages):
             stages(step.name, module)
+    if context.option("tir.add_lower_pass"):
+        verify_lowered(module)
     return Stages(tuple(kept)) if stages is True else module
 
 

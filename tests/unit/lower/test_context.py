@@ -112,6 +112,16 @@ def test_unknown_option_is_told() -> None:
         PassContext(config={"tir.disable_vectorise": True})
 
 
+def test_unknown_option_of_a_pass_is_told() -> None:
+    with pytest.raises(LowerError, match=r"tir.UnrollLoop has no option 'auto_max_steps'"):
+        PassContext(config={"tir.UnrollLoop": {"auto_max_steps": 4}})
+
+
+def test_constant_loops_may_stay_whole() -> None:
+    with PassContext(config={"tir.LoopPartition": {"partition_const_loop": False}}):
+        assert "if k == 0" in str(lower(PROGRAM))
+
+
 @pytest.mark.parametrize("entry", [(4, len), "Simplify", (0, 1, 2)])
 def test_wrong_users_pass_is_told(entry: object) -> None:
     with pytest.raises(LowerError, match=r"is not a \(phase, pass\) pair with a phase from 0 to 3"):
