@@ -157,6 +157,7 @@ class _SignatureBuilder:
         for axis, stride in enumerate(buffer.strides):
             self._derive(buffer, stride, "stride", axis, derived)
         if buffer.elem_offset is not None:
+            self._check_offset(buffer, buffer.elem_offset)
             self._derive(buffer, buffer.elem_offset, "offset", 0, derived)
         spec = ArgumentSpec(
             buffer.name,
@@ -169,6 +170,16 @@ class _SignatureBuilder:
             tuple(derived),
         )
         self.specs.append(spec)
+
+    def _check_offset(self, buffer: Buffer, offset: PrimExpr) -> None:
+        """An argument's pointer is its first element, so nothing can lie in front of it."""
+        free = isinstance(offset, Var) and offset not in self._known
+        if not free and not (isinstance(offset, IntImm) and offset.value == 0):
+            raise LowerError(
+                f"function {self._func.name!r}: the argument {buffer.name} has elem_offset "
+                f"`{offset}`, but it starts where its array starts; take a larger buffer and index "
+                "into it"
+            )
 
     def _derive(
         self,

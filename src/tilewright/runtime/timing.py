@@ -88,6 +88,7 @@ done:
 }
 """
 _READ_THROUGH_BYTES = 256 << 20
+_LINE_BYTES = 64
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -175,7 +176,8 @@ def evict(memory: Sequence[tuple[int, int]]) -> None:
     if native.evicts_lines:
         for address, size in memory:
             if size > 0:
-                native.evict(address, size)
+                ahead = address % _LINE_BYTES
+                native.evict(address - ahead, size + ahead)
         return
     buffer = ctypes.create_string_buffer(_READ_THROUGH_BYTES)
     native.evict(ctypes.addressof(buffer), _READ_THROUGH_BYTES)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tilewright.driver import build
-from tilewright.errors import ArgumentError, RuntimeFailure, TargetError
+from tilewright.errors import ArgumentError, LowerError, RuntimeFailure, TargetError
 from tilewright.ir import PrimFunc
 from tilewright.runtime.extern_symbols import load_library
 from tilewright.script import tir as T
@@ -50,6 +50,20 @@ def test_other_things_are_refused() -> None:
         build("main")  # type: ignore[arg-type]
     with pytest.raises(TargetError, match=r"compiles for llvm targets so far, not for 'cuda'"):
         build(increment, "cuda")
+
+
+def test_an_argument_that_would_start_before_its_array() -> None:
+    @T.prim_func
+    def main(a: T.handle):
+        A = T.match_buffer(a, (4,), "int32", elem_offset=4)
+        A[0] = 1
+
+    with pytest.raises(LowerError) as caught:
+        build(main)
+    assert str(caught.value) == (
+        "function 'main': the argument A has elem_offset `4`, but it starts where its array "
+        "starts; take a larger buffer and index into it"
+    )
 
 
 def test_code_for_another_machine_is_built_but_not_run() -> None:
