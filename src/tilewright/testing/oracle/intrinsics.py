@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -117,9 +118,38 @@ def _next_after(argument: DType, kind: Any) -> Function:
 
 
 def _fused_multiply_add(argument: DType, kind: Any) -> Function:
-    # Long double holds the product of two float64 mantissas only in part; of float32 exactly.
-    wide = np.longdouble if argument.bits == 64 else np.float64
-    return lambda a, b, c: (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(kind)
+    if argument.bits == 64:
+        return lambda a, b, c: np.asarray(_exact_multiply_add(a, b, c), np.float64)[()]
+
+    def compute(a: Value, b: Value, c: Value) -> Value:
+        product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+        return _sum_rounded_to_odd(product, addend).astype(kind)
+
+    return compute
+
+
+def _sum_rounded_to_odd(a: Value, b: Value) -> Value:
+    """The float64 sum, odd in its last bit when inexact, so that rounding it again is exact."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)
+    bits = total.view(np.int64)
+    towards_error = np.where((error > 0) == (total > 0), np.int64(1), np.int64(-1))
+    adjust = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
+    return np.where(adjust, bits + towards_error, bits).view(np.float64)[()]
+
+
+def _exact_float64_multiply_add(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return float(total) if total else a * b + c  # a zero keeps its sign
+    except OverflowError:
+        return math.copysign(math.inf, total)
+
+
+_exact_multiply_add = np.frompyfunc(_exact_float64_multiply_add, 3, 1)
 
 
 def _population_count(argument: DType, kind: Any) -> Function:

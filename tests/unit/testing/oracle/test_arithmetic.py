@@ -201,3 +201,19 @@ def test_fixed_point_multiplication(x: int, y: int, s: int) -> None:
     expr = intrinsics.q_multiply_shift(a, b, const(31), const(s))
     exact = math.floor(Fraction(x * y, 1) / Fraction(2) ** (31 - s) + Fraction(1, 2))
     assert int(evaluate(expr, {a: x, b: y})) == wrap_int(exact, INT32)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@given(data=st.data())
+def test_fused_multiply_add_rounds_once(dtype: str, data: st.DataObject) -> None:
+    scalar: Any = FLOAT_TYPES[dtype]
+    numbers = st.floats(-100.0, 100.0).map(lambda value: float(scalar(value)))
+    a, b, c = (data.draw(numbers) for _ in range(3))
+    x, y, z = (Var(name, DType(dtype)) for name in "xyz")
+    result = evaluate(intrinsics.fma(x, y, z), {x: a, y: b, z: c})
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    nearest = min(
+        (np.nextafter(result, scalar(-np.inf)), result, np.nextafter(result, scalar(np.inf))),
+        key=lambda candidate: abs(Fraction(float(candidate)) - exact),
+    )
+    assert abs(Fraction(float(result)) - exact) == abs(Fraction(float(nearest)) - exact)
