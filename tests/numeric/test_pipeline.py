@@ -98,6 +98,8 @@ def test_workload_as_json(name: str) -> None:
     again = load_json(save_json(func))
     assert structural_equal(func, again)
     assert structural_hash(func) == structural_hash(function_of(name)) == structural_hash(again)
+    lowered = lower(func)
+    assert structural_equal(lowered, load_json(save_json(lowered)))
 
 
 def scheduled_matmul() -> PrimFunc:

@@ -103,6 +103,10 @@ from tilewright.ir.function import (
     PrimFunc as PrimFunc,
     as_module as as_module,
 )
+from tilewright.ir.json import (
+    load_json as load_json,
+    save_json as save_json,
+)
 from tilewright.ir.node import (
     Node as Node,
     children as children,

@@ -29,6 +29,7 @@ from tilewright.ir.op import Op
 SCHEMA_VERSION: Final = 1
 Encode = Callable[["_Writer", Any], Any]
 Decode = Callable[["_Reader", Any], Any]
+TypeT = TypeVar("TypeT", bound=type)
 
 
 def save_json(node: Node) -> str:
