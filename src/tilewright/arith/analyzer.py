@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -9,7 +10,7 @@ from tilewright.arith.bounds import NEG_INF, POS_INF, ConstIntBound, dtype_bound
 from tilewright.arith.canonical import CanonicalSimplifier
 from tilewright.arith.facts import Facts
 from tilewright.arith.interval import DomainMap, IntervalSet, evaluate
-from tilewright.arith.linear import LinearForm
+from tilewright.arith.linear import LinearForm, NotLinear, atom_form
 from tilewright.arith.modular import ModularSet, make_modular
 from tilewright.arith.rewrite import RewriteSimplifier
 from tilewright.errors import ArithError
@@ -185,11 +186,12 @@ class Analyzer:
             if low_a > NEG_INF:
                 facts.learn_bound(facts.interner.intern(b), low=low_a + slack)
             # ... and so does the difference of both, whatever else is known.
-            form = self._canonical.to_form(a).plus(self._canonical.to_form(b), -1)
-            base, form = form.base, form.plus(self._canonical.to_form(IntImm(a.dtype, -form.base)))
-            difference = self._canonical.to_expr(form, a.dtype)
-            if not isinstance(difference, IntImm):
-                facts.learn_bound(difference, high=-slack - base)
+            with contextlib.suppress(NotLinear):
+                form = self._canonical.to_form(a).plus(self._canonical.to_form(b), -1)
+                moving = LinearForm(form.terms)
+                if moving.terms:
+                    difference = self._canonical.to_expr(moving, a.dtype)
+                    facts.learn_bound(difference, high=-slack - form.base)
 
     # --- what it is asked ---
 
@@ -235,11 +237,17 @@ class Analyzer:
 
     def linear_form(self, expr: PrimExpr) -> LinearForm:
         """A scalar index expression as a sum of scaled atoms; `from_linear_form` goes back."""
-        return self._canonical.to_form(expr)
+        try:
+            return self._canonical.to_form(expr)
+        except NotLinear:
+            return atom_form(expr)
 
     def from_linear_form(self, form: LinearForm, dtype: DType) -> PrimExpr:
         """The expression of a linear form."""
-        return self._canonical.to_expr(form, dtype)
+        try:
+            return self._canonical.to_expr(form, dtype)
+        except NotLinear:
+            raise ArithError(f"a constant of a linear form does not fit {dtype!s}") from None
 
     def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
         """Constant bounds of an integer expression; `NEG_INF` and `POS_INF` mean "none"."""
@@ -296,6 +304,12 @@ class Analyzer:
 
     def _always_positive(self, expr: PrimExpr) -> bool:
         """True when the smallest value over the symbolic ranges of the variables is positive."""
+        try:
+            return self._eliminate_until_positive(expr)
+        except NotLinear:
+            return False
+
+    def _eliminate_until_positive(self, expr: PrimExpr) -> bool:
         for _ in range(len(self._facts.var_ranges) + 1):
             form = self._canonical.to_form(expr)
             if self._canonical.bound_of_form(form, expr.dtype)[0] > 0:

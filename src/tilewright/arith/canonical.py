@@ -12,15 +12,18 @@ from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.arith.bounds import ConstIntBound, dtype_bound, is_index_type
+from tilewright.arith.interning import has_side_effect
 from tilewright.arith.linear import (
     WHOLE,
     LinearForm,
+    NotLinear,
     Split,
     atom_form,
     bound_of_terms,
     constant_form,
 )
 from tilewright.arith.rewrite import RewriteSimplifier
+from tilewright.arith.rule_compiler import fits
 from tilewright.ir import (
     EQ,
     GE,
@@ -79,10 +82,12 @@ class CanonicalSimplifier:
         if isinstance(expr, (Var, IntImm, FloatImm)):
             return self._rewriter.visit(expr)
         dtype = expr.dtype
-        if type(expr) in _LINEAR and dtype.lanes == 1 and is_index_type(dtype):
-            return self.to_expr(self.to_form(expr), dtype)
-        if isinstance(expr, Cast) and _widens_index(expr):
-            return self.to_expr(self.to_form(expr), dtype)
+        is_linear = type(expr) in _LINEAR and dtype.lanes == 1 and is_index_type(dtype)
+        if is_linear or (isinstance(expr, Cast) and _widens_index(expr)):
+            try:
+                return self.to_expr(self.to_form(expr), dtype)
+            except NotLinear:
+                return self._other(expr)
         return self._other(expr)
 
     def _other(self, expr: PrimExpr) -> PrimExpr:
@@ -104,7 +109,10 @@ class CanonicalSimplifier:
 
     def _decide(self, kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
         """A comparison, minimum or maximum that the bounds of the difference settle."""
-        difference = self.to_form(a).plus(self.to_form(b), -1)
+        try:
+            difference = self.to_form(a).plus(self.to_form(b), -1)
+        except NotLinear:
+            return None
         low, high = self.bound_of_form(difference, a.dtype)
         if kind in (Min, Max):
             if high <= 0:
@@ -114,6 +122,7 @@ class CanonicalSimplifier:
         return None if verdict is None else const(verdict, "bool")
 
     def bound_of_form(self, form: LinearForm, dtype: DType) -> ConstIntBound:
+        """Bounds of the form, also from what is known of its sum as a whole."""
         low, high = bound_of_terms(self._facts, form.terms.items(), form.base)
         if self._facts.expr_bounds and len(form.terms) > 1:
             known = self._facts.bound(self.to_expr(LinearForm(form.terms), dtype))
@@ -148,6 +157,8 @@ class CanonicalSimplifier:
                 return self._form_of_atom(self._rewriter.reduce_root(node), node)
             case Var():
                 return self._form_of_atom(self._rewriter.visit(expr), expr)
+        if has_side_effect(expr):
+            raise NotLinear
         return self._form_of_atom(self.visit(expr), expr)
 
     def _form_of_atom(self, simplified: PrimExpr, original: PrimExpr) -> LinearForm:
@@ -174,7 +185,8 @@ class CanonicalSimplifier:
         right = self.to_expr(b.divided_exactly(b_scale), dtype)
         if isinstance(right, Mul):  # x * (y * z) reads x * y * z
             left, right = Mul(left, right.a), right.b
-        atom = self._facts.interner.intern(Mul(left, right))
+        interner = self._facts.interner
+        atom = interner.product(interner.intern(left), interner.intern(right))
         return atom_form(atom, scale=a_scale * b_scale)
 
     def _widened(self, form: LinearForm, dtype: DType) -> LinearForm:
@@ -281,17 +293,17 @@ class CanonicalSimplifier:
             term = self._term(split, scale, dtype)
             result = term if result is None else self._make(Add, result, term)
         if form.base > 0 and result is not None:
-            result = self._make(Add, result, const(form.base, dtype))
+            result = self._make(Add, result, _constant(form.base, dtype))
         if result is None:
             if len(negative) == 1 and form.base == 0:
                 return self._term(*negative[0], dtype)
-            result = const(max(form.base, 0) if negative else form.base, dtype)
+            result = _constant(max(form.base, 0) if negative else form.base, dtype)
             if not negative:
                 return self._facts.interner.intern(result)
         for split, scale in negative:
             result = self._make(Sub, result, self._term(split, -scale, dtype))
         if form.base < 0:
-            result = self._make(Sub, result, const(-form.base, dtype))
+            result = self._make(Sub, result, _constant(-form.base, dtype))
         return result
 
     def _with_atoms_opened(self, form: LinearForm) -> LinearForm:
@@ -309,14 +321,20 @@ class CanonicalSimplifier:
         atom, lower, upper = split
         expr = atom
         if upper != WHOLE:
-            expr = self._make(FloorMod, expr, const(upper, dtype))
+            expr = self._make(FloorMod, expr, _constant(upper, dtype))
         if lower != 1:
-            expr = self._make(FloorDiv, expr, const(lower, dtype))
-        return expr if scale == 1 else self._make(Mul, expr, const(scale, dtype))
+            expr = self._make(FloorDiv, expr, _constant(lower, dtype))
+        return expr if scale == 1 else self._make(Mul, expr, _constant(scale, dtype))
 
     def _make(self, kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
         interner = self._facts.interner
         return interner.binary(kind, interner.intern(a), interner.intern(b))
+
+
+def _constant(value: int, dtype: DType) -> PrimExpr:
+    if not fits(value, dtype):
+        raise NotLinear
+    return const(value, dtype)
 
 
 def _falling(term: tuple[Split, int]) -> tuple[int, int, int]:

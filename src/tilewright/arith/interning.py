@@ -17,6 +17,7 @@ from tilewright.ir import (
     FloatImm,
     IntImm,
     Let,
+    Mul,
     Node,
     Op,
     PrimExpr,
@@ -39,6 +40,7 @@ class Interner:
     def __init__(self) -> None:
         self._representative: dict[PrimExpr, PrimExpr] = {}
         self._by_key: dict[tuple[Any, ...], PrimExpr] = {}
+        self._products: dict[tuple[PrimExpr, PrimExpr], PrimExpr] = {}
 
     def intern(self, expr: PrimExpr) -> PrimExpr:
         """The one object that stands for the structure of `expr`."""
@@ -57,6 +59,13 @@ class Interner:
         if known is None:
             known = self._by_key[key] = kind(a, b)
             self._representative[known] = known
+        return known
+
+    def product(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """One representative for `a * b` and `b * a`; whichever was asked for first."""
+        known = self._products.get((a, b))
+        if known is None:
+            known = self._products[a, b] = self._products[b, a] = self.binary(Mul, a, b)
         return known
 
     def shallow(self, expr: PrimExpr) -> PrimExpr:

@@ -65,7 +65,7 @@ def detect_iter_map(
         rewriter = make_rewriter(input_iters, convert(predicate), level, simplify_trivial_iterators)
         sums = rewriter.rewrite_all([convert(index) for index in indices])
         _MappingCheck(rewriter).run(sums)
-    except NotAnIterMap as failure:
+    except (NotAnIterMap, ArithError) as failure:
         return IterMapResult((), (str(failure),))
     return IterMapResult(tuple(sums), (), rewriter.padding)
 

@@ -28,6 +28,11 @@ WHOLE: Final = POS_INF
 Split: TypeAlias = tuple[PrimExpr, int, int]  # atom, lower factor, upper factor
 
 
+class NotLinear(Exception):
+    """The form cannot stand for the expression: a constant does not fit the type, or evaluating
+    the expression has side effects, which a form could drop. Never leaves this package."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class LinearForm:
     """`sum(scale * split) + base`; no scale is zero."""

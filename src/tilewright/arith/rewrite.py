@@ -130,7 +130,11 @@ class RewriteSimplifier:
         if isinstance(expr, BinaryOp):
             a, b = self.visit(expr.a), self.visit(expr.b)
             folded = fold_binary(type(expr), a, b)
-            return interner.binary(type(expr), a, b) if folded is None else interner.intern(folded)
+            if folded is not None:
+                return interner.intern(folded)
+            if a is expr.a and b is expr.b:
+                return interner.shallow(expr)
+            return interner.binary(type(expr), a, b)
         match expr:
             case Var():
                 value = self._facts.var_values.get(expr)

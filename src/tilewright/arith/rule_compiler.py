@@ -7,6 +7,7 @@ how a simplified expression spells a negative constant.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -255,19 +256,14 @@ class _Code:
         return local, constant_dtype
 
     def _guard_dropped_operands(self) -> None:
-        """An operand that disappears must not have side effects."""
-        kept = {variable.name for variable in variables(self.rule.right)}
-        dropped = dict.fromkeys(
-            v.name
-            for v in variables(self.rule.left)
-            if isinstance(v, ExprVar) and v.name not in kept
-        )
-        for name in dropped:
+        """An operand that is evaluated less often than before must not have side effects."""
+        before = Counter(v.name for v in variables(self.rule.left) if isinstance(v, ExprVar))
+        after = Counter(v.name for v in variables(self.rule.right) if isinstance(v, ExprVar))
+        for name in before - after:
             self._require(f"not has_side_effect({name})")
 
     def source(self, name: str) -> str:
         self._match_operation(self.rule.left, "e", check=False)
-        self._guard_dropped_operands()
         prologue = ["bound = facts.bound", "dt = e.dtype"]
         if self.rule.left.kind in _COMPARISONS:
             prologue.append("da = e.a.dtype")
@@ -276,6 +272,7 @@ class _Code:
             self._require(self.condition(self.rule.when))
         else:
             self.lines += prologue[1:]
+        self._guard_dropped_operands()
         result = self.build(self.rule.right, "dt")
         body = "\n    ".join([*self.lines, f"return {result}"])
         return f"def {name}(e, facts):\n    {body}\n"
