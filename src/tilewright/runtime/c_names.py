@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.codegen.llvm.symbols import is_taken
 from tilewright.errors import RuntimeFailure
 from tilewright.ir import DType
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo
@@ -19,8 +20,6 @@ _KEYWORD_NAMES = (
 )
 _KEYWORDS = frozenset(_KEYWORD_NAMES.split())
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Names that the library has for itself.
-_RESERVED = re.compile(r"(tw_.*|main)")
 
 
 @dataclass(frozen=True)
@@ -79,13 +78,13 @@ def c_functions(info: ModuleInfo, stem: str, symbols: Mapping[str, str]) -> tupl
 def _c_name(name: str, stem: str, symbols: Mapping[str, str]) -> str:
     if name in symbols:
         wanted = symbols[name]
-        if not _IDENTIFIER.fullmatch(wanted) or wanted in _KEYWORDS or _RESERVED.fullmatch(wanted):
+        if not _IDENTIFIER.fullmatch(wanted) or wanted in _KEYWORDS or is_taken(wanted):
             raise RuntimeFailure(
                 f"symbols[{name!r}]: {wanted!r} cannot be a C function's name here"
             )
         return wanted
     safe = identifier(name)
-    return f"{identifier(stem)}_{safe}" if _RESERVED.fullmatch(safe) else safe
+    return f"{identifier(stem)}_{safe}" if is_taken(safe) else safe
 
 
 # dtype -> C type, and the LLVM type that C passes it as.

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.errors import RuntimeFailure
 from tilewright.runtime import linker, packed_call
 from tilewright.runtime.c_header import example_text, header_text
@@ -162,9 +163,10 @@ def _glue_ir(stem: str, functions: Sequence[CFunction], description: LibraryDesc
 
 def _forward(function: CFunction) -> str:
     """The function under its C name; types that C passes otherwise are converted."""
-    if function.info.name == function.c_name:
+    symbol = function_symbol(function.info.name)
+    if symbol == function.c_name:
         return ""
-    inner = f'@"{function.info.name}"'
+    inner = f'@"{symbol}"'
     taken = ", ".join(f"{p.boundary_type} %a{i}" for i, p in enumerate(function.parameters))
     lines, passed = [], []
     for i, parameter in enumerate(function.parameters):

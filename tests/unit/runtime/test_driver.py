@@ -17,7 +17,7 @@ from tilewright.driver import build
 from tilewright.errors import ArgumentError, LowerError, RuntimeFailure, TargetError
 from tilewright.ir import PrimFunc
 from tilewright.runtime.extern_symbols import load_library
-from tilewright.script import tir as T
+from tilewright.script import from_source, tir as T
 from tilewright.target import Target
 
 
@@ -74,6 +74,33 @@ def test_code_for_another_machine_is_built_but_not_run() -> None:
         match=r"^increment\(\) cannot run: it was compiled for aarch64-unknown-linux-gnu, this",
     ):
         module(np.zeros(4, np.int32))
+
+
+NAMED = """
+@T.prim_func
+def {name}(A: T.Buffer((64,), "float64")):
+    for i in T.parallel(64):
+        A[i] = {value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("floor", "T.floor(A[i])"),
+        ("fma", "T.fma(A[i], A[i], A[i])"),
+        ("fmod", "T.fmod(A[i], T.float64(2))"),
+        ("memset", "T.float64(0)"),
+        ("malloc", "A[i]"),
+        ("tw_parallel_launch", "A[i]"),
+    ],
+)
+def test_a_kernel_may_have_the_name_of_a_c_function(name: str, value: str) -> None:
+    values, others = np.linspace(0.5, 9, 64), np.linspace(0.5, 9, 64)
+    # An old CPU has to call the C library for most of these.
+    build(from_source(NAMED.format(name=name, value=value)), "llvm -mcpu=x86-64")[name](values)
+    build(from_source(NAMED.format(name="plain", value=value)))(others)
+    assert values == pytest.approx(others, rel=1e-15)
 
 
 # --- extern functions ---------------------------------------------------------------------------

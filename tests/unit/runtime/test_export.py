@@ -293,6 +293,7 @@ def test_names_that_c_cannot_have() -> None:
         "_2x",
         "int_",
     ]
+    assert c_name_list("lib", ("floor", "memset", "__x")) == ["lib_floor", "lib_memset", "lib___x"]
     assert c_name_list("my-lib", ("main", "tw_free")) == ["my_lib_main", "my_lib_tw_free"]
     assert c_name_list("lib", ("main",), main="sgemm") == ["sgemm"]
 
@@ -303,6 +304,7 @@ def test_names_that_c_cannot_have() -> None:
         (("main",), {"f": "g"}, "symbols: the module has no function 'f'; it has main"),
         (("f",), {"f": "int"}, "symbols['f']: 'int' cannot be a C function's name here"),
         (("f",), {"f": "a b"}, "symbols['f']: 'a b' cannot be a C function's name here"),
+        (("f",), {"f": "exp"}, "symbols['f']: 'exp' cannot be a C function's name here"),
         (("f",), {"f": "main"}, "symbols['f']: 'main' cannot be a C function's name here"),
         (
             ("a.b", "a_b"),

@@ -16,6 +16,7 @@ from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.index import has_index_type
 from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
+from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Allocate,
@@ -45,7 +46,7 @@ class LLVMSource:
 
 def generate(module: IRModule, target: Target) -> LLVMSource:
     """LLVM IR for every function of a lowered module."""
-    context = ModuleContext(target, frozenset(module.functions))
+    context = ModuleContext(target, frozenset(map(function_symbol, module.functions)))
     bodies = [_function_text(context, name, func) for name, func in module.functions.items()]
     parts = [
         *context.globals,
@@ -72,7 +73,7 @@ def _function_text(context: ModuleContext, name: str, func: PrimFunc) -> str:
         raise CodegenError(f"function {name!r} still has buffer parameters; run lower() first")
     generator = FunctionGenerator(context, FunctionEmitter(), name)
     no_alias = bool(func.attrs.get("tir.noalias", False))
-    return generator.function(f"{quoted(name)}", func.params, func.body, no_alias)
+    return generator.function(quoted(function_symbol(name)), func.params, func.body, no_alias)
 
 
 class FunctionGenerator(StmtGenerator):
