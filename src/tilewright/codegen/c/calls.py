@@ -10,10 +10,10 @@ from tilewright.codegen.c.types import (
     function_name,
     identifier,
     is_small_float,
-    string_literal,
 )
 from tilewright.errors import CodegenError
-from tilewright.ir import BufferLoad, Call, DType, GlobalVar, PrimExpr, StringImm
+from tilewright.ir import BufferLoad, Call, DType, GlobalVar, PrimExpr, StringImm, convert
+from tilewright.target.intrin_rules import find_intrin_rule
 
 if TYPE_CHECKING:
     from tilewright.codegen.c.expressions import ExpressionPrinter, Printed
@@ -43,7 +43,14 @@ def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
     if isinstance(node.op, GlobalVar):
         args = ", ".join(printer.text(arg) for arg in node.args)
         return f"{function_name(node.op.name)}({args})", POSTFIX
-    name = node.op.name.removeprefix("tir.")
+    rule = find_intrin_rule("c", node.op.name)
+    replacement = node if rule is None else rule(node)
+    if replacement is not None and replacement is not node:
+        return printer.write(convert(replacement))
+    return _print_builtin(printer, node, node.op.name.removeprefix("tir."))
+
+
+def _print_builtin(printer: ExpressionPrinter, node: Call, name: str) -> Printed:
     if name in _MATH_H:
         return _math(printer, name, node)
     if name in _BINARY:
@@ -57,7 +64,7 @@ def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
         return f"{helper}({', '.join(printer.text(arg) for arg in node.args)})", POSTFIX
     spell = _SPECIAL.get(name)
     if spell is None:
-        raise CodegenError(f"the C backend cannot express {node.op.name}: `{node}`")
+        raise CodegenError(f"the C backend cannot express tir.{name}: `{node}`")
     return spell(printer, node)
 
 
@@ -151,10 +158,6 @@ def extern_prototype(name: str, result: DType, args: tuple[PrimExpr, ...]) -> st
 
 def _argument_type(arg: PrimExpr) -> str:
     return "const char *" if isinstance(arg, StringImm) else c_type(arg.dtype)
-
-
-def print_string(node: StringImm) -> Printed:
-    return string_literal(node.value), POSTFIX
 
 
 _SPECIAL: dict[str, Spell] = {

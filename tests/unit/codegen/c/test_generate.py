@@ -51,6 +51,7 @@ from tilewright.ir import (
     intrinsics,
     no_op,
 )
+from tilewright.target.intrin_rules import register_intrin_rule, remove_intrin_rule
 from tilewright.testing import oracle
 from tilewright.testing.c_compiler import CompiledC
 
@@ -383,3 +384,20 @@ def test_what_c_cannot_say(value: PrimExpr, message: str) -> None:
 def test_a_loop_that_does_nothing_compiles(c_compiler: str, tmp_path: Path) -> None:
     loop = For(Var("i"), const(2), const(3), ForKind.PARALLEL, no_op())
     assert CompiledC(module(body=loop), tmp_path, c_compiler).call() == 0
+
+
+def test_rules_of_the_user_come_first() -> None:
+    ib = builder.create()
+    a = ib.pointer("float32", "A")
+    a[0] = intrinsics.tanh(a[1])
+
+    def rule(call: Call) -> PrimExpr:
+        return intrinsics.call_pure_extern(call.dtype, "my_tanh", *call.args)
+
+    register_intrin_rule("c", "tanh", rule)
+    try:
+        text = generate(module(a, body=ib.get()))
+    finally:
+        remove_intrin_rule("c", "tanh")
+    assert "extern float my_tanh(float);" in text
+    assert "A[0] = my_tanh(A[1]);" in text
