@@ -225,13 +225,13 @@ class IterMapRewriter:
         rest = list(args)
         innermost = rest.pop(self._innermost(rest))
         unit, chain = innermost.scale, [innermost]
-        expected = self.product(unit, innermost.extent)
+        expected = self.product(innermost.extent, unit)
         while rest:
             position = self._next_in_chain(rest, expected, unit)
             arg = rest.pop(position)
             # An outer scale below the span of the inner ones overlaps with them, without gaps.
             tail = self.analyzer.simplify(subtract(expected, arg.scale))
-            expected = self.analyzer.simplify(add(self.product(arg.scale, arg.extent), tail))
+            expected = self.analyzer.simplify(add(self.product(arg.extent, arg.scale), tail))
             chain.insert(0, arg)
         return chain, unit, self._over(expected, unit)
 
@@ -399,10 +399,6 @@ class IterMapRewriter:
         self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, *, remainder: bool
     ) -> IterSumExpr:
         """`(split + base) // by` or its remainder, for a split of scale 1."""
-        zero = const(0, split.dtype)
-        fits = self.level != IterMapLevel.NO_CHECK and is_constant(base, 0)
-        if fits and self.analyzer.can_prove(split.extent <= by):
-            return IterSumExpr((split,), zero) if remainder else IterSumExpr((), zero)
         split, base = self._padded_to(split, base, by, remainder)
         if remainder:
             rest = self.analyzer.simplify(floormod(base, by))
