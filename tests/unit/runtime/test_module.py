@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tilewright import runtime
 from tilewright.driver import build
 from tilewright.errors import ArgumentError, KernelAssertError, RuntimeFailure
 from tilewright.runtime import ndarray as nd, threads
@@ -190,6 +191,14 @@ def test_sources(pair: Module) -> None:
     assert "double(" in pair.get_source("c")
     with pytest.raises(RuntimeFailure, match="no source in format 'wasm'; there are 'll', 'asm'"):
         pair.get_source("wasm")
+
+
+def test_every_public_name_is_there() -> None:
+    for name in runtime.__all__:
+        assert getattr(runtime, name) is not None
+    assert dir(runtime) == sorted(runtime.__all__)
+    with pytest.raises(AttributeError, match=r"'tilewright\.runtime' has no attribute 'nothing'"):
+        runtime.nothing
 
 
 # --- threads ------------------------------------------------------------------------------------

