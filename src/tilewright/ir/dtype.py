@@ -33,6 +33,7 @@ _FLOAT_MAX: Final[dict[str, float]] = {
     "float8_e5m2": 57344.0,
 }
 _interned: dict[str, DType] = {}
+_relaned: dict[tuple[DType, int], DType] = {}  # a type with another number of lanes
 
 
 class DType(str):
@@ -92,8 +93,12 @@ class DType(str):
         """The same element type with another number of lanes."""
         if lanes == self.lanes:
             return self
-        scalar = f"{self.code}{_bits_text(self)}{self.variant}"
-        return DType(scalar if lanes == 1 else f"{scalar}x{lanes}")
+        found = _relaned.get((self, lanes))
+        if found is None:
+            scalar = f"{self.code}{_bits_text(self)}{self.variant}"
+            found = DType(scalar if lanes == 1 else f"{scalar}x{lanes}")
+            _relaned[self, lanes] = found
+        return found
 
 
 def _bits_text(dtype: DType) -> str:

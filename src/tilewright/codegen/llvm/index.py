@@ -39,6 +39,10 @@ def has_index_type(dtype: DType) -> bool:
     return dtype.lanes == 1 and dtype.code == "int" and dtype.bits >= 32
 
 
+def _depth_of_term(term: tuple[Value, int]) -> int:
+    return term[0].depth
+
+
 class IndexBuilder(DivisionBuilder):
     """Emits scalar integer expressions as 64-bit values."""
 
@@ -55,24 +59,32 @@ class IndexBuilder(DivisionBuilder):
     def linear(self, expr: PrimExpr) -> tuple[dict[Value, int], int]:
         """An index as a sum of values with constant factors, plus a constant."""
         terms: dict[Value, int] = {}
-        constant = self._add_terms(expr, 1, terms)
-        return {value: factor for value, factor in terms.items() if factor}, constant
+        if has_index_type(expr.dtype):
+            constant = self._add_terms(expr, 1, terms)
+        else:
+            constant = self._add_atom(expr, 1, terms)
+        if 0 in terms.values():
+            terms = {value: factor for value, factor in terms.items() if factor}
+        return terms, constant
 
     def _add_terms(self, expr: PrimExpr, factor: int, terms: dict[Value, int]) -> int:
-        if has_index_type(expr.dtype):
-            match expr:
-                case IntImm():
-                    return expr.value * factor
-                case Add():
-                    left = self._add_terms(expr.a, factor, terms)
-                    return left + self._add_terms(expr.b, factor, terms)
-                case Sub():
-                    left = self._add_terms(expr.a, factor, terms)
-                    return left + self._add_terms(expr.b, -factor, terms)
-                case Mul(a=a, b=IntImm(value=value)) | Mul(a=IntImm(value=value), b=a):
-                    return self._add_terms(a, factor * value, terms)
-                case Cast(value=inner) if self.is_index(expr):
-                    return self._add_terms(inner, factor, terms)
+        """Add the terms of an expression of an index type; its constant part is the result."""
+        match expr:
+            case IntImm():
+                return expr.value * factor
+            case Add():
+                left = self._add_terms(expr.a, factor, terms)
+                return left + self._add_terms(expr.b, factor, terms)
+            case Sub():
+                left = self._add_terms(expr.a, factor, terms)
+                return left + self._add_terms(expr.b, -factor, terms)
+            case Mul(a=a, b=IntImm(value=value)) | Mul(a=IntImm(value=value), b=a):
+                return self._add_terms(a, factor * value, terms)
+            case Cast(value=inner) if self.is_index(expr):
+                return self._add_terms(inner, factor, terms)
+        return self._add_atom(expr, factor, terms)
+
+    def _add_atom(self, expr: PrimExpr, factor: int, terms: dict[Value, int]) -> int:
         atom = self._atom(expr)
         if atom.text.lstrip("-").isdigit():
             return int(atom.text) * factor
@@ -108,7 +120,8 @@ class IndexBuilder(DivisionBuilder):
     def sum_of(self, terms: dict[Value, int]) -> Value | None:
         """The sum, outermost values first so that each partial sum is hoisted as far as it can."""
         total: Value | None = None
-        for value, factor in sorted(terms.items(), key=lambda item: item[0].depth):
+        parts = sorted(terms.items(), key=_depth_of_term) if len(terms) > 1 else terms.items()
+        for value, factor in parts:
             part = value
             if factor != 1:
                 part = self.int_op("mul nsw", value, Value("i64", str(factor)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 from tilewright.errors import CodegenError
 from tilewright.ir import DType
@@ -28,17 +29,20 @@ def _vector(element: str, lanes: int) -> str:
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
+@cache
 def value_type(dtype: DType) -> str:
     """The type of a value in a register."""
     return _vector(_element(dtype.element_of), dtype.lanes)
 
 
+@cache
 def memory_type(dtype: DType) -> str:
     """The type of a value in memory: bool and 4-bit integers take a whole byte."""
     element = _element(dtype.element_of)
     return _vector("i8" if element in ("i1", "i4") else element, dtype.lanes)
 
 
+@cache
 def stride_type(dtype: DType) -> str:
     """A type whose size is the distance between neighbours in memory; vectors lie without gaps."""
     element = memory_type(dtype.element_of)
