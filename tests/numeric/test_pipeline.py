@@ -81,6 +81,7 @@ def test_workload(name: str, c_compiler: str, tmp_path: Path) -> None:
 
     stages = lower(func, stages=True)
     for stage in stages:
+        assert verify_well_formed(stage.module)
         assert_same(outcome(stage.module, arrays), expected, 0)
 
     from_c = [array.copy() for array in arrays]

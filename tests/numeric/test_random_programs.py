@@ -192,7 +192,7 @@ def after(run: Callable[..., Any], arrays: list[Any]) -> Any:
     return copies[-1]
 
 
-QUICK = settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
+QUICK = settings(max_examples=20, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @QUICK
@@ -205,6 +205,7 @@ def test_lowering_keeps_the_meaning(func: PrimFunc) -> None:
     simple = after(lambda *args: oracle.run(func, *args, options=plain), arrays)
     np.testing.assert_array_equal(simple, expected)
     for stage_ in lower(func, stages=True):
+        assert verify_well_formed(stage_.module)
         actual = after(lambda *args, mod=stage_.module: oracle.run(mod, *args), arrays)
         np.testing.assert_array_equal(actual, expected, err_msg=stage_.name)
 
@@ -220,7 +221,7 @@ def compare_compiled(func: PrimFunc, compiler: str | None) -> None:
             np.testing.assert_array_equal(after(compiled.call, arrays), expected)
 
 
-@settings(QUICK, max_examples=15)
+@settings(QUICK, max_examples=10)
 @given(func=programs())
 def test_compiled_code_agrees(func: PrimFunc, c_compiler: str) -> None:
     compare_compiled(func, c_compiler)
