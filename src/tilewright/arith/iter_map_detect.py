@@ -61,13 +61,28 @@ def detect_iter_map(
     On failure the result has no indices and says in `errors` what stood in the way.
     """
     level = as_level(check_level)
+    nodes = [convert(index) for index in indices]
     try:
-        rewriter = make_rewriter(input_iters, convert(predicate), level, simplify_trivial_iterators)
-        sums = rewriter.rewrite_all([convert(index) for index in indices])
-        _MappingCheck(rewriter).run(sums)
+        sums, rewriter = find_iter_map(
+            nodes, input_iters, convert(predicate), level, simplify_trivial_iterators
+        )
     except (NotAnIterMap, ArithError) as failure:
         return IterMapResult((), (str(failure),))
     return IterMapResult(tuple(sums), (), rewriter.padding)
+
+
+def find_iter_map(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    predicate: PrimExpr,
+    level: IterMapLevel,
+    simplify_trivial: bool,
+) -> tuple[list[IterSumExpr], IterMapRewriter]:
+    """The checked map and the rewriter that made it; raises NotAnIterMap."""
+    rewriter = make_rewriter(input_iters, predicate, level, simplify_trivial)
+    sums = rewriter.rewrite_all(indices)
+    _MappingCheck(rewriter).run(sums)
+    return sums, rewriter
 
 
 def make_rewriter(

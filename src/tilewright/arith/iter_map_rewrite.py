@@ -22,7 +22,7 @@ from tilewright.arith.iter_map import (
 )
 from tilewright.ir import (
     Add,
-    Cast,
+    DType,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -36,6 +36,7 @@ from tilewright.ir import (
     const,
     floordiv,
     floormod,
+    int_imm,
     multiply,
     subtract,
     uses_var,
@@ -90,7 +91,7 @@ class IterMapRewriter:
             return
         mark = IterMark(var if is_constant(low, 0) else subtract(var, low), extent)
         self.input_marks.append(mark)
-        one = const(1, var.dtype)
+        one = number(1, var.dtype)
         self._var_map[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
 
     # --- factors ---
@@ -102,12 +103,24 @@ class IterMapRewriter:
         return split.source, self.key_of(split.lower_factor), self.key_of(split.extent)
 
     def product(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        result = multiply(a, b)
-        return result if isinstance(result, IntImm) else self.analyzer.simplify(result)
+        if isinstance(b, IntImm) and isinstance(a, IntImm):
+            return number(a.value * b.value, a.dtype)
+        return self.analyzer.simplify(multiply(a, b))
 
     def quotient(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        result = floordiv(a, b)
-        return result if isinstance(result, IntImm) else self.analyzer.simplify(result)
+        if isinstance(b, IntImm) and isinstance(a, IntImm):
+            return number(a.value // b.value, a.dtype)
+        return self.analyzer.simplify(floordiv(a, b))
+
+    def _total(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        if isinstance(b, IntImm) and isinstance(a, IntImm):
+            return number(a.value + b.value, a.dtype)
+        return self.analyzer.simplify(add(a, b))
+
+    def _difference(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        if isinstance(b, IntImm) and isinstance(a, IntImm):
+            return number(a.value - b.value, a.dtype)
+        return self.analyzer.simplify(subtract(a, b))
 
     def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
         if isinstance(a, IntImm) and isinstance(b, IntImm):
@@ -140,11 +153,12 @@ class IterMapRewriter:
 
     def rewrite(self, expr: PrimExpr) -> IterSumExpr:
         """The expression as a sum of splits."""
-        if not uses_var(expr, self._var_map.__contains__):
-            return IterSumExpr((), expr)
         match expr:
             case Var():
-                return self._var_map[expr]
+                known = self._var_map.get(expr)
+                return IterSumExpr((), expr) if known is None else known
+            case IntImm():
+                return IterSumExpr((), expr)
             case Add(a=a, b=b):
                 return self._sum(self.rewrite(a), self.rewrite(b), 1)
             case Sub(a=a, b=b):
@@ -155,23 +169,22 @@ class IterMapRewriter:
                 return self._divided(expr, self.rewrite(a), self.rewrite(b), remainder=False)
             case FloorMod(a=a, b=b):
                 return self._divided(expr, self.rewrite(a), self.rewrite(b), remainder=True)
-            case Cast(dtype=dtype, value=value) if dtype.is_int and value.dtype.is_int:
-                raise NotAnIterMap(f"a cast of an iterator to {dtype!s} cannot be an iterator map")
+        if not uses_var(expr, self._var_map.__contains__):
+            return IterSumExpr((), expr)
         raise NotAnIterMap(f"{type(expr).__name__} of iterators cannot be an iterator map")
 
     def _sum(self, a: IterSumExpr, b: IterSumExpr, sign: int) -> IterSumExpr:
-        base = add(a.base, b.base) if sign > 0 else subtract(a.base, b.base)
-        base = self.analyzer.simplify(base)
+        base = self._total(a.base, b.base) if sign > 0 else self._difference(a.base, b.base)
         if not b.args:
             return IterSumExpr(a.args, base)
         args = list(a.args)
         keys = [self.split_key(split) for split in args]
         for split in b.args:
-            scale = split.scale if sign > 0 else self.product(split.scale, const(-1, split.dtype))
+            scale = split.scale if sign > 0 else self.product(split.scale, number(-1, split.dtype))
             key = self.split_key(split)
             for position, known in enumerate(keys):
                 if _same_key(known, key):
-                    total = self.analyzer.simplify(add(args[position].scale, scale))
+                    total = self._total(args[position].scale, scale)
                     args[position] = _rescaled(split, total)
                     break
             else:
@@ -203,7 +216,7 @@ class IterMapRewriter:
         chain, unit, extent = self._chain(args)
         relative = [_rescaled(arg, self._over(arg.scale, unit)) for arg in chain]
         mark = self._mark_of(relative, extent)
-        one = const(1, mark.extent.dtype)
+        one = number(1, mark.extent.dtype)
         return IterSumExpr((IterSplitExpr(mark, one, mark.extent, unit),), base)
 
     def _over(self, scale: PrimExpr, unit: PrimExpr) -> PrimExpr:
@@ -216,7 +229,7 @@ class IterMapRewriter:
         key = self.sum_key(args)
         known = self._fused.get(key)
         if known is None:
-            zero = const(0, extent.dtype)
+            zero = number(0, extent.dtype)
             known = self._fused[key] = IterMark(IterSumExpr(tuple(args), zero), extent)
         return known
 
@@ -230,8 +243,8 @@ class IterMapRewriter:
             position = self._next_in_chain(rest, expected, unit)
             arg = rest.pop(position)
             # An outer scale below the span of the inner ones overlaps with them, without gaps.
-            tail = self.analyzer.simplify(subtract(expected, arg.scale))
-            expected = self.analyzer.simplify(add(self.product(arg.extent, arg.scale), tail))
+            tail = self._difference(expected, arg.scale)
+            expected = self._total(self.product(arg.extent, arg.scale), tail)
             chain.insert(0, arg)
         return chain, unit, self._over(expected, unit)
 
@@ -290,7 +303,7 @@ class IterMapRewriter:
             if found is None:
                 continue
             positions, unit = found
-            one = const(1, mark.extent.dtype)
+            one = number(1, mark.extent.dtype)
             fused = IterSplitExpr(mark, one, mark.extent, unit)
             args = [arg for at, arg in enumerate(args) if at not in positions]
             args.insert(min(positions), fused)
@@ -330,16 +343,16 @@ class IterMapRewriter:
         if isinstance(split.source.source, IterSumExpr):
             args, natural = split.source.source.args, split.source.extent
         else:
-            args, natural = (_rescaled(split, const(1, split.dtype)),), split.extent
-        first = self._bound_over(low, single.base, split.scale, const(0, split.dtype))
+            args, natural = (_rescaled(split, number(1, split.dtype)),), split.extent
+        first = self._bound_over(low, single.base, split.scale, number(0, split.dtype))
         last = self._bound_over(high, single.base, split.scale, natural)
         if self.analyzer.can_prove(first <= 0):
-            first = const(0, split.dtype)
+            first = number(0, split.dtype)
         if self.analyzer.can_prove(last >= natural):
             last = natural
         if is_constant(first, 0) and last is natural:
             return
-        shifted = IterSumExpr(args, self.analyzer.simplify(subtract(const(0, split.dtype), first)))
+        shifted = IterSumExpr(args, self.analyzer.simplify(subtract(number(0, split.dtype), first)))
         mark = IterMark(shifted, self.analyzer.simplify(subtract(last, first)))
         self.constrained.append((self.sum_key(args), mark, first))
 
@@ -370,7 +383,7 @@ class IterMapRewriter:
             divide = floormod if remainder else floordiv
             return IterSumExpr((), self.analyzer.simplify(divide(total.base, by)))
         if is_constant(by, 1):
-            return IterSumExpr((), const(0, total.dtype)) if remainder else total
+            return IterSumExpr((), number(0, total.dtype)) if remainder else total
         if all(self.divides(by, arg.scale) for arg in total.args):
             return self._divided_exactly(total, by, remainder)
         single = self.fuse(total)
@@ -380,7 +393,7 @@ class IterMapRewriter:
                 f"cannot divide an iterator of scale {split.scale} by {by} in {expr}"
             )
         reduced = self.quotient(by, split.scale)
-        unit, base = _rescaled(split, const(1, split.dtype)), single.base
+        unit, base = _rescaled(split, number(1, split.dtype)), single.base
         inner_base = self._over(base, split.scale)
         left_over = self.analyzer.simplify(floormod(base, split.scale)) if remainder else base
         result = self._split_by(unit, inner_base, reduced, remainder=remainder)
@@ -426,7 +439,7 @@ class IterMapRewriter:
         shifted = subtract(base, padded.left_pad)
         if not self.divides(by, shifted):
             raise NotAnIterMap(f"one iterator is divided by {by} with different offsets")
-        one = const(1, split.dtype)
+        one = number(1, split.dtype)
         extended = IterSplitExpr(padded.mark, one, padded.mark.extent, one)
         return extended, self.analyzer.simplify(shifted)
 
@@ -457,6 +470,11 @@ class IterMapRewriter:
         shifted = IterSumExpr((split,), const(padding.left, split.dtype))
         mark = IterMark(shifted, const(extent, split.dtype))
         return PaddedMark(mark, padding.left, split.extent.value, padding.divisor)
+
+
+def number(value: int, dtype: DType) -> PrimExpr:
+    """An integer constant; without the checks of `const`, as this is on the hot path."""
+    return int_imm(dtype, value)
 
 
 def _rescaled(split: IterSplitExpr, scale: PrimExpr) -> IterSplitExpr:

@@ -112,6 +112,8 @@ class RewriteSimplifier:
         known = memory.get(expr)
         if known is not None:
             return known
+        if type(expr) is Var and not self._facts.var_values:
+            return expr
         node = self._with_simple_children(expr)
         known = memory.get(node)
         result = self._reduce(node) if known is None else known

@@ -17,8 +17,9 @@ from tilewright.arith.iter_map import (
     is_constant,
     normalize_iter_map_to_expr,
 )
-from tilewright.arith.iter_map_detect import as_level, detect_iter_map, make_rewriter
+from tilewright.arith.iter_map_detect import as_level, find_iter_map
 from tilewright.arith.iter_map_rewrite import IterMapRewriter, NotAnIterMap
+from tilewright.errors import ArithError
 from tilewright.ir import (
     TRUE,
     ExprLike,
@@ -53,15 +54,16 @@ def subspace_divide(
     """
     level, condition = as_level(check_level), convert(predicate)
     nodes = [convert(binding) for binding in bindings]
-    found = detect_iter_map(nodes, input_iters, condition, level, simplify_trivial_iterators)
-    if found.errors or found.padding:
-        return []
     try:
-        rewriter = make_rewriter(input_iters, condition, level, simplify_trivial_iterators)
+        sums, rewriter = find_iter_map(
+            nodes, input_iters, condition, level, simplify_trivial_iterators
+        )
+        if rewriter.padding:
+            return []
         divider = _Divider(rewriter, frozenset(sub_iters))
-        divisions = [divider.binding(total) for total in rewriter.rewrite_all(nodes)]
+        divisions = [divider.binding(total) for total in sums]
         outer, inner = divider.predicates()
-    except NotAnIterMap:
+    except (NotAnIterMap, ArithError):
         return []
     zero = IterSumExpr((), const(0, "int32"))
     divisions.append((IterMark(zero, outer), IterMark(zero, inner)))
