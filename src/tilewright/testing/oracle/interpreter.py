@@ -13,8 +13,9 @@ from tilewright.ir.numpy_bridge import from_numpy, to_numpy
 from tilewright.testing.oracle.arithmetic import Value, constant
 from tilewright.testing.oracle.errors import OracleArgumentError
 from tilewright.testing.oracle.expressions import UNDEFINED, Frame, ReturnValue
+from tilewright.testing.oracle.grid_runner import Runner
 from tilewright.testing.oracle.memory import Memory, View, compact_strides
-from tilewright.testing.oracle.statements import Runner, StatementCompiler
+from tilewright.testing.oracle.statements import StatementCompiler
 
 
 @dataclass(frozen=True)
