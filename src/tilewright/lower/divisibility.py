@@ -22,4 +22,4 @@ def is_multiple(value: PrimExpr, factor: int) -> bool:
             return modulus % factor == 0 and is_multiple(a, factor)
         case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
             return is_multiple(a, factor * divisor)
-    return False
+    return factor == 1

@@ -58,31 +58,33 @@ class _Planner:
         self._reuse = reuse
         self._free: list[_Storage] = []
         self._owners: list[For | None] = [None]
+        self._serial_loops = [0]  # around the current place, inside each owner
         self.storages: list[_Storage] = []
         self.home: dict[Var, _Storage] = {}
         self.moved = False  # does some allocation leave the scope it was written in?
 
     def run(self) -> None:
-        loops = 0
         for position, entry in enumerate(self._entries):
             if not entry.is_end:
                 for var in self._events.gen.get(position, ()):
                     self._allocate(var, position, entry)
-                    self.moved = self.moved or loops > 0
-            loops += self._enter_or_leave(entry, loops)
+                    self.moved = self.moved or self._serial_loops[-1] > 0
+            self._enter_or_leave(entry)
             if not entry.is_begin:
                 for var in self._events.kill.get(position, ()):
                     self._release(var)
 
-    def _enter_or_leave(self, entry: Entry, loops: int) -> int:
-        if not isinstance(entry.stmt, For) or not (entry.is_begin or entry.is_end):
-            return 0
-        if entry.stmt.kind == ForKind.PARALLEL:
-            if entry.is_begin:
-                self._owners.append(entry.stmt)
-            else:
-                self._owners.pop()
-        return 1 if entry.is_begin else -1
+    def _enter_or_leave(self, entry: Entry) -> None:
+        if not isinstance(entry.stmt, For):
+            return
+        if entry.stmt.kind != ForKind.PARALLEL:
+            self._serial_loops[-1] += 1 if entry.is_begin else -1
+        elif entry.is_begin:
+            self._owners.append(entry.stmt)
+            self._serial_loops.append(0)
+        else:
+            self._owners.pop()
+            self._serial_loops.pop()
 
     def _allocate(self, var: Var, position: int, entry: Entry) -> None:
         allocation = self._allocations[var]
