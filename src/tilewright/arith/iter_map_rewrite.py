@@ -12,6 +12,7 @@ from math import lcm
 from typing import TypeAlias
 
 from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.iter_factors import FactorArithmetic, FactorKey, SplitKey, number
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMark,
@@ -22,7 +23,6 @@ from tilewright.arith.iter_map import (
 )
 from tilewright.ir import (
     Add,
-    DType,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -36,14 +36,10 @@ from tilewright.ir import (
     const,
     floordiv,
     floormod,
-    int_imm,
-    multiply,
     subtract,
     uses_var,
 )
 
-FactorKey: TypeAlias = int | PrimExpr
-SplitKey: TypeAlias = tuple[IterMark, FactorKey, FactorKey]
 # The splits of a sum with their scales relative to the smallest one.
 SumKey: TypeAlias = tuple[tuple[SplitKey, FactorKey], ...]
 
@@ -60,7 +56,7 @@ class Padding:
         self.divisor = 1
 
 
-class IterMapRewriter:
+class IterMapRewriter(FactorArithmetic):
     """Turns expressions over given iterators into `IterSumExpr`s."""
 
     def __init__(
@@ -70,7 +66,7 @@ class IterMapRewriter:
         level: IterMapLevel,
         simplify_trivial: bool,
     ) -> None:
-        self.analyzer = analyzer
+        super().__init__(analyzer)
         self.level = level
         self.input_marks: list[IterMark] = []
         self.constrained: list[tuple[SumKey, IterMark, PrimExpr]] = []
@@ -93,47 +89,6 @@ class IterMapRewriter:
         self.input_marks.append(mark)
         one = number(1, var.dtype)
         self._var_map[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
-
-    # --- factors ---
-
-    def key_of(self, factor: PrimExpr) -> FactorKey:
-        return factor.value if isinstance(factor, IntImm) else self.analyzer.representative(factor)
-
-    def split_key(self, split: IterSplitExpr) -> SplitKey:
-        return split.source, self.key_of(split.lower_factor), self.key_of(split.extent)
-
-    def product(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        if isinstance(b, IntImm) and isinstance(a, IntImm):
-            return number(a.value * b.value, a.dtype)
-        return self.analyzer.simplify(multiply(a, b))
-
-    def quotient(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        if isinstance(b, IntImm) and isinstance(a, IntImm):
-            return number(a.value // b.value, a.dtype)
-        return self.analyzer.simplify(floordiv(a, b))
-
-    def _total(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        if isinstance(b, IntImm) and isinstance(a, IntImm):
-            return number(a.value + b.value, a.dtype)
-        return self.analyzer.simplify(add(a, b))
-
-    def _difference(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        if isinstance(b, IntImm) and isinstance(a, IntImm):
-            return number(a.value - b.value, a.dtype)
-        return self.analyzer.simplify(subtract(a, b))
-
-    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            return a.value == b.value
-        return self.analyzer.can_prove_equal(a, b)
-
-    def divides(self, divisor: PrimExpr, value: PrimExpr) -> bool:
-        """True when `value` is a multiple of `divisor`."""
-        if isinstance(divisor, IntImm) and isinstance(value, IntImm):
-            return divisor.value != 0 and value.value % divisor.value == 0
-        if is_constant(divisor, 0):
-            return False
-        return self.analyzer.can_prove_equal(floormod(value, divisor), 0)
 
     # --- expressions ---
 
@@ -174,7 +129,7 @@ class IterMapRewriter:
         raise NotAnIterMap(f"{type(expr).__name__} of iterators cannot be an iterator map")
 
     def _sum(self, a: IterSumExpr, b: IterSumExpr, sign: int) -> IterSumExpr:
-        base = self._total(a.base, b.base) if sign > 0 else self._difference(a.base, b.base)
+        base = self.total(a.base, b.base) if sign > 0 else self.difference(a.base, b.base)
         if not b.args:
             return IterSumExpr(a.args, base)
         args = list(a.args)
@@ -184,7 +139,7 @@ class IterMapRewriter:
             key = self.split_key(split)
             for position, known in enumerate(keys):
                 if _same_key(known, key):
-                    total = self._total(args[position].scale, scale)
+                    total = self.total(args[position].scale, scale)
                     args[position] = _rescaled(split, total)
                     break
             else:
@@ -243,8 +198,8 @@ class IterMapRewriter:
             position = self._next_in_chain(rest, expected, unit)
             arg = rest.pop(position)
             # An outer scale below the span of the inner ones overlaps with them, without gaps.
-            tail = self._difference(expected, arg.scale)
-            expected = self._total(self.product(arg.extent, arg.scale), tail)
+            tail = self.difference(expected, arg.scale)
+            expected = self.total(self.product(arg.extent, arg.scale), tail)
             chain.insert(0, arg)
         return chain, unit, self._over(expected, unit)
 
@@ -470,11 +425,6 @@ class IterMapRewriter:
         shifted = IterSumExpr((split,), const(padding.left, split.dtype))
         mark = IterMark(shifted, const(extent, split.dtype))
         return PaddedMark(mark, padding.left, split.extent.value, padding.divisor)
-
-
-def number(value: int, dtype: DType) -> PrimExpr:
-    """An integer constant; without the checks of `const`, as this is on the hot path."""
-    return int_imm(dtype, value)
 
 
 def _rescaled(split: IterSplitExpr, scale: PrimExpr) -> IterSplitExpr:

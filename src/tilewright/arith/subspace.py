@@ -58,8 +58,6 @@ def subspace_divide(
         sums, rewriter = find_iter_map(
             nodes, input_iters, condition, level, simplify_trivial_iterators
         )
-        if rewriter.padding:
-            return []
         divider = _Divider(rewriter, frozenset(sub_iters))
         divisions = [divider.binding(total) for total in sums]
         outer, inner = divider.predicates()
