@@ -137,6 +137,8 @@ class _Scanner(Visitor):
         self.generic_visit(node)
         if node.buffer is self._buffer:
             self._read([(index, None) for index in node.indices])
+        elif node.buffer.data is self._buffer.data:
+            self.carried = True
 
     def visit_buffer_store(self, node: BufferStore) -> None:
         self.generic_visit(node)

@@ -126,7 +126,10 @@ class _UsageFinder(Visitor):
 
     def _access(self, buffer: Buffer, axes: Iterable[tuple[PrimExpr, PrimExpr | None]]) -> None:
         usage = self.usages.get(buffer)
-        if usage is None or usage.opaque:
+        if usage is None:
+            self._note_alias(buffer)
+            return
+        if usage.opaque:
             return
         inner = dict(self._loops[usage.depth :])
         bounds = IndexBounds(inner, self._analyzer)
@@ -135,6 +138,12 @@ class _UsageFinder(Visitor):
             usage.box = box
         else:
             usage.box = [self._union(a, b) for a, b in zip(usage.box, box, strict=True)]
+
+    def _note_alias(self, buffer: Buffer) -> None:
+        """Memory that is used under another name as well keeps its layout."""
+        behind = self._by_data.get(buffer.data)
+        if behind is not None:
+            behind.opaque = True
 
     def _interval(
         self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None

@@ -72,11 +72,11 @@ class _AccessScopes(Visitor):
                 self._access(buffer)
 
     def _access(self, buffer: Buffer) -> None:
-        if buffer not in self.own:
-            return
         path = tuple(self._path)
-        known = self.common.get(buffer)
-        self.common[buffer] = path if known is None else _common_prefix(known, path)
+        # The memory of a buffer may be accessed under other names, too.
+        for owned in self._by_data.get(buffer.data, ()):
+            known = self.common.get(owned)
+            self.common[owned] = path if known is None else _common_prefix(known, path)
 
 
 def _innermost(buffer: Buffer, path: tuple[Scope, ...], own: int) -> Scope:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tilewright.errors import LowerError
@@ -30,6 +31,7 @@ from tilewright.lower import get_pass, lower, verify_lowered
 from tilewright.lower.divisibility import is_multiple
 from tilewright.lower.legalize_small_floats import small_floats_of
 from tilewright.target import Target
+from tilewright.testing.oracle import run
 
 Parse = Callable[[str], PrimFunc]
 TO_FLAT = (
@@ -312,3 +314,28 @@ def main(A: T.Buffer((8,), "float32")):
 )
 def test_multiples(expr: Any, factor: int, known: bool) -> None:
     assert is_multiple(expr, factor) is known
+
+
+# --- one memory under two names -------------------------------------------------------------------
+
+ALIAS = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((16,), "float32")):
+    X = T.alloc_buffer((4, 8), "float32")
+    Y = T.Buffer((32,), data=X.data)
+    for i in range(4):
+        for j in range(4):
+            X[i, j] = A[i, j]
+        for j in range(4):
+            B[i * 4 + j] = Y[i * 8 + j]
+"""
+
+
+def test_memory_under_two_names_keeps_its_place_and_layout(parse: Parse) -> None:
+    func = parse(ALIAS)
+    a = np.arange(16, dtype="float32").reshape(4, 4)
+    b = np.zeros(16, "float32")
+    stages = lower(func, stages=True)
+    run(stages.module, a, b)
+    np.testing.assert_array_equal(b, np.arange(16))
+    assert "alloc_buffer((4, 8))" in str(stages.after("CompactBufferAllocation"))
