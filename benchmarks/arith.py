@@ -2,8 +2,8 @@
 
     python benchmarks/arith.py [--json FILE]
 
-`cold` starts from a fresh analyzer with three loop variables bound, `warm` asks an analyzer that has
-seen an equal expression before. Building the expression is not counted.
+`cold` starts from a fresh analyzer with three loop variables bound, `warm` asks an analyzer that
+has seen an equal expression before. Building the expression is not counted.
 """
 
 from __future__ import annotations

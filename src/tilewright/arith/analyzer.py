@@ -203,24 +203,23 @@ class Analyzer:
         known = self._facts.simplified.get(node)
         if known is not None:
             return known
-        current = node
-        for _ in range(steps):
-            rewritten = self._rewriter.visit(current)
-            known = self._facts.simplified.get(rewritten)
-            if known is not None:
-                current = known
-                break
-            if _is_plain_sum(rewritten):
-                current = rewritten
-                break
-            canonical = self._canonical.visit(rewritten)
-            if canonical is current:
-                break
-            current = canonical
-            if canonical is rewritten:
-                break
+        current = self._simplify_in_rounds(node, steps)
         self._facts.simplified[node] = current
         self._facts.simplified[current] = current
+        return current
+
+    def _simplify_in_rounds(self, current: PrimExpr, rounds: int) -> PrimExpr:
+        """Tables and canonical form in turn, until neither finds anything to do."""
+        for round_number in range(rounds):
+            rewritten = self._rewriter.visit(current)
+            if round_number > 0 and rewritten is current:
+                return current
+            known = self._facts.simplified.get(rewritten)
+            if known is not None or _is_plain_sum(rewritten):
+                return rewritten if known is None else known
+            current = self._canonical.visit(rewritten)
+            if current is rewritten:
+                return current
         return current
 
     def rewrite_simplify(self, expr: ExprLike) -> PrimExpr:
