@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from tilewright.ir import (
     BufferLoad,
     Call,
-    IntImm,
     PrimExpr,
     PrimFunc,
     Rewriter,
@@ -18,6 +17,7 @@ from tilewright.ir import (
 )
 from tilewright.lower.base import FunctionPass, register_pass
 from tilewright.lower.walk import IF_THEN_ELSE
+from tilewright.lower.widen_expr import is_inside
 from tilewright.target import Target
 
 
@@ -28,20 +28,13 @@ class _UnsafeFinder(Visitor):
         self.found = False
 
     def visit_buffer_load(self, node: BufferLoad) -> None:
-        if node.predicate is None and not _is_inside(node):
+        if node.predicate is None and not is_inside(node.buffer, node.indices):
             self.found = True
 
     def visit_call(self, node: Call) -> None:
         # The branches of if_then_else are protected by its condition.
         for arg in node.args[:1] if node.op is IF_THEN_ELSE else node.args:
             self.visit(arg)
-
-
-def _is_inside(load: BufferLoad) -> bool:
-    return all(
-        isinstance(index, IntImm) and isinstance(extent, IntImm) and 0 <= index.value < extent.value
-        for index, extent in zip(load.indices, load.buffer.shape, strict=True)
-    )
 
 
 def _is_unsafe(expr: PrimExpr) -> bool:

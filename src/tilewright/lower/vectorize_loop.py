@@ -133,13 +133,12 @@ class _LoopBodyWidener(ExprWidener):
         return seq((result, self._masked(logical_not(varying), node.else_case)))
 
     def _masked(self, mask: PrimExpr, node: Stmt) -> Stmt:
-        outer_flag, self.uniform_load_under_mask = self.uniform_load_under_mask, False
-        body: Stmt = self.under_mask(mask, node)
-        if self.uniform_load_under_mask:
-            # A load that all lanes share may only happen if some lane is on.
-            body = IfThenElse(_some_lane(mask), body)
-        self.uniform_load_under_mask = outer_flag
-        return body
+        test = None if self.mask is not None else _some_lane(mask)
+        outside, self.needs_guard = self.needs_guard, False
+        body: Stmt = self.under_mask(mask, node, guarded=test is not None)
+        guarded = IfThenElse(test, body) if self.needs_guard and test is not None else body
+        self.needs_guard = outside
+        return guarded
 
     def visit_for(self, node: For) -> Stmt:
         start, extent = self.visit(node.min), self.visit(node.extent)
@@ -234,18 +233,17 @@ def _is_idempotent(node: Stmt) -> bool:
 _DECIDING_LANE: dict[type[CmpOp], int] = {LT: 0, LE: 0, GT: -1, GE: -1}
 
 
-def _some_lane(mask: PrimExpr) -> PrimExpr:
+def _some_lane(mask: PrimExpr) -> PrimExpr | None:
     """The scalar condition that some lane of a mask is on, where it has a simple form."""
-    lane = _DECIDING_LANE.get(type(mask)) if isinstance(mask, CmpOp) else None
-    if lane is None or not isinstance(mask, CmpOp):
-        raise NotVectorizable("a load that all lanes share under a mask of several conditions")
+    if not isinstance(mask, CmpOp) or type(mask) not in _DECIDING_LANE:
+        return None
     ramp, limit = mask.a, mask.b
-    if isinstance(limit, Broadcast) and isinstance(ramp, Ramp):
-        stride = ramp.stride
-        if isinstance(stride, IntImm) and stride.value > 0:
-            last = stride.value * (ramp.lanes - 1)
-            return type(mask)(ramp.base if lane == 0 else ramp.base + last, limit.value)
-    raise NotVectorizable("a load that all lanes share under a mask of an unknown shape")
+    if not isinstance(ramp, Ramp) or not isinstance(limit, Broadcast):
+        return None
+    if not isinstance(ramp.stride, IntImm) or ramp.stride.value <= 0:
+        return None
+    lane = _DECIDING_LANE[type(mask)] % ramp.lanes
+    return type(mask)(ramp.base + ramp.stride.value * lane, limit.value)
 
 
 class _LoopVectorizer(StmtRewriter):

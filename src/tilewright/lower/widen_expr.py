@@ -75,6 +75,14 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return [condition]
 
 
+def is_inside(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
+    """True when constant indices lie inside a buffer of constant shape."""
+    return all(
+        isinstance(index, IntImm) and isinstance(extent, IntImm) and 0 <= index.value < extent.value
+        for index, extent in zip(indices, buffer.shape, strict=True)
+    )
+
+
 def _scalar_of(value: PrimExpr) -> PrimExpr | None:
     """What all lanes share, or None."""
     if isinstance(value, Broadcast):
@@ -90,7 +98,8 @@ class ExprWidener(Rewriter):
     ) -> None:
         self.lanes = lanes
         self.mask: PrimExpr | None = None
-        self.uniform_load_under_mask = False
+        self.guarded = False  # does a test around the mask make sure that some lane is on?
+        self.needs_guard = False  # does a load rely on that test?
         self.vars: dict[Var, PrimExpr] = {
             loop_var: Ramp(start, const(1, loop_var.dtype), lanes),
         }
@@ -261,24 +270,28 @@ class ExprWidener(Rewriter):
         varying = [part for part in widened if part.dtype.lanes > 1]
         return uniform, logical_and(*varying) if varying else None
 
-    def under_mask(self, mask: PrimExpr, node: Any) -> Any:
+    def under_mask(self, mask: PrimExpr, node: Any, guarded: bool = False) -> Any:
         """Widen `node` with only the lanes of `mask` switched on, within the present ones."""
-        outer = self.mask
-        self.mask = mask if outer is None else logical_and(outer, mask)
+        outer = self.mask, self.guarded
+        self.mask = mask if self.mask is None else logical_and(self.mask, mask)
+        self.guarded = guarded
         try:
             return self.visit(node)
         finally:
-            self.mask = outer
+            self.mask, self.guarded = outer
 
     def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
         if node.predicate is not None:
             raise NotVectorizable("a masked load inside a vectorised loop")
         buffer, index = self.access(node.buffer, node.indices)
-        if index.dtype.lanes == 1:
-            if self.mask is not None:
-                self.uniform_load_under_mask = True
-            return node if index is node.indices[0] else replace(node, indices=(index,))
-        return BufferLoad(buffer, (index,), self.mask)
+        if index.dtype.lanes > 1:
+            return BufferLoad(buffer, (index,), self.mask)
+        if self.mask is not None and not is_inside(node.buffer, (index,)):
+            # All lanes share this load, and it may only happen if some lane is on.
+            if not self.guarded:
+                return BufferLoad(buffer, (Broadcast(index, self.lanes),), self.mask)
+            self.needs_guard = True
+        return node if index is node.indices[0] else replace(node, indices=(index,))
 
     def access(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, PrimExpr]:
         """The buffer and the widened index of a one-dimensional access."""

@@ -166,3 +166,35 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
     for name in (*PREPARE[:4], "VectorizeLoop"):
         module = get_pass(name)(module)
     assert loop_kinds(module) == {ForKind.SERIAL}
+
+
+NEVER = [
+    "if v < n: B[v] = A[far]",
+    "if v < n and n <= v: B[v] = A[far]",
+    "if 3 < v: B[v] = T.if_then_else(v < 2, A[far], A[v])",
+    "B[v] = T.if_then_else(v < n, A[far], T.float32(1))",
+    "B[v] = T.if_then_else(v < n, A[far + v], A[v])",
+]
+
+
+@pytest.mark.parametrize("line", NEVER)
+def test_a_load_that_no_lane_asks_for_does_not_happen(
+    parse: Callable[[str], PrimFunc], line: str
+) -> None:
+    guard, _, store = line.rpartition(": ") if line.startswith("if") else ("", "", line)
+    body = f"        {guard}:\n            {store}" if guard else f"        {store}"
+    func = parse(f"""
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32, far: T.int32):
+    for v in T.vectorized({LANES}):
+{body}
+""")
+    module = as_module(func)
+    for name in PREPARE:
+        module = get_pass(name)(module)
+    vectorized = get_pass("VectorizeLoop")(module)
+    assert loop_kinds(vectorized) == set()
+    expected, got = arguments()[:2], arguments()[:2]
+    run(module, *expected, 0, 1 << 20)
+    run(vectorized, *got, 0, 1 << 20)
+    np.testing.assert_array_equal(got[1], expected[1])
