@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 # A chain of rewrites at one node that gets this long is cut; the tables are meant to terminate.
 _MAX_CHAIN = 40
-_Signature = tuple[type | None, ...]
 
 
 class _RuleIndex:
@@ -58,7 +58,6 @@ class _RuleIndex:
                     self._by_root.setdefault(root, []).append((table.domain, rule))
         self._compiled: dict[Rule, CompiledRule] = {}
         self._namespace = make_namespace(has_side_effect)
-        self._selected: dict[_Signature, tuple[tuple[frozenset[Domain], CompiledRule], ...]] = {}
         self._by_key: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
 
     def candidates(
@@ -94,8 +93,10 @@ def _may_match(pattern: Operation, operands: tuple[type, ...]) -> bool:
     return True
 
 
-# Filled while it is used: a rule is compiled when an expression of its shape first shows up.
-_INDEX = _RuleIndex()
+@functools.cache
+def _rule_index() -> _RuleIndex:
+    """Made for the first analyzer; a rule is compiled when an expression of its shape shows up."""
+    return _RuleIndex()
 
 
 class RewriteSimplifier:
@@ -105,6 +106,7 @@ class RewriteSimplifier:
         self._facts = facts
         self._enter = enter  # opens a scope in which a condition holds
         self._chain = 0
+        self._index = _rule_index()
 
     def visit(self, expr: PrimExpr) -> PrimExpr:
         """The simplified form of `expr`, a representative of the interner."""
@@ -204,7 +206,7 @@ class RewriteSimplifier:
             operands, dtype = (), expr.dtype
         else:
             return None
-        for apply in _INDEX.candidates(kind, operands, dtype):
+        for apply in self._index.candidates(kind, operands, dtype):
             result = apply(expr, self._facts)
             if result is not None:
                 return result
