@@ -13,6 +13,8 @@ from tilewright.ir import (
     EQ,
     LT,
     NE,
+    TRUE,
+    Allocate,
     And,
     Broadcast,
     Buffer,
@@ -29,6 +31,7 @@ from tilewright.ir import (
     Not,
     Op,
     Or,
+    PointerType,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -328,3 +331,29 @@ def test_errors_name_the_place() -> None:
     )
     pointer = Call(DType("handle"), Op.get("tir.address_of"), (const(3),))
     assert "address_of needs a buffer element" in _error(Evaluate(pointer), a)
+
+
+def test_one_piece_of_memory_under_two_types() -> None:
+    """A value written as one type is read as another, byte by byte."""
+    pointer = Var("memory", DType("handle"), PointerType(DType("int32")))
+    out = flat("out", 4, "int32")
+    words = decl_buffer((4,), "int32", "words", data=pointer)
+    parts = decl_buffer((16,), "int8", "parts", data=pointer)
+
+    def read(place: int) -> PrimExpr:
+        return Cast(DType("int32"), BufferLoad(parts, (const(place),)))
+
+    body = seq(
+        [
+            BufferStore(words, const(0x01020304), (const(1),)),
+            BufferStore(out, read(4), (const(0),)),
+            BufferStore(words, const(0x05060708), (const(1),)),
+            BufferStore(out, read(5), (const(1),)),
+            BufferStore(parts, const(9, "int8"), (const(1 + 4),)),
+            BufferStore(out, BufferLoad(words, (const(1),)), (const(2),)),
+        ]
+    )
+    func = kernel([out], Allocate(pointer, DType("int32"), (const(4),), TRUE, body))
+    result = np.zeros(4, np.int32)
+    compile_lowered(func)(result)
+    assert result.tolist() == [4, 7, 0x05060908, 0]

@@ -38,6 +38,7 @@ class FunctionEmitter:
     def __init__(self) -> None:
         self.regions = [Region("entry")]
         self.allocas: list[str] = []
+        self.epoch = 0  # changes whenever code of another region comes in between
         self._counter = 0
 
     @property
@@ -75,6 +76,15 @@ class FunctionEmitter:
         self.regions[-1].lines.append(f"  {name} = {instruction}")
         return Value(type_, name, self.depth)
 
+    def shared(self, type_: str, instruction: str) -> Value:
+        """An instruction that stays where it is, written once for all code that follows it."""
+        for region in reversed(self.regions):
+            value = region.known.get(instruction)
+            if value is not None:
+                return value
+        value = self.regions[-1].known[instruction] = self.here(type_, instruction)
+        return value
+
     def line(self, instruction: str) -> None:
         """An instruction without a result."""
         self.regions[-1].lines.append(f"  {instruction}")
@@ -88,6 +98,7 @@ class FunctionEmitter:
 
     def open_region(self, label: str) -> None:
         """Start a nested region; its text is placed when it is closed."""
+        self.epoch += 1
         self.regions.append(Region(label))
 
     def close_region(self) -> Region:
@@ -96,6 +107,7 @@ class FunctionEmitter:
 
     def place(self, region: Region, label: str) -> None:
         """Append a closed region as a basic block (or several) called `label`."""
+        self.epoch += 1
         current = self.regions[-1]
         current.lines.append(f"{label}:")
         current.lines.extend(region.lines)
@@ -116,4 +128,5 @@ class FunctionEmitter:
 
     def body(self) -> str:
         """The text between the braces."""
-        return "\n".join(["entry:", *self.allocas, *self.regions[0].lines])
+        lines = filter(None, self.regions[0].lines)  # a store that was taken back left a gap
+        return "\n".join(["entry:", *self.allocas, *lines])

@@ -284,8 +284,11 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         return casts.cast(self, self.value(node.value), node.value.dtype, node.dtype)
 
     def visit_let(self, node: Let) -> Value:
+        outer = self.env.get(node.var)
         self.bind(node.var, node.value)
-        return self.value(node.body)
+        result = self.value(node.body)
+        self.leave_scope(node.var, outer)
+        return result
 
     def visit_buffer_load(self, node: BufferLoad) -> Value:
         return memory.load(self, node)

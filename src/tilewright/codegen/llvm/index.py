@@ -155,6 +155,13 @@ class IndexBuilder(DivisionBuilder):
             return self.is_natural(expr.a) and self.is_natural(expr.b)
         return False
 
+    def leave_scope(self, var: Var, outer: Value | None) -> None:
+        """`var` stands again for what it stood for outside, if for anything."""
+        if outer is None:
+            self.env.pop(var, None)
+        else:
+            self.env[var] = outer
+
     def bind(self, var: Var, expr: PrimExpr) -> None:
         """Let `var` stand for the value of `expr`."""
         if has_index_type(var.dtype) and self.is_index(expr):

@@ -22,10 +22,12 @@ ALLOCATION_ALIGNMENT = 64
 
 
 class Pointer(NamedTuple):
-    """An address and the alignment that is known of it, in bytes."""
+    """An address, the alignment that is known of it in bytes, and what it is made of."""
 
     place: Value
     alignment: int
+    variable: str = ""
+    constant: int = 0  # in elements
 
 
 def load(builder: IndexBuilder, node: BufferLoad) -> Value:
@@ -35,11 +37,12 @@ def load(builder: IndexBuilder, node: BufferLoad) -> Value:
         if node.predicate is None:
             return _load_at(builder, buffer, index, dtype)
         return _load_if(builder, node, index)
+    base = _contiguous(index)
+    if node.predicate is None and base is not None:
+        return _load_at(builder, buffer, base, dtype)
+    builder.forwarding.forget(buffer.data)
     if node.predicate is not None:
         return _masked_load(builder, node, index, node.predicate)
-    base = _contiguous(index)
-    if base is not None:
-        return _load_at(builder, buffer, base, dtype)
     _check_scalar_elements(node)
     element, lanes = buffer.dtype, index.dtype.lanes
     match index:
@@ -58,12 +61,14 @@ def store(builder: IndexBuilder, node: BufferStore) -> None:
     _check_stored_type(node, index)
     if node.predicate is not None:
         _masked_store(builder, node, index, node.predicate)
+        builder.forwarding.forget(buffer.data)
         return
     value = builder.value(node.value)
     base = index if index.dtype.lanes == 1 else _contiguous(index)
     if base is not None:
         _store_at(builder, buffer, base, value, dtype)
         return
+    builder.forwarding.forget(buffer.data)
     _check_scalar_elements(node)
     for lane, pointer in enumerate(_lane_pointers(builder, buffer, index)):
         _store_to(builder, pointer, builder.lane(value, lane), buffer.dtype)
@@ -123,15 +128,30 @@ def address(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> Pointer:
         )
     step = math.gcd(constant, *terms.values()) * element.itemsize * element.lanes
     base = builder.alignments.get(buffer.data, element.itemsize)
-    return Pointer(pointer, math.gcd(base, step) if step else base)
+    variable = "" if offset is None else offset.text
+    return Pointer(pointer, math.gcd(base, step) if step else base, variable, constant)
 
 
 def _load_at(builder: IndexBuilder, buffer: Buffer, index: PrimExpr, dtype: DType) -> Value:
-    return _load_from(builder, address(builder, buffer, index), dtype)
+    """A load that may turn out to be a value we know already."""
+    pointer, data = address(builder, buffer, index), buffer.data
+    stored = memory_type(dtype)
+    if data in builder.read_only:
+        text = f"load {stored}, {pointer.place}, align {pointer.alignment}"
+        return _from_memory(builder, builder.emitter.shared(stored, text), dtype)
+    if data not in builder.private:
+        return _load_from(builder, pointer, dtype)
+    spot = (data, pointer.variable, pointer.constant)
+    width = dtype.lanes // buffer.dtype.lanes
+    known = builder.forwarding.value(*spot, value_type(dtype), width)
+    if known is None:
+        known = _load_from(builder, pointer, dtype)
+        builder.forwarding.loaded(*spot, known, width)
+    return known
 
 
 def _load_from(builder: IndexBuilder, pointer: Pointer, dtype: DType) -> Value:
-    place, alignment = pointer
+    place, alignment = pointer.place, pointer.alignment
     stored = memory_type(dtype)
     raw = builder.emitter.here(stored, f"load {stored}, {place}, align {alignment}")
     return _from_memory(builder, raw, dtype)
@@ -145,11 +165,15 @@ def _from_memory(builder: IndexBuilder, raw: Value, dtype: DType) -> Value:
 def _store_at(
     builder: IndexBuilder, buffer: Buffer, index: PrimExpr, value: Value, dtype: DType
 ) -> None:
-    _store_to(builder, address(builder, buffer, index), value, dtype)
+    pointer = address(builder, buffer, index)
+    _store_to(builder, pointer, value, dtype)
+    if buffer.data in builder.private:
+        width = dtype.lanes // buffer.dtype.lanes
+        builder.forwarding.stored(buffer.data, pointer.variable, pointer.constant, value, width)
 
 
 def _store_to(builder: IndexBuilder, pointer: Pointer, value: Value, dtype: DType) -> None:
-    place, alignment = pointer
+    place, alignment = pointer.place, pointer.alignment
     raw = _to_memory(builder, value, dtype)
     builder.emitter.line(f"store {raw}, {place}, align {alignment}")
 
@@ -208,12 +232,13 @@ def _masked_load(
     stored, base = memory_type(node.dtype), _contiguous(index)
     if base is None:
         return _load_lanes_where(builder, node.buffer, index, mask)
-    place, alignment = address(builder, node.buffer, base)
+    pointer = address(builder, node.buffer, base)
     symbol = f"llvm.masked.load.{_memory_mangled(stored)}.p0"
     builder.context.declare(stored, symbol, f"ptr, {mask.type}, {stored}")
     raw = builder.emitter.here(
         stored,
-        f"call {stored} @{symbol}(ptr align {alignment} {place.text}, {mask}, {zero_of(stored)})",
+        f"call {stored} @{symbol}(ptr align {pointer.alignment} {pointer.place.text}, {mask}, "
+        f"{zero_of(stored)})",
     )
     return _from_memory(builder, raw, node.dtype)
 
@@ -234,10 +259,12 @@ def _masked_store(
         _store_lanes_where(builder, node, index, mask, value)
         return
     raw = _to_memory(builder, value, node.value.dtype)
-    place, alignment = address(builder, node.buffer, base)
+    pointer = address(builder, node.buffer, base)
     symbol = f"llvm.masked.store.{_memory_mangled(raw.type)}.p0"
     builder.context.declare("void", symbol, f"{raw.type}, ptr, {mask.type}")
-    builder.emitter.line(f"call void @{symbol}({raw}, ptr align {alignment} {place.text}, {mask})")
+    builder.emitter.line(
+        f"call void @{symbol}({raw}, ptr align {pointer.alignment} {pointer.place.text}, {mask})"
+    )
 
 
 def _mask(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
+from tilewright.codegen.llvm.forwarding import read_only
 from tilewright.codegen.llvm.index import has_index_type
 from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
 from tilewright.codegen.llvm.symbols import function_symbol
@@ -73,7 +74,13 @@ def _function_text(context: ModuleContext, name: str, func: PrimFunc) -> str:
         raise CodegenError(f"function {name!r} still has buffer parameters; run lower() first")
     generator = FunctionGenerator(context, FunctionEmitter(), name)
     no_alias = bool(func.attrs.get("tir.noalias", False))
-    return generator.function(quoted(function_symbol(name)), func.params, func.body, no_alias)
+    symbol = quoted(function_symbol(name))
+    try:
+        return generator.function(symbol, func.params, func.body, no_alias)
+    except RecursionError:
+        raise CodegenError(
+            f"function {name!r}: an expression is nested too deeply; bind parts of it to variables"
+        ) from None
 
 
 class FunctionGenerator(StmtGenerator):
@@ -94,6 +101,7 @@ class FunctionGenerator(StmtGenerator):
             if is_distinct:
                 self.distinct.add(param)
             self._bind_parameter(param, Value(type_, text))
+        self.read_only |= read_only(body, self.distinct)
         self.visit(body)
         self.emitter.line("ret i32 0")
         text = f"define i32 {symbol}({', '.join(signature)}) #0 {{\n{self.emitter.body()}\n}}"
@@ -150,6 +158,9 @@ class FunctionGenerator(StmtGenerator):
             worker.env[var] = Value(type_, f"%arg{position}")
             attribute = " noalias" if distinct and type_ == "ptr" else ""
             signature.append(f"{type_}{attribute} %arg{position}")
+        if distinct:
+            pointers = {var for var in passed if var.dtype.is_handle}
+            worker.read_only = read_only(node.body, pointers)
         worker.serial_loop(node, Value("i64", "%begin"), Value("i64", "%end"))
         worker.emitter.line("ret i32 0")
         inner = quoted(f"{symbol}.body")

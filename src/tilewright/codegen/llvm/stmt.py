@@ -6,6 +6,7 @@ from tilewright.codegen.llvm import memory
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.expr import ExprGenerator
+from tilewright.codegen.llvm.forwarding import is_private
 from tilewright.codegen.llvm.types import float_constant, memory_type, value_type
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
@@ -78,8 +79,10 @@ class StmtGenerator(ExprGenerator):
         memory.store(self, node)
 
     def visit_let_stmt(self, node: LetStmt) -> None:
+        outer = self.env.get(node.var)
         self.bind(node.var, node.value)
         self.visit(node.body)
+        self.leave_scope(node.var, outer)
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
         self.visit(node.body)
@@ -170,6 +173,7 @@ class StmtGenerator(ExprGenerator):
         for step in range(node.min.value, node.min.value + node.extent.value):
             self._bind_loop(node, Value("i64", str(step)))
             self.visit(node.body)
+        self.env.pop(node.loop_var, None)
 
     def _bind_loop(self, node: For, value: Value) -> None:
         self.env[node.loop_var] = value
@@ -186,6 +190,7 @@ class StmtGenerator(ExprGenerator):
         variable = Value("i64", f"%{emitter.fresh('i')}", emitter.depth)
         self._bind_loop(node, variable)
         self.visit(node.body)
+        self.env.pop(node.loop_var, None)
         following = emitter.here("i64", f"add nsw {variable}, 1")
         again = emitter.here("i1", f"icmp slt {following}, {end.text}")
         region = emitter.close_region()
@@ -232,7 +237,10 @@ class StmtGenerator(ExprGenerator):
         self.env[node.buffer_var] = self.emitter.alloca(
             f"alloca [{count} x {element}], align {alignment}"
         )
+        if is_private(node.body, node.buffer_var):
+            self.private.add(node.buffer_var)
         self.visit(node.body)
+        self.env.pop(node.buffer_var)
 
     def _allocate_on_heap(self, node: Allocate) -> None:
         self.context.declare("noalias ptr", "tw_workspace_alloc", "i64")
@@ -246,6 +254,7 @@ class StmtGenerator(ExprGenerator):
         self.env[node.buffer_var] = pointer
         self.heap.append(pointer)
         self.visit(node.body)
+        self.env.pop(node.buffer_var)
         self.heap.pop()
         self.emitter.line(f"call void @tw_workspace_free({pointer})")
 
@@ -258,7 +267,9 @@ class StmtGenerator(ExprGenerator):
         self.env[node.buffer_var] = Value("ptr", symbol)
         self.alignments[node.buffer_var] = memory.ALLOCATION_ALIGNMENT
         self.distinct.add(node.buffer_var)
+        self.read_only.add(node.buffer_var)
         self.visit(node.body)
+        self.env.pop(node.buffer_var)
 
     def _constant_text(self, number: int | float, dtype: DType) -> str:
         return float_constant(float(number), dtype) if dtype.is_float else str(int(number))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final, TypeAlias
 
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
+from tilewright.codegen.llvm.forwarding import Forwarding
 from tilewright.codegen.llvm.types import value_type
 from tilewright.ir import DType, PrimExpr, Var
 
@@ -31,6 +33,9 @@ class ValueBuilder:
         self.alignments: dict[Var, int] = {}  # of pointers to memory of our own, in bytes
         self.heap: list[Value] = []  # allocated and not yet freed
         self.nonnegative: set[Var] = set()
+        self.read_only: set[Var] = set()  # pointers through which this function never writes
+        self.private: set[Var] = set()  # own memory that only plain loads and stores touch
+        self.forwarding = Forwarding(emitter)
 
     def value(self, expr: PrimExpr) -> Value:
         """The value of an expression."""
@@ -79,7 +84,8 @@ class ValueBuilder:
         """A pure LLVM intrinsic overloaded on one type."""
         type_ = value_type(dtype)
         symbol = f"llvm.{name}.{mangled(dtype)}"
-        self.context.declare(type_, symbol, ", ".join(arg.type for arg in args))
+        if symbol not in self.context.declarations:
+            self.context.declare(type_, symbol, ", ".join(arg.type for arg in args))
         arguments = ", ".join(map(str, args))
         return self.emitter.pure(type_, f"call {type_} @{symbol}({arguments})", args)
 
@@ -199,6 +205,7 @@ def _wrapped(number: int) -> int:
     return ((number + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
+@cache
 def mangled(dtype: DType) -> str:
     """A type as LLVM's intrinsic names spell it."""
     element = dtype.element_of

@@ -10,6 +10,7 @@ from tilewright.codegen.llvm import generate
 from tilewright.codegen.llvm.module import captured_vars
 from tilewright.errors import CodegenError
 from tilewright.ir import (
+    Add,
     AssertStmt,
     BufferLoad,
     BufferStore,
@@ -18,9 +19,12 @@ from tilewright.ir import (
     ForKind,
     IRModule,
     LetStmt,
+    PrimExpr,
+    PrimFunc,
     Var,
     as_module,
     const,
+    seq,
 )
 from tilewright.lower.host_abi import HostABI
 from tilewright.target import Target
@@ -83,6 +87,27 @@ def test_vectors_are_as_wide_as_the_target_likes() -> None:
     func = kernel([A], BufferStore(A, const(0.0), (const(0),)))
     for cpu, bits in (("x86-64", 128), ("haswell", 256), ("skylake-avx512", 512)):
         assert f'"prefer-vector-width"="{bits}"' in llvm_source(func, Target(f"llvm -mcpu={cpu}"))
+
+
+def test_names_end_with_their_scope() -> None:
+    inside = BufferStore(OUT, const(1.0), (N,))
+    for scope in (
+        For(N, const(0), const(4), ForKind.SERIAL, inside),
+        For(N, const(0), const(4), ForKind.UNROLLED, inside),
+        LetStmt(N, const(3), inside),
+    ):
+        with pytest.raises(CodegenError, match="variable n is used but not defined"):
+            llvm_source(kernel([OUT], seq([scope, inside])))
+
+
+def test_expressions_that_are_nested_too_deeply() -> None:
+    value: PrimExpr = BufferLoad(A, (const(0),))
+    for _ in range(2000):
+        value = Add(value, value.b if isinstance(value, Add) else value)
+    store = BufferStore(OUT, value, (const(0),))
+    lowered = PrimFunc((A.data, OUT.data), store, {}, {"global_symbol": "main"})
+    with pytest.raises(CodegenError, match="'main': an expression is nested too deeply"):
+        generate(as_module(lowered), Target("llvm"))
 
 
 def test_functions_must_be_lowered() -> None:

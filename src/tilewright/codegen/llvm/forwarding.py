@@ -1,0 +1,167 @@
+"""Values that pass through memory of our own, and loads that need to happen only once.
+
+While a straight run of code is written, the last value of each place in a private buffer is known:
+a load of it is that value, and a store that is overwritten before anyone reads it is taken back.
+Places count as different only where that is plain: same variable part of the address, whole
+multiples of one width apart. Anything else makes us forget. Buffers that the function only reads
+need no such care: the same load is the same value wherever it is in reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
+from tilewright.ir import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    DeclBuffer,
+    DType,
+    For,
+    ForKind,
+    LetStmt,
+    Node,
+    Op,
+    Var,
+    Visitor,
+)
+
+
+@dataclass
+class _Place:
+    """The last value of a place; `line` is its store, while nobody can have read it."""
+
+    value: Value
+    line: int | None
+
+
+@dataclass
+class _Places:
+    """Known places of one buffer: all of one width, apart by multiples of it."""
+
+    variable: str
+    width: int
+    phase: int
+    by_offset: dict[int, _Place] = field(default_factory=dict)
+
+    def covers(self, variable: str, offset: int, width: int) -> bool:
+        """True when an access is one of these places or disjoint from all of them."""
+        return (
+            variable == self.variable and width == self.width and offset % self.width == self.phase
+        )
+
+
+class Forwarding:
+    """What is known of private memory at the point where code is being written."""
+
+    def __init__(self, emitter: FunctionEmitter) -> None:
+        self._emitter = emitter
+        self._known: dict[Var, _Places] = {}
+        self._region: object = None
+        self._epoch = -1
+
+    def _places(self, data: Var, variable: str, offset: int, width: int) -> _Places:
+        emitter = self._emitter
+        if emitter.current is not self._region or emitter.epoch != self._epoch:
+            # Other code ran or will run in between: a loop, a branch.
+            self._known.clear()
+            self._region, self._epoch = emitter.current, emitter.epoch
+        places = self._known.get(data)
+        if places is None or not places.covers(variable, offset, width):
+            places = self._known[data] = _Places(variable, width, offset % width)
+        return places
+
+    def value(self, data: Var, variable: str, offset: int, type_: str, width: int) -> Value | None:
+        """The value of a place, if it is known."""
+        place = self._places(data, variable, offset, width).by_offset.get(offset)
+        return place.value if place is not None and place.value.type == type_ else None
+
+    def loaded(self, data: Var, variable: str, offset: int, value: Value, width: int) -> None:
+        """Remember what was read."""
+        self._places(data, variable, offset, width).by_offset[offset] = _Place(value, None)
+
+    def stored(self, data: Var, variable: str, offset: int, value: Value, width: int) -> None:
+        """Remember what the last line stores; take back the store it overwrites."""
+        places = self._places(data, variable, offset, width)
+        lines = self._emitter.current.lines
+        before = places.by_offset.get(offset)
+        if before is not None and before.line is not None and before.value.type == value.type:
+            lines[before.line] = ""
+        places.by_offset[offset] = _Place(value, len(lines) - 1)
+
+    def forget(self, data: Var) -> None:
+        """Some other access of the buffer happens here."""
+        self._known.pop(data, None)
+
+
+class _Uses(Visitor):
+    """Which pointers are written through, and which get out of sight."""
+
+    def __init__(self) -> None:
+        self.written: set[Var] = set()
+        self.escaped: set[Var] = set()
+        self.mixed: set[Var] = set()  # accessed as more than one type
+        self._dtypes: dict[Var, DType] = {}
+        self._parallel_depth = 0
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._accessed(node.buffer)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.written.add(node.buffer.data)
+        self._accessed(node.buffer)
+        self.generic_visit(node)
+
+    def visit_call(self, node: Call) -> None:
+        if isinstance(node.op, Op) and node.op.name == "tir.address_of":
+            for arg in node.args:
+                if isinstance(arg, BufferLoad):
+                    self.escaped.add(arg.buffer.data)
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.escaped.add(node)
+
+    def visit_for(self, node: For) -> None:
+        inside = node.kind is ForKind.PARALLEL
+        self._parallel_depth += inside
+        self.generic_visit(node)
+        self._parallel_depth -= inside
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> None:
+        self.escaped.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        if node.var.dtype.is_handle:
+            self.escaped.add(node.var)
+        self.generic_visit(node)
+
+    def visit_allocate(self, node: Allocate) -> None:
+        self.generic_visit(node)
+
+    def _accessed(self, buffer: Buffer) -> None:
+        if self._parallel_depth:
+            # Code of its own, which this function cannot see into.
+            self.escaped.add(buffer.data)
+        if self._dtypes.setdefault(buffer.data, buffer.dtype) is not buffer.dtype:
+            self.mixed.add(buffer.data)
+
+
+def read_only(body: Node, distinct: set[Var]) -> set[Var]:
+    """Pointers that nothing in `body` writes through, among those that alias no other."""
+    uses = _Uses()
+    uses.visit(body)
+    return distinct - uses.written - uses.escaped
+
+
+def is_private(body: Node, data: Var) -> bool:
+    """True when memory allocated as `data` is touched by plain loads and stores only."""
+    uses = _Uses()
+    uses.visit(body)
+    return data not in uses.escaped and data not in uses.mixed
