@@ -1,0 +1,94 @@
+"""Tilewright: a tensor-program compiler and auto-scheduler in pure Python.
+
+Everything a user needs hangs off this module, under the names they know from TVM; each name is
+imported when it is first used, so `import tilewright` costs little.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tilewright.version import __version__
+
+if TYPE_CHECKING:
+    from tilewright import (
+        arith,
+        ir,
+        nd,
+        runtime,
+        script,
+        target,
+        te,
+        testing,
+        tir,
+        topi,
+    )
+    from tilewright.driver import build
+    from tilewright.errors import TilewrightError
+    from tilewright.ir import IRModule
+    from tilewright.lowering import PassContext, lower
+    from tilewright.runtime import cpu, get_global_func, load_module, register_func
+    from tilewright.target import Target
+
+# name -> the module that holds it; a module itself where both are the same
+_LAZY = {
+    "IRModule": "tilewright.ir",
+    "PassContext": "tilewright.lowering",
+    "Target": "tilewright.target",
+    "TilewrightError": "tilewright.errors",
+    "arith": "tilewright.arith",
+    "build": "tilewright.driver",
+    "cpu": "tilewright.runtime",
+    "get_global_func": "tilewright.runtime",
+    "ir": "tilewright.ir",
+    "load_module": "tilewright.runtime",
+    "lower": "tilewright.lowering",
+    "nd": "tilewright.nd",
+    "register_func": "tilewright.runtime",
+    "runtime": "tilewright.runtime",
+    "script": "tilewright.script",
+    "target": "tilewright.target",
+    "te": "tilewright.te",
+    "testing": "tilewright.testing",
+    "tir": "tilewright.tir",
+    "topi": "tilewright.topi",
+}
+
+__all__ = [
+    "IRModule",
+    "PassContext",
+    "Target",
+    "TilewrightError",
+    "__version__",
+    "arith",
+    "build",
+    "cpu",
+    "get_global_func",
+    "ir",
+    "load_module",
+    "lower",
+    "nd",
+    "register_func",
+    "runtime",
+    "script",
+    "target",
+    "te",
+    "testing",
+    "tir",
+    "topi",
+]
+
+
+def __getattr__(name: str) -> Any:
+    source = _LAZY.get(name)
+    if source is None:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    module = importlib.import_module(source)
+    value = module if source == f"tilewright.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

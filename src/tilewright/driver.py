@@ -8,8 +8,8 @@ from typing import Any
 from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import IRModule, PrimFunc, as_module
-from tilewright.lower import lower
-from tilewright.lower.host_abi import signature_of
+from tilewright.lowering import lower
+from tilewright.lowering.host_abi import signature_of
 from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
 from tilewright.runtime.jit import (
     CompiledObject,

@@ -43,7 +43,7 @@ from tilewright.ir import (
     verify_well_formed,
 )
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lower import lower
+from tilewright.lowering import lower
 from tilewright.testing import oracle
 from tilewright.testing.c_compiler import CompiledC
 from tilewright.testing.oracle import OracleOptions

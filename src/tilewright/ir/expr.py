@@ -74,9 +74,8 @@ class ExprOperators(Node, frozen=True):
         return floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
-        # A product, as in TVM; `0 - x` would lose the sign of a zero.
-        value = convert(self)
-        return multiply(value, const(-1, value.dtype))
+        # Not `0 - x`, which would lose the sign of a zero.
+        return multiply(self, -1)
 
     def __lt__(self, other: ExprLike) -> PrimExpr:
         return less(self, other)

@@ -21,7 +21,7 @@ import numpy as np
 from tilewright.errors import ArgumentError, IRError
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lower.host_abi import ArgumentSpec, Extent, evaluate_extent
+from tilewright.lowering.host_abi import ArgumentSpec, Extent, evaluate_extent
 from tilewright.runtime.dlpack import row_major_strides
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.scalars import quick_converter, scalar_slot

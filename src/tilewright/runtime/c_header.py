@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import DType
-from tilewright.lower.host_abi import ArgumentSpec, evaluate_extent
+from tilewright.lowering.host_abi import ArgumentSpec, evaluate_extent
 from tilewright.runtime.arguments import describe
 from tilewright.runtime.c_names import CFunction, CParameter, element_type, identifier
 from tilewright.runtime.module_info import ModuleInfo

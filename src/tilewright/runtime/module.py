@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import KernelAssertError, RuntimeFailure
 from tilewright.ir import DType
-from tilewright.lower.host_abi import ArgumentSpec
+from tilewright.lowering.host_abi import ArgumentSpec
 from tilewright.runtime.arguments import ArgumentBinder, describe
 from tilewright.runtime.export import export_library
 from tilewright.runtime.jit import CompiledObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.lower.host_abi import ArgumentSpec
+from tilewright.lowering.host_abi import ArgumentSpec
 from tilewright.target.isa import host
 from tilewright.version import __version__
 

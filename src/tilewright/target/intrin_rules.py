@@ -1,8 +1,8 @@
 """Rules that say how a target spells an operator.
 
-A rule takes the `Call` of an operator and returns an expression that the target can emit: usually a
-call of an extern C function or of an LLVM intrinsic. Backends ask `find_intrin_rule` before they look
-at their own tables, so a user's rule wins.
+A rule takes the `Call` of an operator and returns an expression that the target can emit: usually
+a call of an extern C function or of an LLVM intrinsic. Backends ask `find_intrin_rule` before they
+look at their own tables, so a user's rule wins.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tilewright.codegen import llvm as llvm_codegen
 from tilewright.driver import build_lowered
 from tilewright.ir import Buffer, PrimFunc, Stmt, Var, as_module, decl_buffer
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lower.host_abi import HostABI
+from tilewright.lowering.host_abi import HostABI
 from tilewright.runtime.module import Module
 from tilewright.target import Target
 from tilewright.testing import oracle

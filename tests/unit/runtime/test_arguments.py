@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tilewright.errors import ArgumentError
-from tilewright.lower.host_abi import ArgumentSpec, DerivedParameter
+from tilewright.lowering.host_abi import ArgumentSpec, DerivedParameter
 from tilewright.runtime.arguments import ArgumentBinder
 from tilewright.runtime.ndarray import array
 from tilewright.runtime.scalars import quick_converter, scalar_slot

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArgumentError
-from tilewright.lower.host_abi import ArgumentSpec
+from tilewright.lowering.host_abi import ArgumentSpec
 from tilewright.runtime.arguments import ArgumentBinder
 from tilewright.runtime.ndarray import array
 from tilewright.runtime.tensor_view import data_offset, view_of

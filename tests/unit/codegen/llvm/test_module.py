@@ -26,7 +26,7 @@ from tilewright.ir import (
     const,
     seq,
 )
-from tilewright.lower.host_abi import HostABI
+from tilewright.lowering.host_abi import HostABI
 from tilewright.target import Target
 from tilewright.testing.kernels import flat, kernel, llvm_source
 

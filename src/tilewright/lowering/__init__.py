@@ -1,0 +1,32 @@
+"""From TensorIR to what code generators consume: one pass a file, one ordered pipeline."""
+
+from tilewright.lowering.base import (
+    FunctionPass,
+    Pass,
+    get_pass,
+    list_passes,
+    prim_func_pass,
+    register_pass,
+)
+from tilewright.lowering.context import PassContext
+from tilewright.lowering.host_abi import ArgumentSpec, DerivedParameter, signature_of
+from tilewright.lowering.pipeline import Stage, Stages, lower, passes_of
+from tilewright.lowering.verify_lowered import verify_lowered
+
+__all__ = [
+    "ArgumentSpec",
+    "DerivedParameter",
+    "FunctionPass",
+    "Pass",
+    "PassContext",
+    "Stage",
+    "Stages",
+    "get_pass",
+    "list_passes",
+    "lower",
+    "passes_of",
+    "prim_func_pass",
+    "register_pass",
+    "signature_of",
+    "verify_lowered",
+]

@@ -1,0 +1,257 @@
+"""Mistakes that can be proven before a program runs, told with their place.
+
+Runs while blocks and dimensions are still there, so that messages speak of what the user wrote.
+Only what certainly goes wrong is an error: an access that some iteration is sure to make outside
+its buffer, and an element that every iteration of a parallel loop writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tilewright.errors import LowerError
+from tilewright.ir import (
+    And,
+    AssertStmt,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    Node,
+    Or,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Select,
+    Var,
+    Visitor,
+    While,
+    children,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.linear_form import linear_form
+from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, is_true
+from tilewright.target import Target
+
+
+@dataclass
+class _ParallelRegion:
+    """What is known inside a parallel loop."""
+
+    loop: For
+    guards: int  # conditions that already held outside
+    varying: set[Var]  # may differ between iterations
+    private: set[Var] = field(default_factory=set)  # memory that each iteration has for itself
+
+    def may_vary(self, expr: Node) -> bool:
+        """True unless an expression is sure to be the same in all iterations."""
+        if isinstance(expr, BufferLoad) or (isinstance(expr, Var) and expr in self.varying):
+            return True
+        return any(self.may_vary(child) for child in children(expr))
+
+
+class _Checker(Visitor):
+    def __init__(self, func: PrimFunc, target: Target | None) -> None:
+        self._func = func
+        self._target = target
+        self._ranges: dict[Var, tuple[int, int] | None] = {}  # inclusive; None: unknown
+        self._blocks: list[str] = []
+        self._guards: list[PrimExpr] = []  # conditions under which the current place runs
+        self._unsure = 0  # depth of places that run depending on more than guards
+        self._regions: list[_ParallelRegion] = []
+
+    def _place(self) -> str:
+        block = next((name for name in reversed(self._blocks) if name not in ("", "root")), None)
+        return f"function {self._func.name!r}" + (f", block {block!r}" if block else "")
+
+    # --- where things run ----------------------------------------------------------------------
+
+    def visit_for(self, node: For) -> None:
+        self._check_kind(node)
+        self.visit(node.min)
+        self.visit(node.extent)
+        self._ranges[node.loop_var] = self._loop_range(node)
+        may_be_empty = not isinstance(node.extent, IntImm) or node.extent.value <= 0
+        self._unsure += may_be_empty
+        self._bind(node.loop_var, node.min, node.extent)
+        if node.kind == ForKind.PARALLEL:
+            self._regions.append(_ParallelRegion(node, len(self._guards), {node.loop_var}))
+        self.visit(node.body)
+        if node.kind == ForKind.PARALLEL:
+            self._regions.pop()
+        self._unsure -= may_be_empty
+
+    def _bind(self, var: Var, *values: PrimExpr) -> None:
+        for region in self._regions:
+            if any(map(region.may_vary, values)):
+                region.varying.add(var)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self._bind(node.var, node.value)
+        self.generic_visit(node)
+
+    def visit_let(self, node: Let) -> None:
+        self._bind(node.var, node.value)
+        self.generic_visit(node)
+
+    def _loop_range(self, node: For) -> tuple[int, int] | None:
+        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
+            return node.min.value, node.min.value + node.extent.value - 1
+        return None
+
+    def _check_kind(self, node: For) -> None:
+        if node.kind != ForKind.THREAD_BINDING or self._target is None or not self._target.is_cpu:
+            return
+        tag = node.thread_binding.thread_tag if node.thread_binding is not None else "a thread"
+        raise LowerError(
+            f"{self._place()}: loop {node.loop_var.name!r} is bound to {tag}, but target "
+            f"{self._target.kind.name!r} has no such threads; use parallel or a GPU target"
+        )
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        for value in node.iter_values:
+            self.visit(value)
+        self._blocks.append(node.block.name_hint)
+        for region in self._regions:
+            region.private.update(buffer.data for buffer in node.block.alloc_buffers)
+        if is_true(node.predicate):
+            self.visit(node.block.body)
+        else:
+            self._guarded(node.predicate, node.block.body)
+        self._blocks.pop()
+
+    def _guarded(self, condition: PrimExpr, body: Any) -> None:
+        self._guards.append(condition)
+        self.visit(body)
+        self._guards.pop()
+
+    def visit_if_then_else(self, node: IfThenElse) -> None:
+        self.visit(node.condition)
+        self._guarded(node.condition, node.then_case)
+        if node.else_case is not None:
+            self._guarded(node.condition, node.else_case)
+
+    def visit_assert_stmt(self, node: AssertStmt) -> None:
+        self.visit(node.condition)
+        self._guarded(node.condition, node.body)
+
+    def visit_while(self, node: While) -> None:
+        self._unsure += 1
+        self.generic_visit(node)
+        self._unsure -= 1
+
+    def visit_call(self, node: Call) -> None:
+        if node.op is ADDRESS_OF and isinstance(node.args[0], BufferLoad):
+            for index in node.args[0].indices:  # an address may well lie behind the last element
+                self.visit(index)
+            return
+        if node.op is not IF_THEN_ELSE:
+            self.generic_visit(node)
+            return
+        self.visit(node.args[0])
+        self._guarded(node.args[0], node.args[1])
+        self._guarded(node.args[0], node.args[2])
+
+    def _short_circuit(self, node: Any) -> None:
+        self.visit(node.a)
+        self._guarded(node.a, node.b)
+
+    def visit_and(self, node: And) -> None:
+        self._short_circuit(node)
+
+    def visit_or(self, node: Or) -> None:
+        self._short_circuit(node)
+
+    def visit_select(self, node: Select) -> None:
+        # Lowering protects the loads of the side that is not chosen.
+        self.visit(node.condition)
+        self._guarded(node.condition, node.true_value)
+        self._guarded(node.condition, node.false_value)
+
+    def visit_allocate(self, node: Any) -> None:
+        for region in self._regions:
+            region.private.add(node.buffer_var)
+        self.generic_visit(node)
+
+    # --- what must not happen ------------------------------------------------------------------
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.generic_visit(node)
+        self._check_bounds(node.buffer, node.indices, "reads")
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.generic_visit(node)
+        self._check_bounds(node.buffer, node.indices, "writes")
+        for region in self._regions:
+            if node.buffer.data not in region.private:
+                self._check_race(node, region)
+
+    def _check_bounds(self, buffer: Buffer, indices: tuple[PrimExpr, ...], verb: str) -> None:
+        if self._unsure or self._guards:
+            return
+        if len(indices) != len(buffer.shape):
+            raise LowerError(
+                f"{self._place()} {verb} {buffer.name} with {len(indices)} indices, but it has "
+                f"{len(buffer.shape)} dimensions"
+            )
+        for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+            if isinstance(extent, IntImm):
+                reached = self._range_of(index)
+                if reached is not None and (reached[0] < 0 or reached[1] >= extent.value):
+                    worst = reached[0] if reached[0] < 0 else reached[1]
+                    raise LowerError(
+                        f"{self._place()} {verb} {buffer.name} outside its bounds: index `{index}` "
+                        f"of dimension {axis} reaches {worst}, valid are 0 to {extent.value - 1}"
+                    )
+
+    def _range_of(self, index: PrimExpr) -> tuple[int, int] | None:
+        """The exact smallest and largest value of an index, or None if that is not known."""
+        if isinstance(index, IntImm):
+            return index.value, index.value
+        lanes, stride = 1, 0
+        if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+            lanes, stride, index = index.lanes, index.stride.value, index.base
+        form = linear_form(index, self._ranges.__contains__)
+        if form is None or form.others:
+            return None
+        low = high = form.constant
+        terms = [(factor, self._ranges[var]) for var, factor in form.coefficients.items()]
+        for factor, bounds in [*terms, (stride, (0, lanes - 1))]:
+            if bounds is None:
+                return None
+            low += min(factor * bounds[0], factor * bounds[1])
+            high += max(factor * bounds[0], factor * bounds[1])
+        return low, high
+
+    def _check_race(self, node: BufferStore, region: _ParallelRegion) -> None:
+        loop = region.loop
+        runs_once = isinstance(loop.extent, IntImm) and loop.extent.value <= 1
+        outer = self._guards[region.guards :]
+        if runs_once or any(region.may_vary(part) for part in (*node.indices, *outer)):
+            return
+        indices = ", ".join(map(str, node.indices))
+        raise LowerError(
+            f"{self._place()}: parallel loop {loop.loop_var.name!r} is a race, all its iterations "
+            f"write {node.buffer.name}[{indices}]; make the loop serial, or give each iteration "
+            "an element of its own"
+        )
+
+
+@register_pass
+@dataclass(frozen=True)
+class CheckSafety(FunctionPass):
+    """Raise an error for accesses out of bounds, races and threads that the target lacks."""
+
+    name: ClassVar[str] = "CheckSafety"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        _Checker(func, target).visit(func.body)
+        return func

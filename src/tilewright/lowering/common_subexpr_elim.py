@@ -1,0 +1,168 @@
+"""Index arithmetic that occurs twice is computed once.
+
+An integer expression that occurs more than once inside a loop body, and is made of variables from
+outside it, gets a `LetStmt` at the top of that body. The LLVM backend shares values while it emits,
+so the pipeline runs this pass for targets that do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    Add,
+    BinaryOp,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    LetStmt,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    PrimFunc,
+    Rewriter,
+    Stmt,
+    Sub,
+    Var,
+    Visitor,
+    replace,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.walk import StmtRewriter
+from tilewright.target import Target
+
+_SHAREABLE = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+_Key = tuple[Any, ...]
+
+
+class _Numbering:
+    """Gives the same number to expressions of the same form."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[_Key, int] = {}
+        self._by_node: dict[PrimExpr, int | None] = {}
+        self.vars: dict[int, frozenset[Var]] = {}
+
+    def of(self, expr: PrimExpr) -> int | None:
+        """The number of an integer expression of variables and constants, or None."""
+        if expr in self._by_node:
+            return self._by_node[expr]
+        number = self._by_node[expr] = self._compute(expr)
+        return number
+
+    def _compute(self, expr: PrimExpr) -> int | None:
+        match expr:
+            case Var() if expr.dtype.is_int:
+                return self._intern((expr,), frozenset((expr,)))
+            case IntImm() if expr.dtype.is_int:
+                return self._intern((expr.dtype, expr.value), frozenset())
+            case BinaryOp(a=a, b=b) if isinstance(expr, _SHAREABLE) and expr.dtype.is_int:
+                left, right = self.of(a), self.of(b)
+                if left is None or right is None:
+                    return None
+                variables = self.vars[left] | self.vars[right]
+                return self._intern((type(expr), left, right), variables)
+        return None
+
+    def _intern(self, key: _Key, variables: frozenset[Var]) -> int:
+        number = self._by_key.setdefault(key, len(self._by_key))
+        self.vars[number] = variables
+        return number
+
+
+class _Counter(Visitor):
+    """Counts the largest shareable expressions of a statement, and notes what it binds."""
+
+    def __init__(self, numbering: _Numbering) -> None:
+        self._numbering = numbering
+        self.counts: dict[int, int] = {}
+        self.examples: dict[int, PrimExpr] = {}
+        self.bound: set[Var] = set()
+
+    def visit_binary_op(self, node: BinaryOp) -> None:
+        number = self._numbering.of(node)
+        if number is not None:
+            self.counts[number] = self.counts.get(number, 0) + 1
+            self.examples[number] = node
+            if self.counts[number] > 1:
+                return  # its parts are shared along with it
+        self.generic_visit(node)
+
+    def visit_for(self, node: For) -> None:
+        self.bound.add(node.loop_var)
+        self.generic_visit(node)
+
+    def visit_let(self, node: Any) -> None:
+        self.bound.add(node.var)
+        self.generic_visit(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self.bound.add(node.var)
+        self.generic_visit(node)
+
+
+class _Replacer(Rewriter):
+    def __init__(self, numbering: _Numbering, by_number: dict[int, Var]) -> None:
+        self._numbering = numbering
+        self._by_number = by_number
+
+    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+        number = self._numbering.of(node)
+        shared = None if number is None else self._by_number.get(number)
+        if shared is not None:
+            return shared
+        result: PrimExpr = self.generic_visit(node)
+        return result
+
+
+class _Sharer(StmtRewriter):
+    def __init__(self) -> None:
+        self._count = 0
+
+    def visit_for(self, node: For) -> Stmt:
+        body = self.share(node.body)
+        return node if body is node.body else replace(node, body=body)
+
+    def share(self, body: Stmt) -> Stmt:
+        """`body` with what occurs repeatedly in it bound to variables, then the same inside it."""
+        numbering = _Numbering()
+        counter = _Counter(numbering)
+        counter.visit(body)
+        repeated = [
+            number
+            for number, count in counter.counts.items()
+            if count > 1 and numbering.vars[number] and not numbering.vars[number] & counter.bound
+        ]
+        if not repeated:
+            return self.rewrite(body)
+        # Parts come before the whole, so that a larger value is computed from a smaller one.
+        by_number: dict[int, Var] = {}
+        bindings = []
+        for number in sorted(repeated):
+            example = counter.examples[number]
+            value = _Replacer(numbering, by_number).rewrite(example)
+            self._count += 1
+            var = by_number[number] = Var(f"cse_{self._count}", example.dtype)
+            bindings.append((var, value))
+        result = self.rewrite(_Replacer(numbering, by_number).rewrite(body))
+        for var, value in reversed(bindings):
+            result = LetStmt(var, value, result)
+        return result
+
+
+@register_pass
+@dataclass(frozen=True)
+class CommonSubexprElim(FunctionPass):
+    """Bind index arithmetic that occurs repeatedly to variables."""
+
+    name: ClassVar[str] = "CommonSubexprElim"
+    enable: bool = True
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        shares_itself = target is None or target.kind.name == "llvm"
+        if not self.enable or shares_itself:
+            return func
+        return func.with_body(_Sharer().share(func.body))

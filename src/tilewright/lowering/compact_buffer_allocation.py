@@ -1,0 +1,307 @@
+"""Buffers shrink to the part that is really used, and get the strides that `buffer_dim_align` asks.
+
+For every buffer that a block allocates, the boxes that its accesses cover while the loops inside
+the block run are united. The buffer then holds just this box, and indices count from its corner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tilewright.arith import POS_INF, Analyzer
+from tilewright.errors import LowerError
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    For,
+    IntImm,
+    Let,
+    LetStmt,
+    MatchBufferRegion,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Var,
+    Visitor,
+    const,
+    map_children,
+    map_tuple,
+    replace,
+)
+from tilewright.lowering.access_bounds import IndexBounds, Interval
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.scoped import ScopedRewriter
+from tilewright.lowering.walk import ADDRESS_OF
+from tilewright.target import Target
+
+DIM_ALIGN = "buffer_dim_align"
+
+
+@dataclass
+class _Usage:
+    """What is known about a buffer: the loops around it, its box so far, and how to align it."""
+
+    buffer: Buffer
+    depth: int  # number of loops outside the allocation
+    box: list[Interval | None] | None = None  # None in a dimension: all of it
+    opaque: bool = False  # its pointer is used, so its layout must stay
+    alignment: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+class _UsageFinder(Visitor):
+    def __init__(self) -> None:
+        self.usages: dict[Buffer, _Usage] = {}
+        self._by_data: dict[Var, _Usage] = {}
+        self._analyzer = Analyzer()
+        self._loops: list[tuple[Var, Range]] = []
+        self._unknown: set[Var] = set()  # bound by lets: no domain
+
+    def visit_for(self, node: For) -> None:
+        domain = Range(node.min, node.extent)
+        self._analyzer.bind(node.loop_var, domain, allow_override=True)
+        self._loops.append((node.loop_var, domain))
+        self.visit(node.body)
+        self._loops.pop()
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self._unknown.add(node.var)
+        self.generic_visit(node)
+
+    def visit_let(self, node: Let) -> None:
+        self._unknown.add(node.var)
+        self.generic_visit(node)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        block = node.block
+        for buffer in block.alloc_buffers:
+            usage = self.usages[buffer] = _Usage(buffer, len(self._loops))
+            self._by_data[buffer.data] = usage
+        self.visit(node.predicate)
+        for match in block.match_buffers:
+            self.visit(match)
+        self._note_alignment(block)
+        self.visit(block.body)
+
+    def _note_alignment(self, block: Block) -> None:
+        for entry in block.annotations.get(DIM_ALIGN, ()):
+            index, dim, factor, offset = (int(number) for number in entry)
+            if not 0 <= index < len(block.writes):
+                raise LowerError(
+                    f"block {block.name_hint!r}: {DIM_ALIGN} names write {index}, but the block "
+                    f"has {len(block.writes)}"
+                )
+            usage = self.usages.get(block.writes[index].buffer)
+            if usage is not None:
+                usage.alignment[dim] = (factor, offset)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._access(node.buffer, ((index, None) for index in node.indices))
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._access(node.buffer, ((index, None) for index in node.indices))
+        self.generic_visit(node)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+        source = node.source
+        self._access(source.buffer, ((axis.min, axis.extent) for axis in source.region))
+
+    def visit_call(self, node: Call) -> None:
+        load = node.args[0] if node.op is ADDRESS_OF else None
+        if isinstance(load, BufferLoad) and load.buffer in self.usages:
+            self.usages[load.buffer].opaque = True
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        usage = self._by_data.get(node) if node.dtype.is_handle else None
+        if usage is not None:
+            usage.opaque = True
+
+    def _access(self, buffer: Buffer, axes: Iterable[tuple[PrimExpr, PrimExpr | None]]) -> None:
+        usage = self.usages.get(buffer)
+        if usage is None:
+            self._note_alias(buffer)
+            return
+        if usage.opaque:
+            return
+        inner = dict(self._loops[usage.depth :])
+        bounds = IndexBounds(inner, self._analyzer)
+        box = [self._interval(bounds, start, extent) for start, extent in axes]
+        if usage.box is None:
+            usage.box = box
+        else:
+            usage.box = [self._union(a, b) for a, b in zip(usage.box, box, strict=True)]
+
+    def _note_alias(self, buffer: Buffer) -> None:
+        """Memory that is used under another name as well keeps its layout."""
+        behind = self._by_data.get(buffer.data)
+        if behind is not None:
+            behind.opaque = True
+
+    def _interval(
+        self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None
+    ) -> Interval | None:
+        interval = bounds.of(start)
+        if interval is None or self._uses_unknown(interval):
+            return None
+        if extent is None:
+            return self._simplified(*interval)
+        size = bounds.of(extent)
+        if size is None:
+            return None
+        return self._simplified(interval.low, interval.high + size.high - 1)
+
+    def _uses_unknown(self, interval: Interval) -> bool:
+        if not self._unknown:
+            return False
+        return any(_mentions(end, self._unknown) for end in interval)
+
+    def _simplified(self, low: PrimExpr, high: PrimExpr) -> Interval:
+        return Interval(self._analyzer.simplify(low), self._analyzer.simplify(high))
+
+    def _union(self, a: Interval | None, b: Interval | None) -> Interval | None:
+        if a is None or b is None:
+            return None
+        low = self._extreme(a.low, b.low, smaller=True)
+        high = self._extreme(a.high, b.high, smaller=False)
+        return None if low is None or high is None else Interval(low, high)
+
+    def _extreme(self, a: PrimExpr, b: PrimExpr, smaller: bool) -> PrimExpr | None:
+        if a is b:
+            return a
+        if self._analyzer.can_prove(a <= b):
+            return a if smaller else b
+        if self._analyzer.can_prove(b <= a):
+            return b if smaller else a
+        return None
+
+    def plan(self, usage: _Usage) -> _Plan | None:
+        """The new shape of a buffer, or None if it stays as it is."""
+        buffer = usage.buffer
+        if usage.opaque or usage.box is None or buffer.strides or buffer.elem_offset is not None:
+            return None
+        axes = [
+            self._plan_axis(old, interval)
+            for old, interval in zip(buffer.shape, usage.box, strict=True)
+        ]
+        shape = tuple(extent for extent, _ in axes)
+        strides = _aligned_strides(shape, usage.alignment)
+        if not strides and all(new is old for new, old in zip(shape, buffer.shape, strict=True)):
+            return None
+        new = replace(buffer, shape=shape, strides=strides)
+        return _Plan(new, tuple(origin for _, origin in axes))
+
+    def _plan_axis(self, old: PrimExpr, used: Interval | None) -> tuple[PrimExpr, PrimExpr]:
+        """The new extent and where it starts."""
+        everything = old, const(0, old.dtype)
+        if used is None:
+            return everything
+        extent = self._analyzer.simplify(used.high - used.low + 1)
+        size = self._analyzer.const_int_bound(extent).max_value
+        if size == POS_INF or size < 1:
+            return everything
+        whole = old.value if isinstance(old, IntImm) else POS_INF
+        return everything if size >= whole else (const(size, old.dtype), used.low)
+
+
+def _mentions(expr: PrimExpr, variables: set[Var]) -> bool:
+    finder = _VarFinder(variables)
+    finder.visit(expr)
+    return finder.found
+
+
+class _VarFinder(Visitor):
+    def __init__(self, variables: set[Var]) -> None:
+        self._variables = variables
+        self.found = False
+
+    def visit_var(self, node: Var) -> None:
+        self.found = self.found or node in self._variables
+
+
+@dataclass(frozen=True)
+class _Plan:
+    buffer: Buffer
+    origin: tuple[PrimExpr, ...]
+
+
+def _aligned_strides(
+    shape: tuple[PrimExpr, ...], alignment: dict[int, tuple[int, int]]
+) -> tuple[PrimExpr, ...]:
+    """Row-major strides where stride d is congruent to `offset` modulo `factor` as asked for d."""
+    if not alignment:
+        return ()
+    strides: list[PrimExpr] = []
+    stride: PrimExpr = const(1)
+    for dim in reversed(range(len(shape))):
+        if dim in alignment:
+            factor, offset = alignment[dim]
+            stride = stride + (factor + offset - stride % factor) % factor
+        strides.append(stride)
+        stride = stride * shape[dim]
+    return tuple(reversed(strides))
+
+
+class _Compactor(ScopedRewriter):
+    def __init__(self, plans: dict[Buffer, _Plan]) -> None:
+        super().__init__()
+        self._plans = plans
+
+    def _shifted(self, plan: _Plan, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        pairs = zip(indices, plan.origin, strict=True)
+        return tuple(self.analyzer.simplify(index - origin) for index, origin in pairs)
+
+    def _access(self, node: Any) -> Any:
+        node = map_children(node, self.visit)
+        plan = self._plans.get(node.buffer)
+        if plan is None:
+            return node
+        return replace(node, buffer=plan.buffer, indices=self._shifted(plan, node.indices))
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        return self._access(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        return self._access(node)
+
+    def visit_buffer_region(self, node: BufferRegion) -> Any:
+        plan = self._plans.get(node.buffer)
+        if plan is None:
+            return node
+        starts = self._shifted(plan, tuple(axis.min for axis in node.region))
+        extents = (axis.extent for axis in node.region)
+        return BufferRegion(plan.buffer, tuple(map(Range, starts, extents)))
+
+    def visit_block(self, node: Block) -> Any:
+        node = map_children(node, self.visit)
+        buffers = map_tuple(node.alloc_buffers, self._new_buffer)
+        return node if buffers is node.alloc_buffers else replace(node, alloc_buffers=buffers)
+
+    def _new_buffer(self, buffer: Buffer) -> Buffer:
+        plan = self._plans.get(buffer)
+        return buffer if plan is None else plan.buffer
+
+
+@register_pass
+@dataclass(frozen=True)
+class CompactBufferAllocation(FunctionPass):
+    """Shrink allocated buffers to the region that is accessed."""
+
+    name: ClassVar[str] = "CompactBufferAllocation"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        finder = _UsageFinder()
+        finder.visit(func.body)
+        plans = {
+            buffer: plan
+            for buffer, usage in finder.usages.items()
+            if (plan := finder.plan(usage)) is not None
+        }
+        return func.with_body(_Compactor(plans).rewrite(func.body)) if plans else func

@@ -1,0 +1,53 @@
+"""Blocks lose their iterators: each one is replaced by the expression it is bound to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.errors import LowerError
+from tilewright.ir import Block, BlockRealize, PrimFunc, Stmt, map_children, replace
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.walk import FoldingSubstituter
+from tilewright.target import Target
+
+
+class _OpaqueConverter(FoldingSubstituter):
+    def visit_block_realize(self, node: BlockRealize) -> Stmt:
+        block = node.block
+        if len(block.iter_vars) != len(node.iter_values):
+            raise LowerError(
+                f"block {block.name_hint!r} has {len(block.iter_vars)} iterators but "
+                f"{len(node.iter_values)} bindings"
+            )
+        for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True):
+            self.bindings[iter_var.var] = self.visit(value)
+        # The predicate may be written with the iterators or with what they are bound to.
+        predicate = self.visit(node.predicate)
+        new_block = self.visit(block)
+        if not node.iter_values and predicate is node.predicate and new_block is block:
+            return node
+        return BlockRealize((), predicate, new_block)
+
+    def visit_block(self, node: Block) -> Block:
+        if node.init is not None:
+            raise LowerError(
+                f"block {node.name_hint!r} still has an init; run LowerInitBlock before"
+            )
+        if node.iter_vars:
+            node = replace(node, iter_vars=())
+        node = map_children(node, self.visit)
+        buffers = tuple(self.visit_buffer(buffer) for buffer in node.alloc_buffers)
+        same = all(new is old for new, old in zip(buffers, node.alloc_buffers, strict=True))
+        return node if same else replace(node, alloc_buffers=buffers)
+
+
+@register_pass
+@dataclass(frozen=True)
+class ConvertBlocksToOpaque(FunctionPass):
+    """Substitute block iterators by their bindings."""
+
+    name: ClassVar[str] = "ConvertBlocksToOpaque"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_OpaqueConverter({}).rewrite(func.body))

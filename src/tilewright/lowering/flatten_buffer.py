@@ -1,0 +1,134 @@
+"""Every buffer becomes one-dimensional; strides and offsets move into the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    INT64,
+    Allocate,
+    AllocateConst,
+    Buffer,
+    BufferLoad,
+    BufferRewriter,
+    BufferStore,
+    DeclBuffer,
+    IntImm,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Stmt,
+    cast,
+    const,
+    multiply,
+    replace,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.target import Target
+
+_INT32_LIMIT = 2**31
+
+
+def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The position of an element; a ramp along the last axis stays a ramp."""
+    if _needs_64_bits(buffer):
+        indices = tuple(cast(INT64.with_lanes(i.dtype.lanes), i) for i in indices)
+    last = indices[-1] if indices else None
+    if not isinstance(last, Ramp):
+        return buffer.offset_of(indices)
+    base = buffer.offset_of((*indices[:-1], last.base))
+    stride = last.stride if not buffer.strides else multiply(last.stride, buffer.strides[-1])
+    return Ramp(base, cast(base.dtype, stride), last.lanes)
+
+
+def _needs_64_bits(buffer: Buffer) -> bool:
+    size = flat_size(buffer)
+    return isinstance(size, IntImm) and size.value >= _INT32_LIMIT
+
+
+def flat_size(buffer: Buffer) -> PrimExpr:
+    """The number of elements from the first to the last one, its offset not counted."""
+    if not buffer.strides:
+        return _product(buffer.shape)
+    size: PrimExpr = const(1)
+    for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
+        size = size + (extent - 1) * stride
+    return size
+
+
+def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
+    total = 1
+    symbolic: PrimExpr | None = None
+    for extent in extents:
+        if isinstance(extent, IntImm):
+            total *= extent.value
+        else:
+            symbolic = extent if symbolic is None else symbolic * extent
+    if symbolic is None:
+        return const(total)
+    return symbolic if total == 1 else symbolic * total
+
+
+class _Flattener(BufferRewriter):
+    def __init__(self) -> None:
+        self._flat: dict[Buffer, Buffer] = {}
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        flat = self._flat.get(buffer)
+        if flat is None:
+            flat = self._flat[buffer] = _flattened(buffer)
+        return flat
+
+    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+        node = self.generic_visit(node)
+        flat = self.visit_buffer(node.buffer)
+        if flat is node.buffer:
+            return node
+        return replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
+
+    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+        node = self.generic_visit(node)
+        flat = self.visit_buffer(node.buffer)
+        if flat is node.buffer:
+            return node
+        return replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
+        body: Stmt = self.visit(node.body)
+        return body
+
+    def visit_allocate(self, node: Allocate) -> Any:
+        return self._with_one_extent(self.generic_visit(node))
+
+    def visit_allocate_const(self, node: AllocateConst) -> Any:
+        return self._with_one_extent(self.generic_visit(node))
+
+    def _with_one_extent(self, node: Any) -> Any:
+        if len(node.extents) == 1:
+            return node
+        return replace(node, extents=(_product(node.extents),))
+
+
+def _flattened(buffer: Buffer) -> Buffer:
+    if len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None:
+        return buffer
+    return replace(
+        buffer,
+        shape=(flat_size(buffer),),
+        strides=(),
+        elem_offset=None,
+        offset_factor=0,
+        axis_separators=(),
+    )
+
+
+@register_pass
+@dataclass(frozen=True)
+class FlattenBuffer(FunctionPass):
+    """Turn multi-dimensional accesses into one-dimensional ones."""
+
+    name: ClassVar[str] = "FlattenBuffer"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_Flattener().rewrite(func.body))

@@ -1,0 +1,230 @@
+"""The calling convention: buffers become data pointers, and the signature is written down.
+
+Each buffer parameter becomes its data pointer, followed by the symbolic extents, strides and
+offsets that first appear in it. `ArgumentSpec` tells a caller how to check an argument and where
+each of these numbers comes from.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from tilewright.errors import LowerError
+from tilewright.ir import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IntImm,
+    PrimExpr,
+    PrimFunc,
+    Var,
+    Visitor,
+    free_vars,
+    replace,
+)
+from tilewright.ir.json import register_json_type
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.target import Target
+
+SIGNATURE_ATTR = "tilewright.signature"
+Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
+
+
+@register_json_type
+@dataclass(frozen=True)
+class DerivedParameter:
+    """A scalar parameter that the runtime reads off a buffer argument."""
+
+    name: str
+    dtype: str
+    source: Literal["shape", "stride", "offset"]
+    axis: int = 0
+
+
+@register_json_type
+@dataclass(frozen=True)
+class ArgumentSpec:
+    """One argument as the user passes it.
+
+    The compiled function takes the data pointer of a buffer and then its `derived` parameters.
+    """
+
+    name: str
+    kind: Literal["buffer", "scalar"]
+    dtype: str
+    shape: tuple[Extent, ...] = ()
+    strides: tuple[Extent, ...] = ()  # in elements; empty: compact row-major
+    alignment: int = 0  # of the data pointer, in bytes
+    access: Literal["r", "w", "rw", ""] = ""
+    derived: tuple[DerivedParameter, ...] = field(default=())
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def evaluate_extent(extent: Extent, values: Mapping[str, int]) -> int:
+    """The number behind an extent of a signature, with the symbolic ones given by name."""
+    if isinstance(extent, int):
+        return extent
+    return _evaluate(ast.parse(extent, mode="eval").body, values)
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(left, values), _evaluate(right, values))
+    raise LowerError(f"cannot evaluate the extent `{ast.unparse(node)}` from {sorted(values)}")
+
+
+class _Accesses(Visitor):
+    """How the data behind each pointer is used; a pointer that escapes may be read and written."""
+
+    def __init__(self) -> None:
+        self.read: set[Var] = set()
+        self.written: set[Var] = set()
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.read.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.written.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_call(self, node: Any) -> None:
+        load = node.args[0] if getattr(node.op, "name", "") == "tir.address_of" else None
+        if isinstance(load, BufferLoad):
+            self.read.add(load.buffer.data)
+            self.written.add(load.buffer.data)
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.read.add(node)
+            self.written.add(node)
+
+    def of(self, data: Var) -> Literal["r", "w", "rw", ""]:
+        if data in self.written:
+            return "rw" if data in self.read else "w"
+        return "r" if data in self.read else ""
+
+
+class _SignatureBuilder:
+    def __init__(self, func: PrimFunc) -> None:
+        self._func = func
+        self._accesses = _Accesses()
+        self._accesses.visit(func.body)
+        self._known = {param for param in func.params if param not in func.buffer_map}
+        self._undefined: dict[Var, str] = {}
+        self.params: list[Var] = []
+        self.specs: list[ArgumentSpec] = []
+
+    def build(self) -> None:
+        for param in self._func.params:
+            buffer = self._func.buffer_map.get(param)
+            if buffer is None:
+                self.params.append(param)
+                self.specs.append(ArgumentSpec(param.name, "scalar", str(param.dtype)))
+            else:
+                self._add_buffer(buffer)
+        for var, place in self._undefined.items():
+            if var not in self._known:
+                raise LowerError(
+                    f"function {self._func.name!r}: the symbolic size {var.name!r} in {place} "
+                    "cannot be found out from the arguments; make it an extent of its own in some "
+                    "buffer, or a scalar parameter"
+                )
+
+    def _add_buffer(self, buffer: Buffer) -> None:
+        self.params.append(buffer.data)
+        derived: list[DerivedParameter] = []
+        for axis, extent in enumerate(buffer.shape):
+            self._derive(buffer, extent, "shape", axis, derived)
+        for axis, stride in enumerate(buffer.strides):
+            self._derive(buffer, stride, "stride", axis, derived)
+        if buffer.elem_offset is not None:
+            self._check_offset(buffer, buffer.elem_offset)
+            self._derive(buffer, buffer.elem_offset, "offset", 0, derived)
+        spec = ArgumentSpec(
+            buffer.name,
+            "buffer",
+            str(buffer.dtype),
+            tuple(map(_extent, buffer.shape)),
+            tuple(map(_extent, buffer.strides)),
+            buffer.data_alignment,
+            self._accesses.of(buffer.data),
+            tuple(derived),
+        )
+        self.specs.append(spec)
+
+    def _check_offset(self, buffer: Buffer, offset: PrimExpr) -> None:
+        """An argument's pointer is its first element, so nothing can lie in front of it."""
+        free = isinstance(offset, Var) and offset not in self._known
+        if not free and not (isinstance(offset, IntImm) and offset.value == 0):
+            raise LowerError(
+                f"function {self._func.name!r}: the argument {buffer.name} has elem_offset "
+                f"`{offset}`, but it starts where its array starts; take a larger buffer and index "
+                "into it"
+            )
+
+    def _derive(
+        self,
+        buffer: Buffer,
+        expr: PrimExpr,
+        source: Literal["shape", "stride", "offset"],
+        axis: int,
+        derived: list[DerivedParameter],
+    ) -> None:
+        if isinstance(expr, IntImm):
+            return
+        if not isinstance(expr, Var):
+            for var in free_vars(expr):
+                self._undefined.setdefault(var, f"the {source} `{expr}` of {buffer.name}")
+        elif expr not in self._known:
+            self._known.add(expr)
+            self.params.append(expr)
+            derived.append(DerivedParameter(expr.name, str(expr.dtype), source, axis))
+
+
+def _extent(expr: PrimExpr) -> Extent:
+    return expr.value if isinstance(expr, IntImm) else str(expr)
+
+
+@register_pass
+@dataclass(frozen=True)
+class HostABI(FunctionPass):
+    """Make the parameters what compiled code takes, and attach the signature."""
+
+    name: ClassVar[str] = "HostABI"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        if SIGNATURE_ATTR in func.attrs:
+            return func
+        builder = _SignatureBuilder(func)
+        builder.build()
+        attrs = {**func.attrs, SIGNATURE_ATTR: tuple(builder.specs)}
+        attrs.setdefault("global_symbol", func.name)
+        return replace(func, params=tuple(builder.params), buffer_map={}, attrs=attrs)
+
+
+def signature_of(func: PrimFunc) -> tuple[ArgumentSpec, ...]:
+    """The signature of a lowered function."""
+    signature = func.attrs.get(SIGNATURE_ATTR)
+    if signature is None:
+        raise LowerError(f"function {func.name!r} has no signature; lower it first")
+    result: tuple[ArgumentSpec, ...] = signature
+    return result

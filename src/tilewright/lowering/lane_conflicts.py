@@ -1,0 +1,183 @@
+"""Would the iterations of a vectorised loop get into each other's way?
+
+Lanes run side by side: all loads of a statement happen before its stores, and one statement is done
+in all lanes before the next. This differs from one iteration after the other only if an element
+that one lane stores is loaded or stored by another. What cannot be excluded counts as a conflict.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    Allocate,
+    BufferLoad,
+    BufferStore,
+    For,
+    IntImm,
+    PrimExpr,
+    Var,
+    Visitor,
+    const,
+    structural_equal,
+    substitute,
+    subtract,
+    uses_var,
+)
+from tilewright.lowering.divisibility import is_multiple
+from tilewright.lowering.linear_form import LinearForm, linear_form
+
+
+@dataclass(frozen=True)
+class _Access:
+    index: PrimExpr
+    position: int  # in program order
+
+
+@dataclass
+class _Memory:
+    stores: list[_Access] = field(default_factory=list)
+    loads: list[_Access] = field(default_factory=list)
+
+
+class _Collector(Visitor):
+    def __init__(self) -> None:
+        self.memory: dict[Var, _Memory] = {}
+        self.private: set[Var] = set()
+        self.inner: dict[Var, int | None] = {}  # bound inside; None: of unknown extent
+        self._count = 0
+
+    def visit_for(self, node: For) -> None:
+        extent = node.extent
+        self.inner[node.loop_var] = extent.value if isinstance(extent, IntImm) else None
+        self.generic_visit(node)
+
+    def _visit_let(self, node: Any) -> None:
+        self.inner[node.var] = None
+        self.generic_visit(node)
+
+    visit_let = visit_let_stmt = _visit_let
+
+    def visit_allocate(self, node: Allocate) -> None:
+        self.private.add(node.buffer_var)
+        self.generic_visit(node)
+
+    def _access(self, node: BufferLoad | BufferStore) -> _Access:
+        self._count += 1
+        return _Access(node.indices[-1], self._count)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.generic_visit(node)
+        self.memory.setdefault(node.buffer.data, _Memory()).stores.append(self._access(node))
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.generic_visit(node)
+        self.memory.setdefault(node.buffer.data, _Memory()).loads.append(self._access(node))
+
+
+def lanes_conflict(loop: For, lanes: int) -> bool:
+    """True unless no lane can touch what another one stores."""
+    collector = _Collector()
+    collector.visit(loop.body)
+    pairs = _Pairs(loop.loop_var, lanes, collector.inner)
+    return any(
+        pairs.conflict(memory)
+        for data, memory in collector.memory.items()
+        if data not in collector.private
+    )
+
+
+class _Pairs:
+    """Compares a store with a load of the same memory."""
+
+    def __init__(self, lane: Var, lanes: int, inner: dict[Var, int | None]) -> None:
+        self._lane = lane
+        self._lanes = lanes
+        self._inner = inner
+
+    def _varies(self, var: Var) -> bool:
+        return var is self._lane or var in self._inner
+
+    def conflict(self, memory: _Memory) -> bool:
+        """Is there a store of one lane that meets an access of another?"""
+        stores = memory.stores
+        return any(self._may_meet(store, load) for store in stores for load in memory.loads) or any(
+            self._may_collide(first, second)
+            for count, first in enumerate(stores)
+            for second in stores[count:]
+        )
+
+    def _may_collide(self, first: _Access, second: _Access) -> bool:
+        """May two stores of different lanes reach one element in another order than before?"""
+        if first is second and not uses_var(first.index, self._inner.__contains__):
+            return False  # the last lane wins, as the last iteration did
+        uniform = not any(
+            uses_var(store.index, lambda var: var is self._lane) for store in (first, second)
+        )
+        return not uniform and self._may_meet(first, second)
+
+    def _may_meet(self, store: _Access, load: _Access) -> bool:
+        """May one lane touch with `load` what another lane wrote with `store`?"""
+        written = linear_form(store.index, self._varies)
+        read = linear_form(load.index, self._varies)
+        if written is None or read is None:
+            return True
+        step = written.coefficients.get(self._lane, 0)
+        if read.coefficients.get(self._lane, 0) != step:
+            return True
+        if step == 0:
+            # All lanes store to one element: what is loaded later is what the last lane stored.
+            return load.position < store.position
+        apart = self._distances(written, read, self._rest(store.index, load.index))
+        if apart is None:
+            return True
+        steps = range(1, self._lanes)
+        return any(apart.contains(d * step) or apart.contains(-d * step) for d in steps)
+
+    def _rest(self, store: PrimExpr, load: PrimExpr) -> PrimExpr:
+        """The difference of two indices, apart from what varies."""
+        if store is load or structural_equal(store, load):
+            return const(0)
+        zero = {self._lane: const(0, self._lane.dtype)}
+        zero |= {var: const(0, var.dtype) for var in self._inner}
+        return Analyzer().simplify(subtract(substitute(load, zero), substitute(store, zero)))
+
+    def _distances(
+        self, written: LinearForm, read: LinearForm, rest: PrimExpr
+    ) -> _Distances | None:
+        """How far apart load and store can be, each at any step of the inner loops."""
+        span = self._lanes * abs(written.coefficients[self._lane])
+        if isinstance(rest, IntImm):
+            offset, unit, reach = rest.value, 0, 0
+        elif is_multiple(rest, span):
+            offset, unit, reach = 0, span, 2 * span
+        else:
+            return None
+        for form in (written, read):
+            for var, factor in form.coefficients.items():
+                if var is self._lane or factor == 0:
+                    continue
+                extent = self._inner[var]
+                if extent is None:
+                    return None
+                unit = math.gcd(unit, factor)
+                reach += abs(factor) * (extent - 1)
+        return _Distances(offset, unit, offset - reach, offset + reach)
+
+
+@dataclass(frozen=True)
+class _Distances:
+    """All numbers `offset + k * unit` between `low` and `high`."""
+
+    offset: int
+    unit: int
+    low: int
+    high: int
+
+    def contains(self, number: int) -> bool:
+        if not self.low <= number <= self.high:
+            return False
+        return number == self.offset if self.unit == 0 else (number - self.offset) % self.unit == 0

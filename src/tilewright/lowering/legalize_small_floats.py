@@ -1,0 +1,174 @@
+"""bfloat16, float16 and float8 are stored as they are, and computed with in float32.
+
+A value is rounded where the program stores or casts it, not after every operation. A type that the
+target computes with itself is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    FLOAT32,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    DType,
+    Evaluate,
+    FloatImm,
+    Let,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    Rewriter,
+    Stmt,
+    Var,
+    Visitor,
+    cast,
+    map_children,
+    map_tuple,
+    replace,
+)
+from tilewright.ir.op import Op
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.target import Target
+
+SMALL_FLOATS = frozenset({"bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"})
+# The CPU features with which a type is computed with natively.
+_NATIVE = {"float16": ("avx512fp16", "fullfp16")}
+# Operators that take or give bits and addresses rather than numbers.
+_OPAQUE_OPS = {
+    "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr", "tir.type_annotation",
+    "tir.call_extern", "tir.call_pure_extern", "tir.call_llvm_intrin",
+    "tir.call_llvm_pure_intrin", "tir.call_packed", "tir.tvm_call_packed", "tir.atomic_add",
+    "tir.tvm_stack_make_array",
+}  # fmt: skip
+
+
+def small_floats_of(target: Target | None) -> frozenset[str]:
+    """The types whose arithmetic the target lacks."""
+    if target is None or not target.is_cpu:
+        return SMALL_FLOATS
+    native = {
+        dtype
+        for dtype, needed in _NATIVE.items()
+        if any(name in target.features for name in needed)
+    }
+    return SMALL_FLOATS - native
+
+
+class _Promoter(Rewriter):
+    """Returns small floats as float32; every other type stays what it is."""
+
+    def __init__(self, small: frozenset[str]) -> None:
+        self._small = small
+        self._vars: dict[Var, Var] = {}
+
+    def _is_small(self, dtype: DType) -> bool:
+        return dtype.element_of in self._small
+
+    def _promoted(self, value: PrimExpr) -> PrimExpr:
+        return cast(FLOAT32.with_lanes(value.dtype.lanes), value)
+
+    def _stored(self, value: PrimExpr, dtype: DType) -> PrimExpr:
+        """A promoted value in the type it is kept in; a mere copy needs no conversion."""
+        if value.dtype is dtype:
+            return value
+        if isinstance(value, Cast) and value.value.dtype is dtype:
+            return value.value
+        return cast(dtype, value)
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        if node in self._vars:
+            return self._vars[node]
+        return self._promoted(node) if self._is_small(node.dtype) else node
+
+    def visit_float_imm(self, node: FloatImm) -> PrimExpr:
+        return FloatImm(FLOAT32, node.value) if self._is_small(node.dtype) else node
+
+    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+        node = map_children(node, self.visit)
+        return self._promoted(node) if self._is_small(node.dtype) else node
+
+    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+        value = self._stored(self.visit(node.value), node.value.dtype)
+        indices = map_tuple(node.indices, self.visit)
+        if value is node.value and indices is node.indices:
+            return node
+        return replace(node, value=value, indices=indices)
+
+    def visit_cast(self, node: Cast) -> PrimExpr:
+        value = self.visit(node.value)
+        if not self._is_small(node.dtype):
+            return node if value is node.value else cast(node.dtype, value)
+        return self._promoted(Cast(node.dtype, value))
+
+    def visit_call(self, node: Call) -> PrimExpr:
+        if not isinstance(node.op, Op) or node.op.name in _OPAQUE_OPS:
+            args = map_tuple(node.args, self._kept)
+            result: PrimExpr = node if args is node.args else replace(node, args=args)
+            return self._promoted(result) if self._is_small(node.dtype) else result
+        call = map_children(node, self.visit)
+        if self._is_small(node.dtype):
+            return replace(call, dtype=FLOAT32.with_lanes(node.dtype.lanes))
+        return call
+
+    def _kept(self, value: PrimExpr) -> PrimExpr:
+        return self._stored(self.visit(value), value.dtype)
+
+    def _bind(self, node: Any) -> Any:
+        value = self.visit(node.value)
+        var = node.var
+        if value.dtype is not var.dtype and self._is_small(var.dtype):
+            var = self._vars[node.var] = Var(var.name, value.dtype)
+        body = self.visit(node.body)
+        if value is node.value and body is node.body:
+            return node
+        return replace(node, var=var, value=value, body=body)
+
+    def visit_let(self, node: Let) -> Any:
+        return self._bind(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> Any:
+        return self._bind(node)
+
+    def visit_evaluate(self, node: Evaluate) -> Stmt:
+        return map_children(node, self.visit)
+
+
+class _Finder(Visitor):
+    """Looks for the places where a small float can enter an expression."""
+
+    def __init__(self, small: frozenset[str]) -> None:
+        self._small = small
+        self.found = False
+
+    def _look(self, node: Any) -> None:
+        self.found = self.found or node.dtype.element_of in self._small
+        self.generic_visit(node)
+
+    visit_buffer_load = visit_cast = visit_var = visit_float_imm = visit_call = _look
+
+    def visit_int_imm(self, node: Any) -> None:
+        """Constants of other types cannot matter."""
+
+    def generic_visit(self, node: Any) -> None:
+        if not self.found:
+            super().generic_visit(node)
+
+
+@register_pass
+@dataclass(frozen=True)
+class LegalizeSmallFloats(FunctionPass):
+    """Compute with 16-bit and 8-bit floats in float32 where the target cannot do it itself."""
+
+    name: ClassVar[str] = "LegalizeSmallFloats"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        finder = _Finder(SMALL_FLOATS)
+        finder.visit(func.body)
+        if not finder.found:
+            return func
+        return func.with_body(_Promoter(small_floats_of(target)).rewrite(func.body))

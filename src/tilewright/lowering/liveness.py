@@ -1,0 +1,157 @@
+"""When memory is first and last touched, over a linear order of statements.
+
+Loops and branches open scopes. A buffer counts as touched in the statement, of the scope in which
+it was allocated, that contains the access: a buffer from outside a loop lives while the loop runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.ir import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    Stmt,
+    Var,
+    Visitor,
+    While,
+)
+from tilewright.lowering.walk import is_true
+
+
+@dataclass
+class Entry:
+    """A point of the linear order: a statement, or the begin or the end of a scope."""
+
+    stmt: Stmt
+    touched: dict[Var, None] = field(default_factory=dict)
+    end_of: int = -1  # for the end of a scope: where it began
+    begin_of: int = -1  # for the begin of a scope: where it ends
+
+    @property
+    def is_begin(self) -> bool:
+        return self.begin_of >= 0
+
+    @property
+    def is_end(self) -> bool:
+        return self.end_of >= 0
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """An allocation of constant size, and how deeply it is nested."""
+
+    node: Allocate
+    level: int  # number of scopes around it
+    size: int
+
+
+class LinearAccess(Visitor):
+    """Lays a statement out in linear order and notes what each part touches."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.allocations: dict[Var, Allocation] = {}
+        self._scopes: list[Entry] = []
+
+    def _leaf(self, node: Any) -> None:
+        entry = Entry(node)
+        self._scopes.append(entry)
+        self.generic_visit(node)
+        if isinstance(node, BufferStore):
+            self._touch(node.buffer.data)
+        self._scopes.pop()
+        self.entries.append(entry)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._leaf(node)
+
+    def visit_evaluate(self, node: Evaluate) -> None:
+        self._leaf(node)
+
+    def _scope(self, node: Any) -> None:
+        begin = len(self.entries)
+        entry = Entry(node)
+        self.entries.append(entry)
+        self._scopes.append(entry)
+        self.generic_visit(node)
+        self._scopes.pop()
+        entry.begin_of = len(self.entries)
+        self.entries.append(Entry(node, entry.touched, end_of=begin))
+
+    def visit_for(self, node: For) -> None:
+        self._scope(node)
+
+    def visit_if_then_else(self, node: IfThenElse) -> None:
+        self._scope(node)
+
+    def visit_while(self, node: While) -> None:
+        self._scope(node)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self._scope(node)
+
+    def visit_assert_stmt(self, node: AssertStmt) -> None:
+        self._scope(node)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> None:
+        self._scope(node)
+
+    def visit_allocate(self, node: Allocate) -> None:
+        extent = node.extents[0]
+        movable = len(node.extents) == 1 and isinstance(extent, IntImm) and is_true(node.condition)
+        if movable and isinstance(extent, IntImm) and not node.annotations:
+            self.allocations[node.buffer_var] = Allocation(node, len(self._scopes), extent.value)
+        self.generic_visit(node)
+
+    def visit_int_imm(self, node: IntImm) -> None:
+        """Nothing inside."""
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._touch(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self._touch(node)
+
+    def _touch(self, var: Var) -> None:
+        allocation = self.allocations.get(var)
+        if allocation is not None:
+            self._scopes[allocation.level].touched[var] = None
+
+
+@dataclass
+class Events:
+    """What comes to life before, and what dies after, each entry of the linear order."""
+
+    gen: dict[int, list[Var]] = field(default_factory=dict)
+    kill: dict[int, list[Var]] = field(default_factory=dict)
+
+
+def live_ranges(entries: list[Entry]) -> Events:
+    """The first and last touch of every allocation."""
+    events = Events()
+    seen: set[Var] = set()
+    for position, entry in enumerate(entries):
+        fresh = [] if entry.is_end else [var for var in entry.touched if var not in seen]
+        if fresh:
+            events.gen[position] = fresh
+            seen.update(fresh)
+    seen.clear()
+    for position in reversed(range(len(entries))):
+        entry = entries[position]
+        dying = [] if entry.is_begin else [var for var in entry.touched if var not in seen]
+        if dying:
+            events.kill[position] = dying
+            seen.update(dying)
+    return events

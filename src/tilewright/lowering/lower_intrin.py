@@ -1,0 +1,152 @@
+"""Operators that every target spells alike, rewritten with simpler ones.
+
+Fixed-point multiplications become integer arithmetic in 64 bits. Floor division becomes the
+truncating one where neither operand can be negative; by a power of two it is a shift and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    INT64,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    PrimExpr,
+    PrimFunc,
+    Select,
+    Visitor,
+    add,
+    cast,
+    const,
+    map_children,
+    maximum,
+    multiply,
+    not_equal,
+    subtract,
+)
+from tilewright.ir.intrinsics import shift_left, shift_right
+from tilewright.ir.op import Op
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.scoped import ScopedRewriter
+from tilewright.target import Target
+
+
+def _wide(value: PrimExpr) -> PrimExpr:
+    return cast(INT64.with_lanes(value.dtype.lanes), value)
+
+
+def _rounding_shift(value: PrimExpr, amount: PrimExpr) -> PrimExpr:
+    """`value * 2**-amount`, rounded half up."""
+    one = const(1, value.dtype)
+    half = shift_left(one, subtract(amount, one))
+    return shift_right(add(value, half), amount)
+
+
+def _q_multiply_shift(call: Call) -> PrimExpr:
+    x, y, q, s = map(_wide, call.args)
+    product, total = multiply(x, y), subtract(q, s)
+    if isinstance(total, IntImm):
+        shifted = (
+            _rounding_shift(product, total)
+            if total.value > 0
+            else shift_left(product, const(-total.value, total.dtype))
+        )
+        return cast(call.dtype, shifted)
+    one, zero = const(1, total.dtype), const(0, total.dtype)
+    right = _rounding_shift(product, maximum(total, one))
+    left = shift_left(product, maximum(subtract(zero, total), zero))
+    return cast(call.dtype, Select(total > zero, right, left))
+
+
+def _q_multiply_shift_per_axis(call: Call) -> PrimExpr:
+    x, y, left, right, q, left_on, right_on = map(_wide, call.args)
+    zero = const(0, x.dtype)
+    x = shift_left(x, _chosen(not_equal(left_on, zero), left, zero))
+    total = add(q, _chosen(not_equal(right_on, zero), right, zero))
+    return cast(call.dtype, _rounding_shift(multiply(x, y), total))
+
+
+def _chosen(condition: PrimExpr, then_value: PrimExpr, else_value: PrimExpr) -> PrimExpr:
+    if isinstance(condition, IntImm):
+        return then_value if condition.value else else_value
+    return Select(condition, then_value, else_value)
+
+
+_RULES: dict[str, Callable[[Call], PrimExpr]] = {
+    "tir.q_multiply_shift": _q_multiply_shift,
+    "tir.q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
+}
+_TRUNCATING: dict[type[BinaryOp], type[BinaryOp]] = {FloorDiv: Div, FloorMod: Mod}
+
+
+def _is_power_of_two(divisor: PrimExpr) -> bool:
+    if isinstance(divisor, Broadcast):
+        divisor = divisor.value
+    return (
+        isinstance(divisor, IntImm)
+        and divisor.value > 0
+        and divisor.value & (divisor.value - 1) == 0
+    )
+
+
+class _Lowerer(ScopedRewriter):
+    def visit_call(self, node: Call) -> Any:
+        result: Any = super().visit_call(node)
+        if not isinstance(result, Call) or not isinstance(result.op, Op):
+            return result
+        rule = _RULES.get(result.op.name)
+        return result if rule is None else rule(result)
+
+    def visit_floor_div(self, node: FloorDiv) -> PrimExpr:
+        return self._truncated(map_children(node, self.visit))
+
+    def visit_floor_mod(self, node: FloorMod) -> PrimExpr:
+        return self._truncated(map_children(node, self.visit))
+
+    def _truncated(self, node: FloorDiv | FloorMod) -> PrimExpr:
+        if _is_power_of_two(node.b) or not node.dtype.is_int:
+            return node
+        bounds = (self.analyzer.const_int_bound(side) for side in (node.a, node.b))
+        if any(bound.min_value < 0 for bound in bounds):
+            return node
+        return _TRUNCATING[type(node)](node.a, node.b)
+
+
+class _Candidates(Visitor):
+    def __init__(self) -> None:
+        self.found = False
+
+    def visit_call(self, node: Call) -> None:
+        self.found = self.found or (isinstance(node.op, Op) and node.op.name in _RULES)
+        self.generic_visit(node)
+
+    def _division(self, node: FloorDiv | FloorMod) -> None:
+        self.found = self.found or not _is_power_of_two(node.b)
+        self.generic_visit(node)
+
+    visit_floor_div = visit_floor_mod = _division
+
+    def visit_int_imm(self, node: IntImm) -> None:
+        """Nothing inside."""
+
+
+@register_pass
+@dataclass(frozen=True)
+class LowerIntrin(FunctionPass):
+    """Rewrite operators that no backend needs to know."""
+
+    name: ClassVar[str] = "LowerIntrin"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        candidates = _Candidates()
+        candidates.visit(func.body)
+        return func.with_body(_Lowerer(func).rewrite(func.body)) if candidates.found else func

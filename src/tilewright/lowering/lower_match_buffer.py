@@ -1,0 +1,162 @@
+"""`match_buffer` inside blocks: accesses of the view become accesses of the buffer behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.errors import LowerError
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    IntImm,
+    MatchBufferRegion,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Stmt,
+    Var,
+    add,
+    const,
+    map_children,
+    multiply,
+    replace,
+    structural_equal,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.divisibility import is_multiple
+from tilewright.lowering.walk import FoldingSubstituter
+from tilewright.target import Target
+
+
+@dataclass(frozen=True)
+class _View:
+    """Where the elements of a matched buffer lie in the buffer behind it."""
+
+    buffer: Buffer
+    offsets: tuple[PrimExpr, ...]
+
+    def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        leading = len(self.offsets) - len(indices)
+        inner = (add(o, i) for o, i in zip(self.offsets[leading:], indices, strict=True))
+        return (*self.offsets[:leading], *inner)
+
+
+def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    """The strides of a row-major layout without gaps."""
+    strides: list[PrimExpr] = []
+    stride: PrimExpr = const(1)
+    for extent in reversed(shape):
+        strides.append(stride)
+        stride = multiply(stride, extent)
+    return tuple(reversed(strides))
+
+
+class _ViewRemover(FoldingSubstituter):
+    def __init__(self) -> None:
+        super().__init__({})
+        self._views: dict[Buffer, _View] = {}
+
+    def visit_block(self, node: Block) -> Block:
+        for match in node.match_buffers:
+            self._add_view(node, match)
+        if node.match_buffers:
+            node = replace(node, match_buffers=())
+        node = map_children(node, self.visit)
+        buffers = tuple(self.visit_buffer(buffer) for buffer in node.alloc_buffers)
+        same = all(new is old for new, old in zip(buffers, node.alloc_buffers, strict=True))
+        return node if same else replace(node, alloc_buffers=buffers)
+
+    def _add_view(self, block: Block, match: MatchBufferRegion) -> None:
+        place = f"block {block.name_hint!r}: match_buffer {match.buffer.name}"
+        view = match.buffer
+        source: BufferRegion = self.visit(match.source)
+        _check_kind(place, view, source.buffer)
+        leading = len(source.region) - len(view.shape)
+        if leading < 0 or not all(_is_one(axis.extent) for axis in source.region[:leading]):
+            raise LowerError(
+                f"{place} has {len(view.shape)} dimensions, which do not fit the region of "
+                f"{source.buffer.name} with {len(source.region)}"
+            )
+        offsets = tuple(axis.min for axis in source.region)
+        for extent, axis in zip(view.shape, source.region[leading:], strict=True):
+            self._bind(place, "an extent", extent, axis.extent)
+        strides = source.buffer.strides or compact_strides(source.buffer.shape)
+        for stride, behind in zip(view.strides, strides[leading:], strict=bool(view.strides)):
+            self._bind(place, "a stride", stride, behind)
+        self._bind_offset(place, view, source.buffer.offset_of(offsets))
+        self.bindings[view.data] = source.buffer.data
+        self._views[view] = _View(source.buffer, offsets)
+
+    def _bind_offset(self, place: str, view: Buffer, offset: PrimExpr) -> None:
+        if view.offset_factor > 1 and not is_multiple(offset, view.offset_factor):
+            raise LowerError(
+                f"{place} promises an offset that is a multiple of {view.offset_factor}, but "
+                f"`{offset}` is not known to be one"
+            )
+        if view.elem_offset is not None:
+            self._bind(place, "the offset", view.elem_offset, offset)
+
+    def _bind(self, place: str, what: str, declared: PrimExpr, actual: PrimExpr) -> None:
+        known = self.visit(declared)
+        if isinstance(declared, Var) and known is declared:
+            self.bindings[declared] = actual
+            return
+        both_known = isinstance(known, IntImm) and isinstance(actual, IntImm)
+        if both_known and not structural_equal(known, actual):
+            raise LowerError(f"{place} declares {what} of {known}, but it is {actual}")
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        view = self._views.get(node.buffer)
+        if view is None:
+            return super().visit_buffer_load(node)
+        node = map_children(node, self.visit)
+        return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
+
+    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+        view = self._views.get(node.buffer)
+        if view is None:
+            unchanged: Stmt = super().visit_buffer_store(node)
+            return unchanged
+        node = map_children(node, self.visit)
+        return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
+
+    def visit_buffer_region(self, node: BufferRegion) -> Any:
+        view = self._views.get(node.buffer)
+        if view is None:
+            return super().visit_buffer_region(node)
+        node = map_children(node, self.visit)
+        starts = view.indices(tuple(axis.min for axis in node.region))
+        leading = len(starts) - len(node.region)
+        extents = [const(1)] * leading + [axis.extent for axis in node.region]
+        return BufferRegion(view.buffer, tuple(map(Range, starts, extents)))
+
+
+def _is_one(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def _check_kind(place: str, view: Buffer, source: Buffer) -> None:
+    if view.dtype != source.dtype:
+        raise LowerError(f"{place} has dtype {view.dtype!s}, {source.name} has {source.dtype!s}")
+    if view.scope != source.scope:
+        raise LowerError(f"{place} has scope {view.scope!r}, {source.name} has {source.scope!r}")
+    if source.data_alignment % view.data_alignment:
+        raise LowerError(
+            f"{place} promises an alignment of {view.data_alignment} bytes, {source.name} has "
+            f"only {source.data_alignment}"
+        )
+
+
+@register_pass
+@dataclass(frozen=True)
+class LowerMatchBuffer(FunctionPass):
+    """Replace views made by `match_buffer` by the buffers behind them."""
+
+    name: ClassVar[str] = "LowerMatchBuffer"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_ViewRemover().rewrite(func.body))

@@ -1,0 +1,150 @@
+"""Buffers are allocated where they are needed: at the innermost scope around all their accesses.
+
+A buffer moves into a loop only if it carries no values from one iteration to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    MatchBufferRegion,
+    PrimFunc,
+    Range,
+    Stmt,
+    Var,
+    Visitor,
+    replace,
+    root_realize,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.carried_values import carries_values
+from tilewright.lowering.walk import StmtRewriter
+from tilewright.target import Target
+
+Scope = For | Block
+
+
+class _AccessScopes(Visitor):
+    """For each allocated buffer, its own scope and the scopes that contain all its accesses."""
+
+    def __init__(self) -> None:
+        self.own: dict[Buffer, int] = {}  # how deep the block that allocates it lies
+        self.common: dict[Buffer, tuple[Scope, ...]] = {}
+        self._path: list[Scope] = []
+        self._by_data: dict[Var, list[Buffer]] = {}
+
+    def visit_for(self, node: For) -> None:
+        self._path.append(node)
+        self.generic_visit(node)
+        self._path.pop()
+
+    def visit_block(self, block: Block) -> None:
+        self._path.append(block)
+        for buffer in block.alloc_buffers:
+            self._by_data.setdefault(buffer.data, []).append(buffer)
+            self.own[buffer] = len(self._path)
+        for part in (*block.match_buffers, block.body):
+            self.visit(part)
+        self._path.pop()
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._access(node.buffer)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._access(node.buffer)
+        self.generic_visit(node)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+        self._access(node.source.buffer)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            for buffer in self._by_data.get(node, ()):
+                self._access(buffer)
+
+    def _access(self, buffer: Buffer) -> None:
+        path = tuple(self._path)
+        # The memory of a buffer may be accessed under other names, too.
+        for owned in self._by_data.get(buffer.data, ()):
+            known = self.common.get(owned)
+            self.common[owned] = path if known is None else _common_prefix(known, path)
+
+
+def _innermost(buffer: Buffer, path: tuple[Scope, ...], own: int) -> Scope:
+    """The innermost scope of `path` that may hold the buffer, at least the one it is in now."""
+    for depth in range(len(path), own, -1):
+        loops = [scope for scope in path[own:depth] if isinstance(scope, For)]
+        if not loops:
+            return path[depth - 1]
+        analyzer = Analyzer()
+        for scope in path[:depth]:
+            if isinstance(scope, For):
+                domain = Range(scope.min, scope.extent)
+                analyzer.bind(scope.loop_var, domain, allow_override=True)
+        if not carries_values(path[depth - 1].body, buffer, analyzer):
+            return path[depth - 1]
+    return path[own - 1]
+
+
+def _common_prefix(a: tuple[Scope, ...], b: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    length = 0
+    for left, right in zip(a, b, strict=False):
+        if left is not right:
+            break
+        length += 1
+    return a[:length]
+
+
+class _Placer(StmtRewriter):
+    def __init__(self, at: dict[Scope, list[Buffer]], managed: set[Buffer]) -> None:
+        self._at = at
+        self._managed = managed
+
+    def visit_for(self, node: For) -> Stmt:
+        new: For = self.generic_visit(node)
+        buffers = self._at.get(node)
+        if not buffers:
+            return new
+        block = Block((), (), (), "", new.body, alloc_buffers=tuple(buffers))
+        return replace(new, body=root_realize(block))
+
+    def visit_block(self, node: Block) -> Stmt:
+        new: Block = self.generic_visit(node)
+        kept = [buffer for buffer in node.alloc_buffers if buffer not in self._managed]
+        buffers = (*kept, *self._at.get(node, ()))
+        if len(buffers) == len(node.alloc_buffers) and all(map(_is, buffers, node.alloc_buffers)):
+            return new
+        return replace(new, alloc_buffers=buffers)
+
+
+def _is(a: Any, b: Any) -> bool:
+    return a is b
+
+
+@register_pass
+@dataclass(frozen=True)
+class PlanBufferAllocation(FunctionPass):
+    """Move the allocation of each buffer to the lowest common ancestor of its accesses."""
+
+    name: ClassVar[str] = "PlanBufferAllocation"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        scopes = _AccessScopes()
+        scopes.visit(func.body)
+        if not scopes.own:
+            return func
+        placed: dict[Scope, list[Buffer]] = {}
+        for buffer, own in scopes.own.items():
+            path = scopes.common.get(buffer)
+            if path:
+                placed.setdefault(_innermost(buffer, path, own), []).append(buffer)
+        return func.with_body(_Placer(placed, set(scopes.own)).rewrite(func.body))

@@ -1,0 +1,139 @@
+"""Statements that do nothing vanish: empty loops and branches, unused lets and allocations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    Allocate,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Call,
+    CallEffect,
+    Evaluate,
+    For,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Visitor,
+    is_no_op,
+    logical_not,
+    map_tuple,
+    no_op,
+    replace,
+    seq,
+)
+from tilewright.ir.op import Op
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.unroll_loop import EXPLICIT_PRAGMA, MAX_STEP_PRAGMA
+from tilewright.lowering.walk import StmtRewriter, is_false, is_true
+from tilewright.target import Target
+
+
+class _EffectFinder(Visitor):
+    def __init__(self) -> None:
+        self.found = False
+
+    def visit_call(self, node: Call) -> None:
+        if not isinstance(node.op, Op) or node.op.effect > CallEffect.READ_STATE:
+            self.found = True
+        self.generic_visit(node)
+
+
+def has_effect(expr: PrimExpr) -> bool:
+    """True when evaluating an expression does more than yield its value."""
+    finder = _EffectFinder()
+    finder.visit(expr)
+    return finder.found
+
+
+class _NoOpRemover(StmtRewriter):
+    def __init__(self, used: set[Any]) -> None:
+        self._used = used
+
+    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+        statements = map_tuple(node.seq, self.visit)
+        if statements is node.seq and not any(map(is_no_op, statements)):
+            return node
+        return seq(statements)
+
+    def visit_evaluate(self, node: Evaluate) -> Stmt:
+        return node if is_no_op(node) or has_effect(node.value) else no_op()
+
+    def visit_for(self, node: For) -> Stmt:
+        if isinstance(node.extent, IntImm) and node.extent.value <= 0:
+            return no_op()
+        node = self.generic_visit(node)
+        return node.body if is_no_op(node.body) else node
+
+    def visit_if_then_else(self, node: IfThenElse) -> Stmt:
+        if is_true(node.condition):
+            return self.rewrite(node.then_case)
+        if is_false(node.condition):
+            return no_op() if node.else_case is None else self.rewrite(node.else_case)
+        node = self.generic_visit(node)
+        if node.else_case is not None and is_no_op(node.else_case):
+            node = replace(node, else_case=None)
+        if not is_no_op(node.then_case):
+            return node
+        if node.else_case is not None:
+            return IfThenElse(logical_not(node.condition), node.else_case)
+        return Evaluate(node.condition) if has_effect(node.condition) else no_op()
+
+    def visit_let_stmt(self, node: LetStmt) -> Stmt:
+        body = self.rewrite(node.body)
+        if (node.var not in self._used or is_no_op(body)) and not has_effect(node.value):
+            return body
+        return node if body is node.body else replace(node, body=body)
+
+    def visit_allocate(self, node: Allocate) -> Stmt:
+        body = self.rewrite(node.body)
+        if node.buffer_var not in self._used or is_no_op(body):
+            return body
+        return node if body is node.body else replace(node, body=body)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+        body = self.rewrite(node.body)
+        if is_no_op(body) or node.attr_key in (MAX_STEP_PRAGMA, EXPLICIT_PRAGMA):
+            return body
+        return node if body is node.body else replace(node, body=body)
+
+
+class _Uses(Visitor):
+    """Variables that occur in expressions or behind buffers that are accessed."""
+
+    def __init__(self) -> None:
+        self.found: set[Any] = set()
+
+    def visit_var(self, node: Any) -> None:
+        self.found.add(node)
+
+    def visit_int_imm(self, node: Any) -> None:
+        """Nothing inside."""
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.found.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.found.add(node.buffer.data)
+        self.generic_visit(node)
+
+
+@register_pass
+@dataclass(frozen=True)
+class RemoveNoOp(FunctionPass):
+    """Remove statements without an effect."""
+
+    name: ClassVar[str] = "RemoveNoOp"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        uses = _Uses()
+        uses.visit(func.body)
+        return func.with_body(_NoOpRemover(uses.found).rewrite(func.body))

@@ -1,0 +1,111 @@
+"""Index arithmetic and conditions in their simplest form, branches that cannot run removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    BinaryOp,
+    Call,
+    For,
+    ForKind,
+    IntImm,
+    LetStmt,
+    Not,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    map_children,
+    map_tuple,
+    seq,
+)
+from tilewright.ir.intrinsics import likely
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.scoped import ScopedRewriter
+from tilewright.lowering.walk import LIKELY, FoldingSubstituter, fold_binary
+from tilewright.target import Target
+
+
+class _Simplifier(ScopedRewriter):
+    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+        kind = node.dtype
+        if kind.lanes == 1 and (kind.is_bool or kind.is_int):
+            return self._simplified(map_children(node, self._visit_opaque))
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        return fold_binary(type(node), a, b)
+
+    def _simplified(self, node: PrimExpr) -> PrimExpr:
+        simple = self.analyzer.simplify(node)
+        return node if _same_form(node, simple) else simple
+
+    def _visit_opaque(self, node: Any) -> Any:
+        """Simplify inside what the analyzer takes as it is: loads, calls and other types."""
+        if isinstance(node, (Var, IntImm)):
+            return node
+        if isinstance(node, (BinaryOp, Not)) and node.dtype.lanes == 1 and not _is_float(node):
+            return map_children(node, self._visit_opaque)
+        return self.visit(node)
+
+    def visit_not(self, node: Not) -> PrimExpr:
+        return self._simplified(node)
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        return self._simplified(node) if node.dtype.is_int else node
+
+    def visit_call(self, node: Call) -> Any:
+        if node.op is LIKELY:
+            inner = self.visit(node.args[0])
+            return node if inner is node.args[0] else likely(inner)
+        return super().visit_call(node)
+
+    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+        statements = map_tuple(node.seq, self.visit)
+        return node if statements is node.seq else seq(statements)
+
+    def visit_for(self, node: For) -> Any:
+        start, extent = self.visit(node.min), self.visit(node.extent)
+        runs_once = isinstance(extent, IntImm) and extent.value == 1
+        if not runs_once or node.annotations or node.kind == ForKind.THREAD_BINDING:
+            return super().visit_for(node)
+        self.analyzer.bind(node.loop_var, Range(start, extent), allow_override=True)
+        return self.visit(FoldingSubstituter({node.loop_var: start}).visit(node.body))
+
+    def visit_let_stmt(self, node: LetStmt) -> Any:
+        value = self.visit(node.value)
+        if isinstance(value, (IntImm, Var)) and not value.dtype.is_handle:
+            return self.visit(FoldingSubstituter({node.var: value}).visit(node.body))
+        return super().visit_let_stmt(node)
+
+
+def _same_form(a: PrimExpr, b: PrimExpr) -> bool:
+    """True when simplifying only made a copy; then the original is kept."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, BinaryOp) and isinstance(b, BinaryOp):
+        return _same_form(a.a, b.a) and _same_form(a.b, b.b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value and a.dtype is b.dtype
+    return False
+
+
+def _is_float(node: Any) -> bool:
+    return bool(node.dtype.is_float) or (isinstance(node, BinaryOp) and node.a.dtype.is_float)
+
+
+@register_pass
+@dataclass(frozen=True)
+class Simplify(FunctionPass):
+    """Simplify index arithmetic and conditions with what is known at each place."""
+
+    name: ClassVar[str] = "Simplify"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_Simplifier(func).rewrite(func.body))

@@ -1,0 +1,218 @@
+"""Allocations share memory where their lives do not overlap, and move out of loops.
+
+The statements are laid out in linear order, the live range of every allocation is found
+(`liveness`), and storage is handed out in that order: a buffer whose predecessor died takes its
+memory, or writes over it while it dies if each element is only read to compute its successor
+(`inplace`). Storage belongs to the innermost parallel loop around it, so threads never share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    TRUE,
+    Allocate,
+    Buffer,
+    BufferRewriter,
+    DType,
+    For,
+    ForKind,
+    PrimFunc,
+    Stmt,
+    Var,
+    const,
+    map_children,
+    replace,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.inplace import may_overwrite
+from tilewright.lowering.liveness import Allocation, Entry, Events, LinearAccess, live_ranges
+from tilewright.target import Target
+
+# Arrays up to this size live in registers or in the nearest cache: sharing would only tie them up.
+SMALL_BYTES = 4096
+# Storage is reused for a buffer only if the sizes differ by less than this factor.
+MATCH_RANGE = 16
+
+
+@dataclass
+class _Storage:
+    """A piece of memory, and the allocations that live in it one after another."""
+
+    var: Var
+    dtype: DType
+    scope: str
+    owner: For | None  # the parallel loop that it belongs to
+    size: int
+    tenants: list[Var] = field(default_factory=list)
+
+
+class _Planner:
+    def __init__(self, access: LinearAccess, events: Events, reuse: bool) -> None:
+        self._entries = access.entries
+        self._allocations = access.allocations
+        self._events = events
+        self._reuse = reuse
+        self._free: list[_Storage] = []
+        self._owners: list[For | None] = [None]
+        self._serial_loops = [0]  # around the current place, inside each owner
+        self.storages: list[_Storage] = []
+        self.home: dict[Var, _Storage] = {}
+        self.moved = False  # does some allocation leave the scope it was written in?
+
+    def run(self) -> None:
+        for position, entry in enumerate(self._entries):
+            if not entry.is_end:
+                for var in self._events.gen.get(position, ()):
+                    self._allocate(var, position, entry)
+                    self.moved = self.moved or self._serial_loops[-1] > 0
+            self._enter_or_leave(entry)
+            if not entry.is_begin:
+                for var in self._events.kill.get(position, ()):
+                    self._release(var)
+
+    def _enter_or_leave(self, entry: Entry) -> None:
+        if not isinstance(entry.stmt, For):
+            return
+        if entry.stmt.kind != ForKind.PARALLEL:
+            self._serial_loops[-1] += 1 if entry.is_begin else -1
+        elif entry.is_begin:
+            self._owners.append(entry.stmt)
+            self._serial_loops.append(0)
+        else:
+            self._owners.pop()
+            self._serial_loops.pop()
+
+    def _allocate(self, var: Var, position: int, entry: Entry) -> None:
+        allocation = self._allocations[var]
+        storage = self._dying_input(var, allocation, position, entry)
+        storage = storage or self._find_free(allocation) or self._new(var, allocation)
+        storage.size = max(storage.size, allocation.size)
+        storage.tenants.append(var)
+        self.home[var] = storage
+
+    def _shareable(self, allocation: Allocation) -> bool:
+        return self._reuse and allocation.size * allocation.node.dtype.itemsize > SMALL_BYTES
+
+    def _fits(self, storage: _Storage, allocation: Allocation) -> bool:
+        node = allocation.node
+        if storage.dtype is not node.dtype or storage.scope != scope_of(node.buffer_var):
+            return False
+        return storage.owner is self._owners[-1]
+
+    def _dying_input(
+        self, var: Var, allocation: Allocation, position: int, entry: Entry
+    ) -> _Storage | None:
+        """The storage of a buffer that dies in this very statement and may be written over."""
+        if not self._shareable(allocation) or len(self._events.gen[position]) > 1:
+            return None
+        end = entry.begin_of if entry.is_begin else position
+        for source in self._events.kill.get(end, ()):
+            storage = self.home.get(source)
+            if storage is None or source is var or storage.tenants[-1] is not source:
+                continue
+            fits = storage.size >= allocation.size and self._fits(storage, allocation)
+            if fits and may_overwrite(entry.stmt, var, source):
+                return storage
+        return None
+
+    def _find_free(self, allocation: Allocation) -> _Storage | None:
+        if not self._shareable(allocation):
+            return None
+        need = allocation.size
+        fitting = [
+            storage
+            for storage in self._free
+            if self._fits(storage, allocation)
+            and storage.size <= need * MATCH_RANGE
+            and need <= storage.size * MATCH_RANGE
+        ]
+        if not fitting:
+            return None
+        # The smallest that is large enough, else the largest, which then grows.
+        best = min(fitting, key=lambda storage: (storage.size < need, abs(storage.size - need)))
+        self._free = [storage for storage in self._free if storage is not best]
+        return best
+
+    def _new(self, var: Var, allocation: Allocation) -> _Storage:
+        node = allocation.node
+        scope = scope_of(node.buffer_var)
+        storage = _Storage(var, node.dtype, scope, self._owners[-1], allocation.size)
+        self.storages.append(storage)
+        return storage
+
+    def _release(self, var: Var) -> None:
+        storage = self.home.get(var)
+        if storage is not None and storage.tenants[-1] is var:
+            self._free.append(storage)
+
+
+def scope_of(data: Var) -> str:
+    """The storage scope behind a data pointer."""
+    return "global" if data.type_annotation is None else data.type_annotation.storage_scope
+
+
+class _Rewriter(BufferRewriter):
+    def __init__(self, planner: _Planner) -> None:
+        self._home = planner.home
+        self._buffers: dict[Buffer, Buffer] = {}
+        self._by_owner: dict[For | None, list[_Storage]] = {}
+        for storage in planner.storages:
+            self._by_owner.setdefault(storage.owner, []).append(storage)
+
+    def visit_var(self, node: Var) -> Var:
+        storage = self._home.get(node)
+        return node if storage is None else storage.var
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        known = self._buffers.get(buffer)
+        if known is None:
+            data = self.visit_var(buffer.data)
+            known = buffer if data is buffer.data else replace(buffer, data=data)
+            self._buffers[buffer] = known
+        return known
+
+    def visit_allocate(self, node: Allocate) -> Any:
+        if node.buffer_var in self._home:
+            return self.visit(node.body)
+        return map_children(node, self.visit)
+
+    def visit_for(self, node: For) -> Stmt:
+        new = map_children(node, self.visit)
+        storages = self._by_owner.get(node, ())
+        return replace(new, body=self.attach(storages, new.body)) if storages else new
+
+    def attach(self, storages: Iterable[_Storage], body: Stmt) -> Stmt:
+        """`body` with the memory of these storages around it."""
+        for storage in reversed(list(storages)):
+            body = Allocate(storage.var, storage.dtype, (const(storage.size),), TRUE, body)
+        return body
+
+    def rewrite_body(self, body: Stmt) -> Stmt:
+        new = self.rewrite(body)
+        return self.attach(self._by_owner.get(None, ()), new)
+
+
+@register_pass
+@dataclass(frozen=True)
+class StorageRewrite(FunctionPass):
+    """Plan the memory of allocations; without `reuse` they only move out of loops."""
+
+    name: ClassVar[str] = "StorageRewrite"
+    reuse: bool = True
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        access = LinearAccess()
+        access.visit(func.body)
+        if not access.allocations:
+            return func
+        planner = _Planner(access, live_ranges(access.entries), self.reuse)
+        planner.run()
+        shared = len(planner.storages) < len(planner.home)
+        unused = len(planner.home) < len(access.allocations)
+        if not (shared or unused or planner.moved):
+            return func
+        return func.with_body(_Rewriter(planner).rewrite_body(func.body))

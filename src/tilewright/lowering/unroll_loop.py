@@ -1,0 +1,152 @@
+"""Loops to be unrolled: expanded here, or marked for the backend.
+
+A loop of kind UNROLLED is unrolled always. Inside `pragma_auto_unroll_max_step` a serial loop of
+constant extent is, too, if nothing below it remains a loop and its steps stay within the limit.
+Whether the copies are written out here (`expand`) or the loop stays as an UNROLLED hint makes
+no difference to its meaning: code generators expand hints while they emit, which is much cheaper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    add,
+    const,
+    replace,
+    seq,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
+from tilewright.target import Target
+
+MAX_STEP_PRAGMA = "pragma_auto_unroll_max_step"
+EXPLICIT_PRAGMA = "pragma_unroll_explicit"
+EXPLICIT_ANNOTATION = "unroll_explicit"
+
+
+@register_pass
+@dataclass(frozen=True)
+class UnrollLoop(FunctionPass):
+    """Unroll loops that ask for it, and small ones where a pragma allows it."""
+
+    name: ClassVar[str] = "UnrollLoop"
+    auto_max_step: int = 0
+    auto_max_depth: int = 8
+    auto_max_extent: int = 0
+    explicit_unroll: bool = True
+    unroll_local_access: bool = False
+    expand: bool = True
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_Unroller(self).rewrite(func.body))
+
+
+class _Unroller(StmtRewriter):
+    """Counts, for the statement just visited, its steps and the loops inside it."""
+
+    def __init__(self, options: UnrollLoop) -> None:
+        self._options = options
+        self._max_step = options.auto_max_step
+        self._explicit = options.explicit_unroll
+        self._steps = 0
+        self._unrolled_depth = 0
+        self._serial_depth = 0
+        self._local_only = True
+
+    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+        self._steps += 1
+        self._local_only = self._local_only and node.buffer.scope == "local"
+        return node
+
+    def visit_evaluate(self, node: Evaluate) -> Stmt:
+        self._steps += 1
+        self._local_only = False
+        return node
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == MAX_STEP_PRAGMA:
+            before, self._max_step = self._max_step, _int_of(node)
+            body: Stmt = self.visit(node.body)
+            self._max_step = before
+            return body
+        if node.attr_key == EXPLICIT_PRAGMA:
+            explicit, self._explicit = self._explicit, bool(_int_of(node))
+            body = self.visit(node.body)
+            self._explicit = explicit
+            return body
+        result: Stmt = self.generic_visit(node)
+        return result
+
+    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+        changed = False
+        steps, unrolled, serial, statements = 0, 0, 0, []
+        for child in node.seq:
+            self._steps = self._unrolled_depth = self._serial_depth = 0
+            new = self.visit(child)
+            changed = changed or new is not child
+            statements.append(new)
+            steps += self._steps
+            unrolled = max(unrolled, self._unrolled_depth)
+            serial = max(serial, self._serial_depth)
+        self._steps, self._unrolled_depth, self._serial_depth = steps, unrolled, serial
+        return seq(statements) if changed else node
+
+    def visit_for(self, node: For) -> Stmt:
+        self._steps = self._unrolled_depth = self._serial_depth = 0
+        self._local_only = True
+        body = self.visit(node.body)
+        node = node if body is node.body else replace(node, body=body)
+        extent = node.extent.value if isinstance(node.extent, IntImm) else None
+        if extent is None or not self._wants_unrolling(node, extent):
+            self._serial_depth += 1
+            kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
+            return node if kind == node.kind else replace(node, kind=kind)
+        self._steps *= max(extent, 1)
+        self._unrolled_depth += 1
+        return self._unroll(node, extent)
+
+    def _wants_unrolling(self, node: For, extent: int) -> bool:
+        if node.kind == ForKind.UNROLLED:
+            return True
+        if node.kind != ForKind.SERIAL or self._serial_depth or extent == 0:
+            return False
+        if self._unrolled_depth >= self._options.auto_max_depth:
+            return False
+        if self._options.unroll_local_access and self._local_only:
+            return True
+        small_extent = extent <= self._options.auto_max_extent
+        return extent * self._steps <= self._max_step or small_extent
+
+    def _unroll(self, node: For, extent: int) -> Stmt:
+        if self._explicit and self._options.expand:
+            return _expanded(node, extent)
+        annotations: dict[str, Any] = dict(node.annotations)
+        if self._explicit:
+            annotations[EXPLICIT_ANNOTATION] = True
+        if node.kind == ForKind.UNROLLED and annotations == node.annotations:
+            return node
+        return replace(node, kind=ForKind.UNROLLED, annotations=annotations)
+
+
+def _int_of(node: AttrStmt) -> int:
+    return node.value.value if isinstance(node.value, IntImm) else 0
+
+
+def _expanded(node: For, extent: int) -> Stmt:
+    copies = []
+    for step in range(extent):
+        value = add(node.min, const(step, node.loop_var.dtype))
+        substituter = FoldingSubstituter({node.loop_var: value}, fresh_binders=step > 0)
+        copies.append(substituter.rewrite(node.body))
+    return seq(copies)

@@ -1,0 +1,275 @@
+"""Vectorised loops become vector expressions.
+
+A loop of kind VECTORIZED with a constant extent n is replaced by its body over n lanes. A condition
+that differs between lanes becomes a mask on the loads and stores below it (so tails need no scalar
+loop); a condition that all lanes share stays an `if`. A statement that has no vector form keeps a
+serial loop around itself, and so does a body whose lanes would get into each other's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.ir import (
+    GE,
+    GT,
+    LE,
+    LT,
+    TRUE,
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    CmpOp,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    While,
+    logical_and,
+    logical_not,
+    multiply,
+    post_order_visit,
+    replace,
+    seq,
+    uses_var,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.divisibility import is_multiple
+from tilewright.lowering.lane_conflicts import lanes_conflict
+from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter, is_true
+from tilewright.lowering.widen_expr import ExprWidener, NotVectorizable, broadcast
+from tilewright.target import Target
+
+
+class _LoopBodyWidener(ExprWidener):
+    """Widens the statements of one vectorised loop."""
+
+    def __init__(self, loop: For, lanes: int, is_multiple: Any) -> None:
+        super().__init__(loop.loop_var, loop.min, lanes, is_multiple)
+        self._loop = loop
+        self._inseparable = 0  # depth of constructs whose body cannot get a serial loop of its own
+
+    def statement(self, node: Stmt) -> Stmt:
+        """The vector form of a statement, or a serial loop around it."""
+        try:
+            result: Stmt = self.visit(node)
+        except NotVectorizable:
+            if self._inseparable or self.mask is not None:
+                raise
+            return self._serial(node)
+        return result
+
+    def _serial(self, node: Stmt) -> Stmt:
+        loop = self._loop
+        if not uses_var(node, lambda var: var is loop.loop_var) and _is_idempotent(node):
+            return node
+        index = replace(loop.loop_var)
+        body = FoldingSubstituter({loop.loop_var: index}, fresh_binders=True).rewrite(node)
+        return For(index, loop.min, loop.extent, ForKind.SERIAL, body)
+
+    def _whole(self, node: Any) -> Any:
+        """Visit a body that shares state between statements, so that none can be split off."""
+        self._inseparable += 1
+        try:
+            return self.visit(node)
+        finally:
+            self._inseparable -= 1
+
+    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+        widened = []
+        for child in node.seq:
+            try:
+                widened.append(self.visit(child))
+            except NotVectorizable:
+                others = [other for other in node.seq if other is not child]
+                if self._inseparable or self.mask is not None or not _is_apart(child, others):
+                    raise
+                widened.append(self._serial(child))
+        return seq(widened)
+
+    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+        if node.predicate is not None:
+            raise NotVectorizable("a masked store inside a vectorised loop")
+        value = self.visit(node.value)
+        buffer, index = self.access(node.buffer, node.indices)
+        if index.dtype.lanes == 1:
+            return self._uniform_store(node, value, index)
+        return BufferStore(buffer, broadcast(value, self.lanes), (index,), self.mask)
+
+    def _uniform_store(self, node: BufferStore, value: PrimExpr, index: PrimExpr) -> Stmt:
+        # All iterations write one element: only if they all write the same, one store is enough.
+        if value.dtype.lanes > 1 or self.mask is not None or not _is_idempotent(node):
+            raise NotVectorizable(f"all lanes store to one element of {node.buffer.name}")
+        return replace(node, value=value, indices=(index,))
+
+    def visit_if_then_else(self, node: IfThenElse) -> Stmt:
+        uniform, varying = self.split_condition(node.condition)
+        if varying is None:
+            then_case = self.statement(node.then_case)
+            else_case = None if node.else_case is None else self.statement(node.else_case)
+            return IfThenElse(uniform, then_case, else_case)
+        if node.else_case is not None and not is_true(uniform):
+            varying = logical_and(broadcast(uniform, self.lanes), varying)
+            uniform = TRUE
+        then_case = self._masked(varying, node.then_case)
+        result = then_case if is_true(uniform) else IfThenElse(uniform, then_case)
+        if node.else_case is None:
+            return result
+        return seq((result, self._masked(logical_not(varying), node.else_case)))
+
+    def _masked(self, mask: PrimExpr, node: Stmt) -> Stmt:
+        test = None if self.mask is not None else _some_lane(mask)
+        outside, self.needs_guard = self.needs_guard, False
+        body: Stmt = self.under_mask(mask, node, guarded=test is not None)
+        guarded = IfThenElse(test, body) if self.needs_guard and test is not None else body
+        self.needs_guard = outside
+        return guarded
+
+    def visit_for(self, node: For) -> Stmt:
+        start, extent = self.visit(node.min), self.visit(node.extent)
+        if start.dtype.lanes > 1 or extent.dtype.lanes > 1:
+            raise NotVectorizable("the bounds of an inner loop differ between lanes")
+        return replace(node, min=start, extent=extent, body=self._whole(node.body))
+
+    def visit_let_stmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        var = self.bind_let(node.var, value)
+        return LetStmt(var, value, self._whole(node.body))
+
+    def visit_allocate(self, node: Allocate) -> Stmt:
+        extent = self.visit(node.extents[0])
+        if len(node.extents) != 1 or extent.dtype.lanes > 1:
+            raise NotVectorizable("the size of an allocation differs between lanes")
+        copies = replace(node.buffer_var)
+        self.private[node.buffer_var] = copies
+        body = self._whole(node.body)
+        return replace(node, buffer_var=copies, extents=(multiply(extent, self.lanes),), body=body)
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
+        return self.statement(node.body)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+        value, body = self.visit(node.value), self.statement(node.body)
+        if value.dtype.lanes > 1:
+            raise NotVectorizable("an attribute that differs between lanes")
+        return replace(node, value=value, body=body)
+
+    def visit_evaluate(self, node: Evaluate) -> Stmt:
+        value = self.visit(node.value)  # calls with effects raise
+        return Evaluate(value)
+
+    def visit_while(self, node: While) -> Stmt:
+        raise NotVectorizable("a while loop")
+
+    def visit_assert_stmt(self, node: AssertStmt) -> Stmt:
+        raise NotVectorizable("an assertion")
+
+
+class _Memory(Visitor):
+    """The memory that statements read and write."""
+
+    def __init__(self) -> None:
+        self.read: set[Var] = set()
+        self.written: set[Var] = set()
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self.read.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self.written.add(node.buffer.data)
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.read.add(node)
+            self.written.add(node)
+
+
+def _memory_of(statements: Sequence[Stmt]) -> _Memory:
+    memory = _Memory()
+    for statement in statements:
+        memory.visit(statement)
+    return memory
+
+
+def _is_apart(child: Stmt, others: Sequence[Stmt]) -> bool:
+    """True when a statement may get a loop of its own: no memory ties it to its neighbours."""
+    mine, theirs = _memory_of([child]), _memory_of(others)
+    return not (mine.written & (theirs.read | theirs.written) or theirs.written & mine.read)
+
+
+def _is_idempotent(node: Stmt) -> bool:
+    """True for a store of a value that does not read what it overwrites."""
+    if not isinstance(node, BufferStore):
+        return False
+    reads_itself = False
+
+    def look(part: Any) -> None:
+        nonlocal reads_itself
+        if isinstance(part, BufferLoad) and part.buffer.data is node.buffer.data:
+            reads_itself = True
+
+    post_order_visit(node.value, look)
+    return not reads_itself
+
+
+# For a comparison of a rising ramp with a constant: the lane that decides whether any lane is on.
+_DECIDING_LANE: dict[type[CmpOp], int] = {LT: 0, LE: 0, GT: -1, GE: -1}
+
+
+def _some_lane(mask: PrimExpr) -> PrimExpr | None:
+    """The scalar condition that some lane of a mask is on, where it has a simple form."""
+    if not isinstance(mask, CmpOp) or type(mask) not in _DECIDING_LANE:
+        return None
+    ramp, limit = mask.a, mask.b
+    if not isinstance(ramp, Ramp) or not isinstance(limit, Broadcast):
+        return None
+    if not isinstance(ramp.stride, IntImm) or ramp.stride.value <= 0:
+        return None
+    lane = _DECIDING_LANE[type(mask)] % ramp.lanes
+    return type(mask)(ramp.base + ramp.stride.value * lane, limit.value)
+
+
+class _LoopVectorizer(StmtRewriter):
+    def __init__(self, enable: bool) -> None:
+        self._enable = enable
+
+    def visit_for(self, node: For) -> Stmt:
+        node = self.generic_visit(node)
+        if node.kind != ForKind.VECTORIZED:
+            return node
+        if not self._enable or not isinstance(node.extent, IntImm) or node.extent.value < 1:
+            return replace(node, kind=ForKind.SERIAL)
+        if node.extent.value == 1:
+            return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
+        if lanes_conflict(node, node.extent.value):
+            return replace(node, kind=ForKind.SERIAL)
+        return _LoopBodyWidener(node, node.extent.value, is_multiple).statement(node.body)
+
+
+@register_pass
+@dataclass(frozen=True)
+class VectorizeLoop(FunctionPass):
+    """Turn vectorised loops into vector code, or into serial loops when not enabled."""
+
+    name: ClassVar[str] = "VectorizeLoop"
+    enable_vectorize: bool = True
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_LoopVectorizer(self.enable_vectorize).rewrite(func.body))

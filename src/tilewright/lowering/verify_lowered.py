@@ -1,0 +1,139 @@
+"""The form that code generators rely on, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.errors import LowerError
+from tilewright.ir import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Cast,
+    For,
+    ForKind,
+    IRModule,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Var,
+    Visitor,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.host_abi import SIGNATURE_ATTR
+from tilewright.target import Target
+
+_LOOP_KINDS = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED)
+
+
+class _Verifier(Visitor):
+    def __init__(self, func: PrimFunc) -> None:
+        self._name = func.name
+        self._defined: set[Var] = set(func.params)
+
+    def _fail(self, what: str) -> None:
+        raise LowerError(f"function {self._name!r} is not in lowered form: {what}")
+
+    def _unexpected(self, node: Any) -> None:
+        self._fail(f"{type(node).__name__} is left")
+
+    visit_block = visit_block_realize = visit_match_buffer_region = _unexpected
+    visit_decl_buffer = visit_buffer_region = visit_reduce = _unexpected
+
+    def visit_var(self, node: Var) -> None:
+        if node not in self._defined:
+            self._fail(f"variable {node.name!r} is not defined where it is used")
+
+    def visit_for(self, node: For) -> None:
+        if node.kind not in _LOOP_KINDS:
+            self._fail(f"loop {node.loop_var.name!r} has kind {node.kind.name}")
+        self._bind(node, node.loop_var)
+
+    def visit_let(self, node: Any) -> None:
+        self._bind(node, node.var)
+
+    def visit_let_stmt(self, node: Any) -> None:
+        self._bind(node, node.var)
+
+    def visit_allocate(self, node: Allocate) -> None:
+        if len(node.extents) != 1:
+            self._fail(f"allocation {node.buffer_var.name!r} has {len(node.extents)} extents")
+        self._bind(node, node.buffer_var)
+
+    def visit_allocate_const(self, node: Any) -> None:
+        self._bind(node, node.buffer_var)
+
+    def _bind(self, node: Node, var: Var) -> None:
+        for name in node.child_fields:
+            value = getattr(node, name)
+            if name == "body":
+                self._defined.add(var)
+            for child in value if isinstance(value, tuple) else (value,):
+                if child is not None:
+                    self.visit(child)
+        self._defined.discard(var)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._check_access(node.buffer, node.indices, node.predicate)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._check_access(node.buffer, node.indices, node.predicate)
+        lanes = node.indices[0].dtype.lanes * node.buffer.dtype.lanes
+        if node.value.dtype.lanes != lanes or node.value.dtype.element_of != node.buffer.dtype:
+            self._fail(
+                f"{node.value.dtype!s} is stored to {lanes} lanes of {node.buffer.name}, "
+                f"which holds {node.buffer.dtype!s}"
+            )
+        self.generic_visit(node)
+
+    def _check_access(
+        self, buffer: Buffer, indices: tuple[PrimExpr, ...], predicate: PrimExpr | None
+    ) -> None:
+        if buffer.data not in self._defined:
+            self._fail(f"the memory of buffer {buffer.name} is not defined where it is used")
+        if len(indices) != 1 or len(buffer.shape) != 1:
+            self._fail(f"buffer {buffer.name} is not flat")
+        if buffer.strides or buffer.elem_offset is not None:
+            self._fail(f"buffer {buffer.name} has strides or an offset")
+        if predicate is not None and predicate.dtype.lanes != indices[0].dtype.lanes:
+            self._fail(f"the mask of an access of {buffer.name} has {predicate.dtype!s}")
+
+    def visit_ramp(self, node: Ramp) -> None:
+        if node.base.dtype is not node.stride.dtype:
+            self._fail(f"ramp `{node}` mixes {node.base.dtype!s} and {node.stride.dtype!s}")
+        self.generic_visit(node)
+
+    def visit_cast(self, node: Cast) -> None:
+        if node.dtype.lanes != node.value.dtype.lanes:
+            self._fail(f"cast of {node.value.dtype!s} to {node.dtype!s}")
+        self.generic_visit(node)
+
+    def visit_binary_op(self, node: Any) -> None:
+        if node.a.dtype is not node.b.dtype:
+            self._fail(f"`{node}` mixes {node.a.dtype!s} and {node.b.dtype!s}")
+        self.generic_visit(node)
+
+
+def verify_lowered(program: PrimFunc | IRModule) -> None:
+    """Raise a `LowerError` unless every function is in the form that code generators consume."""
+    functions = [program] if isinstance(program, PrimFunc) else program.functions.values()
+    for func in functions:
+        if func.buffer_map or SIGNATURE_ATTR not in func.attrs:
+            raise LowerError(f"function {func.name!r} is not in lowered form: no host ABI")
+        _Verifier(func).visit(func.body)
+
+
+@register_pass
+@dataclass(frozen=True)
+class VerifyLowered(FunctionPass):
+    """Check that a function is in the form that code generators consume."""
+
+    name: ClassVar[str] = "VerifyLowered"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        verify_lowered(func)
+        return func

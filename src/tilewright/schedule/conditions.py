@@ -1,0 +1,187 @@
+"""What primitives ask of blocks and loops before they touch anything."""
+
+from __future__ import annotations
+
+from tilewright.arith import IterMapLevel, detect_iter_map
+from tilewright.ir import (
+    Block,
+    Buffer,
+    For,
+    IntImm,
+    IterType,
+    PrimExpr,
+    Range,
+    Var,
+    uses_var,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.scope import (
+    BlockScope,
+    child_blocks,
+    loops_of,
+    realize_of,
+    scope_of,
+    scope_root as scope_root_of,
+)
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+_SPATIAL_OR_REDUCTION = (IterType.DATA_PAR, IterType.COMM_REDUCE)
+
+
+class LoopHasAnnotations(PrimitiveError):
+    reason = "loop {loop!r} has annotations or is bound to a thread"
+    remedy = "transform it before annotating or binding it, or unannotate it first"
+
+
+class LoopDoesNotStartAtZero(PrimitiveError):
+    reason = "loop {loop!r} starts at {begin}, not at 0"
+
+
+class NotCompactDataflow(PrimitiveError):
+    reason = (
+        "block {block!r} is neither a complete block nor a reduction block under loop {loop!r}: "
+        "{why}"
+    )
+    remedy = "only loops whose blocks compute each of their outputs once can be transformed so"
+
+
+def check_plain_loop(loop: StmtSRef) -> None:
+    """A loop that starts at 0, without annotations and thread binding."""
+    stmt = loop.loop
+    if stmt.annotations or stmt.thread_binding is not None:
+        raise LoopHasAnnotations(loop, loop=loop.name)
+    check_starts_at_zero(loop)
+
+
+def check_starts_at_zero(loop: StmtSRef) -> None:
+    """A loop that starts at 0."""
+    begin = loop.loop.min
+    if not isinstance(begin, IntImm) or begin.value != 0:
+        raise LoopDoesNotStartAtZero(loop, loop=loop.name, begin=begin)
+
+
+def has_affine_binding(state: ScheduleState, block: StmtSRef) -> bool:
+    """True when the block's iterators take every combination of their values, each once."""
+    info = state.info(block)
+    if info.affine_binding is None:
+        info.affine_binding = _compute_affine_binding(block)
+    return info.affine_binding
+
+
+def _compute_affine_binding(block: StmtSRef) -> bool:
+    if block.parent is None:
+        return True
+    realize, loops = realize_of(block), loops_of(block)
+    if not loops:
+        return True
+    domains = {loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent) for loop in loops}
+    values = realize.iter_values
+    distinct = len({id(value) for value in values}) == len(values)
+    plain = all(type(value) is Var and value in domains for value in values)
+    if distinct and plain and _is_true(realize.predicate):
+        return True
+    found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
+    if len(found.indices) != len(values):
+        return not values
+    return all(not total.args or _is_one(total.args[0].scale) for total in found.indices)
+
+
+def _is_true(predicate: PrimExpr) -> bool:
+    return isinstance(predicate, IntImm) and bool(predicate.value)
+
+
+def _is_one(scale: PrimExpr) -> bool:
+    return isinstance(scale, IntImm) and scale.value == 1
+
+
+def why_not_complete(scope: BlockScope, block: StmtSRef) -> str:
+    """Why a block is no complete block; empty when it is one."""
+    stmt = block.block
+    if any(iter_var.iter_type is not IterType.DATA_PAR for iter_var in stmt.iter_vars):
+        return "it has iterators that are not spatial"
+    if not _is_dominant(scope, block):
+        return "it is not the only writer of what it writes"
+    written = {region.buffer for region in stmt.writes}
+    if any(region.buffer in written for region in stmt.reads):
+        return "it reads what it writes"
+    return ""
+
+
+def why_not_reduction(state: ScheduleState, scope: BlockScope, block: StmtSRef) -> str:
+    """Why a block is no reduction block; empty when it is one."""
+    stmt = block.block
+    if stmt.init is None:
+        return "it has no init statement"
+    if not has_affine_binding(state, block):
+        return "its bindings are not affine"
+    if any(iter_var.iter_type not in _SPATIAL_OR_REDUCTION for iter_var in stmt.iter_vars):
+        return "it has iterators that are neither spatial nor reductions"
+    if not _is_dominant(scope, block):
+        return "it is not the only writer of what it writes"
+    if _reduction_indexes_output(stmt):
+        return "a reduction iterator indexes what it writes"
+    return ""
+
+
+def _is_dominant(scope: BlockScope, block: StmtSRef) -> bool:
+    return all(
+        len(scope.buffer_writers.get(region.buffer, ())) == 1 for region in block.block.writes
+    )
+
+
+def _reduction_indexes_output(stmt: Block) -> bool:
+    reduction = {iv.var for iv in stmt.iter_vars if iv.iter_type is IterType.COMM_REDUCE}
+    if not reduction:
+        return False
+    from_region = (
+        bound for region in stmt.writes for axis in region.region for bound in (axis.min,)
+    )
+    return any(_uses(bound, reduction) for bound in from_region)
+
+
+def _uses(expr: PrimExpr, variables: set[Var]) -> bool:
+    return uses_var(expr, variables.__contains__)
+
+
+def is_complete_block(state: ScheduleState, block: StmtSRef) -> bool:
+    """All iterators spatial, the only writer of its outputs, reading none of them."""
+    return not why_not_complete(scope_of(state, scope_root_of(block)), block)
+
+
+def is_reduction_block(state: ScheduleState, block: StmtSRef) -> bool:
+    """A block with init and reduction iterators that is the only writer of its outputs."""
+    return not why_not_reduction(state, scope_of(state, scope_root_of(block)), block)
+
+
+def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
+    """Every block under a loop is complete or a reduction, as far as the loop is concerned."""
+    local = local_scope(state, loop)
+    for block in local.blocks:
+        why = why_not_complete(local, block)
+        if why and why_not_reduction(state, local, block):
+            raise NotCompactDataflow(block, loop, block=block.name, loop=loop.name, why=why)
+
+
+def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
+    """The blocks under a loop with their writers counted there only."""
+    blocks = child_blocks(state, loop)
+    writers: dict[Buffer, list[StmtSRef]] = {}
+    for block in blocks:
+        for region in block.block.writes:
+            writers.setdefault(region.buffer, []).append(block)
+    return BlockScope(tuple(blocks), tuple(block.block for block in blocks), buffer_writers=writers)
+
+
+def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> IterType:
+    """Spatial, reduction or opaque, by what the blocks below bind to the loop."""
+    stmt: For = loop.loop
+    kinds: set[IterType] = set()
+    for block in child_blocks(state, loop):
+        realize = realize_of(block)
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            if _uses(value, {stmt.loop_var}):
+                kinds.add(iter_var.iter_type)
+    if not kinds or kinds == {IterType.DATA_PAR}:
+        return IterType.DATA_PAR
+    return IterType.COMM_REDUCE if kinds == {IterType.COMM_REDUCE} else IterType.OPAQUE

@@ -1,0 +1,69 @@
+"""Errors of schedule primitives: structured, cheap to raise, rendered when somebody reads them.
+
+A search raises thousands of them and reads none, so building one costs next to nothing: the message
+is put together, and the program excerpt printed, only in `str(error)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import IRModule, Node
+from tilewright.schedule.sref import StmtSRef
+
+Excerpt = Callable[[IRModule, Sequence[Node]], str]
+
+
+class PrimitiveError(ScheduleError):
+    """A precondition of a primitive that does not hold.
+
+    Subclasses set `reason` and `remedy`, templates over the keyword arguments given at the raise;
+    `places` are the blocks and loops to point at. The schedule adds what it knows (`attach`).
+    """
+
+    reason: ClassVar[str] = "the precondition does not hold"
+    remedy: ClassVar[str] = ""
+
+    def __init__(self, *places: StmtSRef | Node, **details: object) -> None:
+        super().__init__()
+        self.places = tuple(
+            place.stmt if isinstance(place, StmtSRef) else place for place in places
+        )
+        self.details = details
+        self.primitive = ""
+        self.mod: IRModule | None = None
+        self.render_level = "detail"
+
+    def attach(self, primitive: str, mod: IRModule, render_level: str) -> None:
+        """Tell the error where it happened."""
+        if not self.primitive:
+            self.primitive, self.mod, self.render_level = primitive, mod, render_level
+
+    def headline(self) -> str:
+        """The message in one line."""
+        reason = self.reason.format(**self.details)
+        remedy = self.remedy.format(**self.details)
+        prefix = f"{self.primitive}: " if self.primitive else ""
+        return f"ScheduleError: {prefix}{reason}" + (f"; {remedy}" if remedy else "")
+
+    def __str__(self) -> str:
+        text = self.headline()
+        if self.render_level != "detail" or self.mod is None:
+            return text
+        nodes = [place for place in self.places if place is not None]
+        return text if not nodes else f"{text}\n{_excerpt[0](self.mod, nodes)}"
+
+
+def _plain_excerpt(mod: IRModule, nodes: Sequence[Node]) -> str:
+    return str(mod)
+
+
+# The renderer of program excerpts; `render` replaces it when it is imported.
+_excerpt: list[Excerpt] = [_plain_excerpt]
+
+
+def register_excerpt(render: Excerpt) -> None:
+    """Make `render` what errors show of the program."""
+    _excerpt[:] = [render]

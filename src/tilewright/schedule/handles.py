@@ -1,0 +1,41 @@
+"""What a user holds of a schedule: names for blocks and loops that survive its transformations.
+
+A handle says nothing by itself; the schedule knows what it stands for at the moment. Integer random
+variables are ordinary variables (`ExprRV`), so that they can be used in arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tilewright.ir import INT32, Var
+
+
+class BlockRV:
+    """A block."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<block {id(self):#x}>"
+
+
+class LoopRV:
+    """A loop, or one of the marks "compute at the root" and "inline" as a sampled location."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<loop {id(self):#x}>"
+
+
+class ExprRV(Var, frozen=True):
+    """An integer that was sampled."""
+
+
+def new_expr_rv() -> ExprRV:
+    """A fresh integer random variable."""
+    return ExprRV("v", INT32)
+
+
+AnyRV: TypeAlias = BlockRV | LoopRV | ExprRV

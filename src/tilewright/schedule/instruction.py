@@ -1,0 +1,98 @@
+"""Primitives as data: what a schedule runs, a trace records, JSON stores and Python text spells.
+
+A primitive is one object in one registry. It says how to run itself on a schedule and how its
+arguments are named; everything else (the trace, its JSON and Python forms, replay) reads that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tilewright.errors import RegistryError
+from tilewright.schedule.handles import AnyRV
+from tilewright.support.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+Outputs: TypeAlias = "AnyRV | list[Any] | None"
+# (schedule, inputs, attrs, decision) -> (outputs, decision to record)
+Runner: TypeAlias = "Callable[[Schedule, Sequence[Any], Sequence[Any], Any], tuple[Outputs, Any]]"
+# (inputs, attrs), both as Python text -> arguments of the call
+Speller: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[str]]
+Converter: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Primitive:
+    """A kind of instruction."""
+
+    kind: str  # its name in JSON, e.g. "Split"
+    method: str  # its name in Python, e.g. "split"
+    run: Runner
+    spell: Speller
+    is_pure: bool = False  # has no effect but its outputs: unused ones are dropped from traces
+    attrs_to_json: Converter = list
+    attrs_from_json: Converter = list
+
+    @property
+    def is_postproc(self) -> bool:
+        """True for the mark that divides a trace from its post-processing."""
+        return self.kind == "EnterPostproc"
+
+
+_by_kind: dict[str, Primitive] = {}
+_by_method: dict[str, Primitive] = {}
+
+
+def register_primitive(primitive: Primitive) -> Primitive:
+    """Make a primitive known under its kind and method names."""
+    if primitive.kind in _by_kind:
+        raise RegistryError(f"the schedule primitive {primitive.kind!r} is registered already")
+    _by_kind[primitive.kind] = primitive
+    _by_method[primitive.method] = primitive
+    return primitive
+
+
+def get_primitive(kind: str) -> Primitive:
+    """The primitive with that JSON name."""
+    found = _by_kind.get(kind)
+    if found is None:
+        hint = did_you_mean(kind, _by_kind)
+        raise RegistryError(f"unknown schedule instruction {kind!r}{hint}")
+    return found
+
+
+def find_method(method: str) -> Primitive | None:
+    """The primitive with that Python name."""
+    return _by_method.get(method)
+
+
+def all_primitives() -> list[Primitive]:
+    """Every registered primitive."""
+    return list(_by_kind.values())
+
+
+def keywords(*names: str) -> Speller:
+    """Spell inputs, then attributes, under these names; an empty name is positional."""
+
+    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+        values = [*inputs, *attrs]
+        return [
+            f"{name}={value}" if name else value for name, value in zip(names, values, strict=True)
+        ]
+
+    return spell
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One recorded step."""
+
+    primitive: Primitive
+    inputs: tuple[Any, ...]
+    attrs: tuple[Any, ...]
+    outputs: tuple[AnyRV, ...]
+    is_list: bool = False  # the call returned a list, however long

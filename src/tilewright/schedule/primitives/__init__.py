@@ -1,0 +1,13 @@
+"""The built-in primitives, one a file; importing this package registers them all."""
+
+from tilewright.schedule.primitives import (
+    annotate as annotate,
+    enter_postproc as enter_postproc,
+    fuse as fuse,
+    get_blocks as get_blocks,
+    loop_kind as loop_kind,
+    reorder as reorder,
+    sample_categorical as sample_categorical,
+    sample_perfect_tile as sample_perfect_tile,
+    split as split,
+)

@@ -1,0 +1,91 @@
+"""`annotate` and `unannotate`: notes on blocks and loops for later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import PrimExpr
+from tilewright.ir.node import replace
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NoSuchAnnotation(PrimitiveError):
+    reason = "{place!r} has no annotation {key!r}; it has {known}"
+
+
+class BadAnnotationValue(PrimitiveError):
+    reason = "the annotation {key!r} cannot hold {value!r}"
+    remedy = "use a string, a number, a list or a dict of them"
+
+
+def annotate(state: ScheduleState, place: StmtSRef, key: str, value: Any) -> None:
+    """Add an annotation; one that is there already stays as it is, as in TVM."""
+    stmt = place.stmt
+    assert stmt is not None
+    if key not in stmt.annotations:
+        _set_annotations(state, place, {**stmt.annotations, key: value})
+
+
+def unannotate(state: ScheduleState, place: StmtSRef, key: str) -> None:
+    """Remove an annotation."""
+    stmt = place.stmt
+    assert stmt is not None
+    if key not in stmt.annotations:
+        known = ", ".join(map(repr, stmt.annotations)) or "none"
+        raise NoSuchAnnotation(place, place=place.name, key=key, known=known)
+    _set_annotations(state, place, {k: v for k, v in stmt.annotations.items() if k != key})
+
+
+def _set_annotations(state: ScheduleState, place: StmtSRef, annotations: dict[str, Any]) -> None:
+    stmt = place.stmt
+    assert stmt is not None
+    changed = replace(stmt, annotations=annotations)
+    reuse = {stmt: changed} if place.is_block else {}
+    state.replace(place, changed, reuse)  # type: ignore[arg-type]
+
+
+def _plain(sch: Schedule, key: str, value: Any) -> Any:
+    """An annotation value with sampled integers replaced by what they stand for."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, PrimExpr):
+        return sch.int_of(value) if value.dtype.is_integral else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(sch, key, item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(sch, key, item) for name, item in value.items()}
+    raise BadAnnotationValue(key=key, value=value)
+
+
+def _run_annotate(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    place, value = inputs
+    annotate(sch.state, sch.get_sref(place), attrs[0], _plain(sch, attrs[0], value))
+    return None, None
+
+
+def _run_unannotate(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    unannotate(sch.state, sch.get_sref(inputs[0]), attrs[0])
+    return None, None
+
+
+def _spell_annotate(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    return [f"block_or_loop={inputs[0]}", f"ann_key={attrs[0]}", f"ann_val={inputs[1]}"]
+
+
+def _spell_unannotate(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    return [f"block_or_loop={inputs[0]}", f"ann_key={attrs[0]}"]
+
+
+register_primitive(Primitive("Annotate", "annotate", _run_annotate, _spell_annotate))
+register_primitive(Primitive("Unannotate", "unannotate", _run_unannotate, _spell_unannotate))

@@ -1,0 +1,115 @@
+"""`fuse`: nested loops into one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import For, ForKind, PrimExpr, Range, Var, const, uses_var
+from tilewright.schedule.bindings import BindingRewriter, domains_above, simplify_bindings
+from tilewright.schedule.conditions import check_plain_loop
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NothingToFuse(PrimitiveError):
+    reason = "no loops were given"
+
+
+class NotNested(PrimitiveError):
+    reason = "loop {inner!r} is not the only statement in loop {outer!r}"
+    remedy = "give loops from the outside in, each directly inside the one before"
+
+
+class ExtentDependsOnLoop(PrimitiveError):
+    reason = "the extent of loop {inner!r} depends on loop {outer!r}, which is fused too"
+
+
+def fuse(state: ScheduleState, loops: Sequence[StmtSRef], *, preserve_unit_iters: bool) -> StmtSRef:
+    """Fuse `loops`, given from the outside in."""
+    _check(loops)
+    stmts = [loop.loop for loop in loops]
+    dtype = stmts[0].loop_var.dtype
+    fused = Var("_".join(stmt.loop_var.name for stmt in stmts) + "_fused", dtype)
+    values = _digits(fused, stmts)
+    extent: PrimExpr = const(1, dtype)
+    for stmt in stmts:
+        extent = extent * stmt.extent
+    domains = domains_above(loops[0])
+    domains[fused] = Range(const(0, dtype), extent)
+    simple = dict(
+        zip(
+            values,
+            simplify_bindings(
+                list(values.values()), domains, preserve_unit_iters=preserve_unit_iters
+            ),
+            strict=True,
+        )
+    )
+    rewriter = BindingRewriter(values, simple, domains, preserve_unit_iters=preserve_unit_iters)
+    body = rewriter.rewrite(stmts[-1].body)
+    target = For(fused, const(0, dtype), extent, ForKind.SERIAL, body)
+    state.replace(loops[0], target)
+    return state.srefs[target]
+
+
+def _check(loops: Sequence[StmtSRef]) -> None:
+    if not loops:
+        raise NothingToFuse()
+    for loop in loops:
+        check_plain_loop(loop)
+    for outer, inner in itertools.pairwise(loops):
+        if outer.loop.body is not inner.stmt:
+            raise NotNested(outer, inner, outer=outer.name, inner=inner.name)
+    for position, inner in enumerate(loops):
+        for outer in loops[:position]:
+            if uses_var(inner.loop.extent, lambda var, o=outer: var is o.loop.loop_var):  # type: ignore[misc]
+                raise ExtentDependsOnLoop(outer, inner, outer=outer.name, inner=inner.name)
+
+
+def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
+    """Each old variable as a digit of the new one."""
+    values: dict[Var, PrimExpr] = {}
+    below: PrimExpr = const(1, fused.dtype)
+    for position, stmt in reversed(list(enumerate(stmts))):
+        digit: PrimExpr = fused // below
+        values[stmt.loop_var] = digit if position == 0 else digit % stmt.extent
+        below = below * stmt.extent
+    return values
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    loops = [sch.get_sref(loop) for loop in inputs]
+    return sch.loop_rv(fuse(sch.state, loops, preserve_unit_iters=bool(attrs[0]))), None
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    return [*inputs, f"preserve_unit_iters={attrs[0]}"]
+
+
+def _flags_to_json(attrs: Sequence[Any]) -> list[Any]:
+    return [int(flag) for flag in attrs]
+
+
+def _flags_from_json(attrs: Sequence[Any]) -> list[Any]:
+    return [bool(flag) for flag in attrs]
+
+
+register_primitive(
+    Primitive(
+        "Fuse",
+        "fuse",
+        _run,
+        _spell,
+        attrs_to_json=_flags_to_json,
+        attrs_from_json=_flags_from_json,
+    )
+)

@@ -1,0 +1,103 @@
+"""`parallel`, `vectorize`, `unroll`, `bind`: how the iterations of a loop are carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import ForKind, IterType, IterVar, Var, uses_var
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import check_compact_dataflow
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import child_blocks, realize_of
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+_AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz")
+THREAD_AXES = (*_AXES, "vthread")
+
+
+class IteratorNotParallel(PrimitiveError):
+    reason = (
+        "the iterations of loop {loop!r} depend on each other: block {block!r} binds it to its "
+        "{kind} iterator {iterator!r}"
+    )
+    remedy = "only loops over spatial iterators can run in any order; see rfactor for reductions"
+
+
+class UnknownThreadAxis(PrimitiveError):
+    reason = "unknown thread axis {axis!r}"
+    remedy = "use blockIdx.x/y/z, threadIdx.x/y/z or vthread.x/y/z"
+
+
+_KIND_NAMES = {
+    IterType.COMM_REDUCE: "reduction",
+    IterType.ORDERED: "ordered",
+    IterType.OPAQUE: "opaque",
+    IterType.THREAD_INDEX: "thread",
+}
+
+
+def set_loop_kind(
+    state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis: str = ""
+) -> None:
+    """Change how a loop runs."""
+    stmt = loop.loop
+    if state.enable_check and kind is not ForKind.UNROLLED:
+        check_compact_dataflow(state, loop)
+        for block in child_blocks(state, loop):
+            _check_block(block, stmt.loop_var, loop, thread_axis.startswith("threadIdx"))
+    binding = None
+    if thread_axis:
+        binding = IterVar(
+            None, Var(thread_axis, stmt.loop_var.dtype), IterType.THREAD_INDEX, thread_axis
+        )
+    state.replace(loop, replace(stmt, kind=kind, thread_binding=binding))
+
+
+def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction: bool) -> None:
+    realize = realize_of(block)
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        kind = iter_var.iter_type
+        if kind is IterType.DATA_PAR or (allow_reduction and kind is IterType.COMM_REDUCE):
+            continue
+        if uses_var(value, lambda var: var is variable):
+            raise IteratorNotParallel(
+                loop,
+                block,
+                loop=loop.name,
+                block=block.name,
+                kind=_KIND_NAMES[kind],
+                iterator=iter_var.var.name,
+            )
+
+
+def _runner(kind: ForKind) -> Callable[..., tuple[Outputs, Any]]:
+    def run(
+        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> tuple[Outputs, Any]:
+        set_loop_kind(sch.state, sch.get_sref(inputs[0]), kind)
+        return None, None
+
+    return run
+
+
+def _bind(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    if attrs[0] not in THREAD_AXES:
+        raise UnknownThreadAxis(axis=attrs[0])
+    set_loop_kind(sch.state, sch.get_sref(inputs[0]), ForKind.THREAD_BINDING, attrs[0])
+    return None, None
+
+
+register_primitive(Primitive("Parallel", "parallel", _runner(ForKind.PARALLEL), keywords("loop")))
+register_primitive(
+    Primitive("Vectorize", "vectorize", _runner(ForKind.VECTORIZED), keywords("loop"))
+)
+register_primitive(Primitive("Unroll", "unroll", _runner(ForKind.UNROLLED), keywords("loop")))
+register_primitive(Primitive("Bind", "bind", _bind, keywords("loop", "thread_axis")))

@@ -1,0 +1,125 @@
+"""`reorder`: loops of one nest in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import For, IterType, Stmt, uses_var
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.scope import child_blocks
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class LoopGivenTwice(PrimitiveError):
+    reason = "loop {loop!r} is given twice"
+
+
+class NotOneChain(PrimitiveError):
+    reason = "loops {loops} are not in one nest without branches"
+    remedy = "reorder takes loops of one block, each with a single loop or block inside"
+
+
+class BlockNotReorderable(PrimitiveError):
+    reason = "block {block!r} under the loops {why}"
+
+
+class OuterDependsOnInner(PrimitiveError):
+    reason = "the bounds of loop {outer!r} depend on loop {inner!r}, which would come inside it"
+
+
+def reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
+    """Put `loops` into the given order; loops between them keep their places."""
+    if len(loops) < 2:
+        return
+    chain = _chain(loops)
+    for block in child_blocks(state, chain[0]):
+        _check_block(state, block)
+    wanted = iter(loops)
+    chosen = set(loops)
+    order = [next(wanted) if loop in chosen else loop for loop in chain]
+    _check_bounds(order)
+    body: Stmt = chain[-1].loop.body
+    for loop in reversed(order):
+        body = replace(loop.loop, body=body)
+    assert isinstance(body, For)
+    state.replace(chain[0], body)
+
+
+def _chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
+    """The nest from the outermost to the innermost of `loops`."""
+    chosen = set(loops)
+    if len(chosen) != len(loops):
+        twice = next(loop for loop in loops if loops.count(loop) > 1)
+        raise LoopGivenTwice(twice, loop=twice.name)
+    names = ", ".join(repr(loop.name) for loop in loops)
+    bottom = max(loops, key=_depth)
+    chain = [bottom]
+    remaining = len(chosen) - 1
+    node = bottom
+    while remaining:
+        parent = node.parent
+        if parent is None or not isinstance(parent.stmt, For) or parent.stmt.body is not node.stmt:
+            raise NotOneChain(*loops, loops=names)
+        chain.append(parent)
+        remaining -= parent in chosen
+        node = parent
+    chain.reverse()
+    return chain
+
+
+def _depth(sref: StmtSRef) -> int:
+    depth = 0
+    node = sref.parent
+    while node is not None:
+        depth += 1
+        node = node.parent
+    return depth
+
+
+def _check_block(state: ScheduleState, block: StmtSRef) -> None:
+    kinds = (IterType.DATA_PAR, IterType.COMM_REDUCE)
+    if any(iter_var.iter_type not in kinds for iter_var in block.block.iter_vars):
+        raise BlockNotReorderable(
+            block, block=block.name, why="has iterators that are neither spatial nor reductions"
+        )
+    if not has_affine_binding(state, block):
+        raise BlockNotReorderable(block, block=block.name, why="has bindings that are not affine")
+
+
+def _check_bounds(order: Sequence[StmtSRef]) -> None:
+    for position, outer in enumerate(order):
+        stmt = outer.loop
+        for inner in order[position + 1 :]:
+            variable = inner.loop.loop_var
+            if any(
+                uses_var(bound, _is(variable))
+                for bound in (stmt.min, stmt.extent)
+                if bound.child_fields or bound is variable
+            ):
+                raise OuterDependsOnInner(outer, inner, outer=outer.name, inner=inner.name)
+
+
+def _is(variable: Any) -> Any:
+    return lambda other: other is variable
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    reorder(sch.state, [sch.get_sref(loop) for loop in inputs])
+    return None, None
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    return list(inputs)
+
+
+register_primitive(Primitive("Reorder", "reorder", _run, _spell))

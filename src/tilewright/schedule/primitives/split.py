@@ -1,0 +1,188 @@
+"""`split`: one loop into several nested ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    For,
+    ForKind,
+    IntImm,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    const,
+    less,
+)
+from tilewright.schedule.bindings import BindingRewriter, domains_above
+from tilewright.schedule.conditions import check_plain_loop
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class SeveralInferredFactors(PrimitiveError):
+    reason = "{count} factors of loop {loop!r} are None"
+    remedy = "at most one factor can be inferred"
+
+
+class FactorNotPositive(PrimitiveError):
+    reason = "factor {factor} of loop {loop!r} is not positive"
+
+
+class ProductTooSmall(PrimitiveError):
+    reason = "the factors {factors} of loop {loop!r} make {product}, less than its extent {extent}"
+    remedy = "make one factor None to have it inferred"
+
+
+def split(
+    state: ScheduleState,
+    loop: StmtSRef,
+    factors: Sequence[int | None],
+    *,
+    preserve_unit_iters: bool,
+    disable_predication: bool,
+) -> list[StmtSRef]:
+    """Split `loop`; iterations beyond its extent are guarded unless that is disabled."""
+    check_plain_loop(loop)
+    stmt = loop.loop
+    extents = _resolve(loop, factors)
+    variables = [
+        Var(f"{stmt.loop_var.name}_{position}", stmt.loop_var.dtype)
+        for position in range(len(extents))
+    ]
+    exact = isinstance(stmt.extent, IntImm) and math.prod(extents_of(extents)) == stmt.extent.value
+    value = _recombine(variables, extents)
+    domains = domains_above(loop)
+    for variable, extent in zip(variables, extents, strict=True):
+        domains[variable] = Range(const(0, variable.dtype), extent)
+    predicate = None
+    if not exact and not disable_predication and not _always_inside(value, stmt.extent, domains):
+        predicate = less(value, stmt.extent)
+    rewriter = BindingRewriter(
+        {stmt.loop_var: value},
+        {stmt.loop_var: value},
+        domains,
+        preserve_unit_iters=preserve_unit_iters,
+        predicate=predicate,
+    )
+    body = rewriter.rewrite(stmt.body)
+    for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
+        body = For(variable, const(0, variable.dtype), extent, ForKind.SERIAL, body)
+    assert isinstance(body, For)
+    state.replace(loop, body)
+    return _loops_from(state, body, len(variables))
+
+
+def extents_of(extents: Sequence[PrimExpr]) -> list[int]:
+    """Constant extents as numbers, 0 for symbolic ones."""
+    return [extent.value if isinstance(extent, IntImm) else 0 for extent in extents]
+
+
+def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
+    stmt = loop.loop
+    dtype = stmt.loop_var.dtype
+    missing = sum(factor is None for factor in factors)
+    if missing > 1:
+        raise SeveralInferredFactors(loop, loop=loop.name, count=missing)
+    for factor in factors:
+        if factor is not None and factor <= 0 and not (factor == -1 and missing == 0):
+            raise FactorNotPositive(loop, loop=loop.name, factor=factor)
+    known = [None if factor in (None, -1) else factor for factor in factors]
+    product = math.prod(factor for factor in known if factor is not None)
+    if None in known:
+        inferred = (stmt.extent + (product - 1)) // product
+        return [inferred if f is None else const(f, dtype) for f in known]
+    if isinstance(stmt.extent, IntImm) and product < stmt.extent.value:
+        raise ProductTooSmall(
+            loop, loop=loop.name, factors=list(factors), product=product, extent=stmt.extent
+        )
+    return [const(factor, dtype) for factor in known if factor is not None]
+
+
+def _recombine(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExpr:
+    """The old loop variable in terms of the new ones: `v0 * (e1 * e2) + v1 * e2 + v2`."""
+    total: PrimExpr | None = None
+    for position, variable in enumerate(variables):
+        stride: PrimExpr = const(1, variable.dtype)
+        for extent in extents[position + 1 :]:
+            stride = stride * extent
+        term = variable * stride
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _always_inside(value: PrimExpr, extent: PrimExpr, domains: dict[Var, Range]) -> bool:
+    analyzer = Analyzer()
+    analyzer.bind_all(domains)
+    return analyzer.can_prove(less(value, extent))
+
+
+def _loops_from(state: ScheduleState, nest: Stmt, count: int) -> list[StmtSRef]:
+    loops = []
+    for _ in range(count):
+        assert isinstance(nest, For)
+        loops.append(state.srefs[nest])
+        nest = nest.body
+    return loops
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    loop, *factors = inputs
+    numbers = [None if factor is None else sch.int_of(factor) for factor in factors]
+    preserve_unit_iters = bool(attrs[0])
+    disable_predication = bool(attrs[1]) if len(attrs) > 1 else False
+    made = split(
+        sch.state,
+        sch.get_sref(loop),
+        numbers,
+        preserve_unit_iters=preserve_unit_iters,
+        disable_predication=disable_predication,
+    )
+    return [sch.loop_rv(sref) for sref in made], None
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    loop, *factors = inputs
+    spelled = [
+        f"loop={loop}",
+        f"factors=[{', '.join(factors)}]",
+        f"preserve_unit_iters={attrs[0]}",
+    ]
+    if len(attrs) > 1 and attrs[1] == "True":
+        spelled.append(f"disable_predication={attrs[1]}")
+    return spelled
+
+
+def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
+    """TVM 0.14 knows one flag; the second is written only where it matters."""
+    flags = [int(flag) for flag in attrs]
+    return flags if len(flags) > 1 and flags[1] else flags[:1]
+
+
+def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
+    flags = [bool(flag) for flag in attrs]
+    return [*flags, False][:2]
+
+
+register_primitive(
+    Primitive(
+        "Split",
+        "split",
+        _run,
+        _spell,
+        attrs_to_json=_attrs_to_json,
+        attrs_from_json=_attrs_from_json,
+    )
+)

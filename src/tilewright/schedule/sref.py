@@ -1,0 +1,68 @@
+"""References to the blocks and loops of a program that stay valid while it changes."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import Block, For
+
+SchedulableStmt: TypeAlias = Block | For
+
+
+class StmtSRef:
+    """A block or a loop; its statement changes with the program, and is None once it is gone."""
+
+    __slots__ = ("parent", "seq_index", "stmt")
+
+    def __init__(
+        self, stmt: SchedulableStmt | None, parent: StmtSRef | None, seq_index: int = -1
+    ) -> None:
+        self.stmt = stmt
+        self.parent = parent  # the nearest enclosing block or loop
+        self.seq_index = seq_index  # among siblings in a sequence, else -1
+
+    @property
+    def block(self) -> Block:
+        """The statement, which must be a block."""
+        if not isinstance(self.stmt, Block):
+            raise ScheduleError(f"expected a block, found {_kind(self)}")
+        return self.stmt
+
+    @property
+    def loop(self) -> For:
+        """The statement, which must be a loop."""
+        if not isinstance(self.stmt, For):
+            raise ScheduleError(f"expected a loop, found {_kind(self)}")
+        return self.stmt
+
+    @property
+    def is_block(self) -> bool:
+        return isinstance(self.stmt, Block)
+
+    @property
+    def is_loop(self) -> bool:
+        return isinstance(self.stmt, For)
+
+    @property
+    def name(self) -> str:
+        """The name of the block or loop, for messages."""
+        if isinstance(self.stmt, Block):
+            return self.stmt.name_hint
+        return self.stmt.loop_var.name if isinstance(self.stmt, For) else "<removed>"
+
+    def __repr__(self) -> str:
+        return f"<sref {self.name}>"
+
+
+def _kind(sref: StmtSRef) -> str:
+    if sref is ROOT_MARK or sref is INLINE_MARK:
+        return "the mark of a compute location"
+    if sref.stmt is None:
+        return "something that no longer exists"
+    return f"{'block' if sref.is_block else 'loop'} {sref.name!r}"
+
+
+# Results of sample_compute_location that are not loops.
+ROOT_MARK = StmtSRef(None, None)
+INLINE_MARK = StmtSRef(None, None)

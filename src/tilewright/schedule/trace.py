@@ -1,0 +1,250 @@
+"""Traces: the steps of a schedule and the decisions taken in them.
+
+A trace prints as Python that can be executed, goes to JSON and back in TVM's format, and replays on
+any schedule; a decision provider may take other decisions on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import PrimExpr, Var, free_vars, substitute
+from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV
+from tilewright.schedule.instruction import Instruction, get_primitive
+from tilewright.schedule.trace_text import (
+    input_from_json,
+    input_to_json,
+    python_value,
+    rv_prefix,
+)
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+DecisionProvider = Callable[[Instruction, Sequence[Any], Sequence[Any], Any], Any]
+HEADER = ("# from tilewright import tir", "def apply_trace(sch: tir.Schedule) -> None:")
+
+
+class Trace:
+    """Instructions in order, with the decisions of those that sampled."""
+
+    def __init__(
+        self,
+        insts: Iterable[Instruction] = (),
+        decisions: Mapping[Instruction, Any] | None = None,
+    ) -> None:
+        self.insts: list[Instruction] = list(insts)
+        self.decisions: dict[Instruction, Any] = dict(decisions or {})
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add a step."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Take the last step away."""
+        if not self.insts:
+            return None
+        inst = self.insts.pop()
+        self.decisions.pop(inst, None)
+        return inst
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """The decision taken in a step, or None."""
+        return self.decisions.get(inst)
+
+    def copy(self) -> Trace:
+        """A trace of its own with the same steps."""
+        return Trace(self.insts, self.decisions)
+
+    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
+        """The same steps with one decision changed."""
+        insts = list(self._main_part(remove_postproc))
+        return Trace(insts, {**self.decisions, inst: decision})
+
+    def _main_part(self, remove_postproc: bool) -> Iterator[Instruction]:
+        for inst in self.insts:
+            if remove_postproc and inst.primitive.is_postproc:
+                return
+            yield inst
+
+    def apply_to_schedule(
+        self,
+        sch: Schedule,
+        remove_postproc: bool,
+        decision_provider: DecisionProvider | None = None,
+    ) -> None:
+        """Run the steps on another schedule, which records them again."""
+        known: dict[Any, Any] = {}
+        for inst in self._main_part(remove_postproc):
+            inputs = tuple(_translate(value, known) for value in inst.inputs)
+            decision = self.decisions.get(inst)
+            if decision_provider is not None:
+                decision = decision_provider(inst, inputs, inst.attrs, decision)
+            made = sch.run(inst.primitive, inputs, inst.attrs, decision)
+            _learn(known, inst, made)
+
+    def simplified(self, remove_postproc: bool) -> Trace:
+        """Without steps that have no effect and whose results nobody uses."""
+        used: set[Any] = set()
+        kept: list[Instruction] = []
+        for inst in reversed(list(self._main_part(remove_postproc))):
+            if inst.primitive.is_pure and not any(output in used for output in inst.outputs):
+                continue
+            kept.append(inst)
+            for value in inst.inputs:
+                used.update(_rvs_in(value))
+        kept.reverse()
+        return Trace(kept, {i: self.decisions[i] for i in kept if i in self.decisions})
+
+    # --- texts ----------------------------------------------------------------------------------
+
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
+        """One line of Python a step."""
+        names: dict[Any, str] = {}
+        lines = []
+        for inst in self._main_part(remove_postproc):
+            lines.append(self._python_line(inst, names))
+        return lines
+
+    def _python_line(self, inst: Instruction, names: dict[Any, str]) -> str:
+        inputs = [python_value(value, names) for value in inst.inputs]
+        attrs = [python_value(value, names) for value in inst.attrs]
+        arguments = inst.primitive.spell(inputs, attrs)
+        decision = self.decisions.get(inst)
+        if decision is not None:
+            arguments.append(f"decision={python_value(decision, names)}")
+        outputs = [_name(output, names) for output in inst.outputs]
+        if inst.is_list and len(outputs) == 1:
+            target = f"{outputs[0]}, = "
+        else:
+            target = f"{', '.join(outputs)} = " if outputs else ""
+        return f"{target}sch.{inst.primitive.method}({', '.join(arguments)})"
+
+    def as_json(self, remove_postproc: bool = False) -> list[Any]:
+        """`[[instruction, ...], [[position, decision], ...]]`, as TVM writes it."""
+        names: dict[Any, str] = {}
+        insts: list[Any] = []
+        decisions: list[Any] = []
+        for position, inst in enumerate(self._main_part(remove_postproc)):
+            inputs = [input_to_json(value, names) for value in inst.inputs]
+            attrs = inst.primitive.attrs_to_json(inst.attrs)
+            outputs = [_name(output, names) for output in inst.outputs]
+            insts.append([inst.primitive.kind, inputs, attrs, outputs])
+            decision = self.decisions.get(inst)
+            if decision is not None:
+                decisions.append([position, decision])
+        return [insts, decisions]
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
+        """Run a trace in JSON form on a schedule."""
+        insts, decisions = _checked_json(json_obj)
+        known: dict[str, Any] = {"None": None}
+        for position, (kind, inputs, attrs, outputs) in enumerate(insts):
+            primitive = get_primitive(kind)
+            made = sch.run(
+                primitive,
+                tuple(input_from_json(value, known) for value in inputs),
+                tuple(primitive.attrs_from_json(attrs)),
+                decisions.get(position),
+            )
+            results = _as_list(made)
+            if len(results) != len(outputs):
+                raise ScheduleError(
+                    f"instruction {position} ({kind}) gave {len(results)} results, the trace "
+                    f"names {len(outputs)}: it was recorded on another program"
+                )
+            known.update(zip(outputs, results, strict=True))
+
+    def __str__(self) -> str:
+        body = self.as_python() or ["pass"]
+        return "\n".join([*HEADER, *(f"  {line}" for line in body)])
+
+    __repr__ = __str__
+
+    def show(self) -> None:
+        """Print the trace."""
+        print(self)
+
+
+def _name(rv: AnyRV, names: dict[Any, str]) -> str:
+    name = names.get(rv)
+    if name is None:
+        name = names[rv] = f"{rv_prefix(rv)}{len(names)}"
+    return name
+
+
+def _as_list(made: Any) -> list[Any]:
+    if made is None:
+        return []
+    return list(made) if isinstance(made, list) else [made]
+
+
+def _learn(known: dict[Any, Any], inst: Instruction, made: Any) -> None:
+    results = _as_list(made)
+    if len(results) != len(inst.outputs):
+        raise ScheduleError(
+            f"{inst.primitive.method} gave {len(results)} results where the trace has "
+            f"{len(inst.outputs)}: it was recorded on another program"
+        )
+    known.update(zip(inst.outputs, results, strict=True))
+
+
+def _translate(value: Any, known: Mapping[Any, Any]) -> Any:
+    if isinstance(value, (BlockRV, LoopRV, ExprRV)):
+        if value not in known:
+            raise ScheduleError("the trace uses a random variable before it defines it")
+        return known[value]
+    if isinstance(value, (list, tuple)):
+        return type(value)(_translate(item, known) for item in value)
+    if isinstance(value, dict):
+        return {key: _translate(item, known) for key, item in value.items()}
+    if isinstance(value, PrimExpr):
+        return substitute(value, lambda var: known.get(var))
+    return value
+
+
+def _rvs_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, (BlockRV, LoopRV, Var)):
+        yield value
+    elif isinstance(value, PrimExpr):
+        yield from free_vars(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _rvs_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _rvs_in(item)
+
+
+def _checked_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
+    if not isinstance(json_obj, (list, tuple)) or len(json_obj) != 2:
+        raise ScheduleError("a trace in JSON is a pair [instructions, decisions]")
+    insts, decisions = json_obj
+    if not isinstance(insts, (list, tuple)) or not isinstance(decisions, (list, tuple)):
+        raise ScheduleError("a trace in JSON is a pair of lists [instructions, decisions]")
+    for position, inst in enumerate(insts):
+        shape_ok = isinstance(inst, (list, tuple)) and len(inst) == 4
+        if (
+            not shape_ok
+            or not isinstance(inst[0], str)
+            or not all(isinstance(part, (list, tuple)) for part in inst[1:])
+        ):
+            raise ScheduleError(
+                f"instruction {position} of the trace is not [kind, inputs, attrs, outputs]: "
+                f"{inst!r}"
+            )
+    chosen: dict[int, Any] = {}
+    for entry in decisions:
+        if not isinstance(entry, (list, tuple)) or len(entry) != 2 or type(entry[0]) is not int:
+            raise ScheduleError(
+                f"a decision is [position of the instruction, value], got {entry!r}"
+            )
+        if not 0 <= entry[0] < len(insts):
+            raise ScheduleError(f"the decision {entry!r} names an instruction that is not there")
+        chosen[entry[0]] = entry[1]
+    return list(insts), chosen

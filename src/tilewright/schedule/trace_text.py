@@ -1,0 +1,113 @@
+"""How the arguments of instructions look in JSON and in Python text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tilewright.arith import IndexMap
+from tilewright.errors import ScheduleError
+from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tilewright.ir.json import load_json, save_json
+from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
+
+_RVS = (BlockRV, LoopRV, ExprRV)
+
+
+def rv_prefix(rv: Any) -> str:
+    """The letter of a random variable's name."""
+    return "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
+
+
+def python_value(value: Any, names: Mapping[Any, str]) -> str:
+    """An argument as Python text."""
+    match value:
+        case BlockRV() | LoopRV() | ExprRV():
+            return names.get(value, "_")
+        case None:
+            return "None"
+        case bool():
+            return str(value)
+        case int():
+            return str(value)
+        case float():
+            return f"{value:.17g}"
+        case str():
+            return f'"{value}"'
+        case IntImm():
+            return str(bool(value.value)) if value.dtype.is_bool else str(value.value)
+        case FloatImm():
+            return f"{value.value:.17g}"
+        case StringImm():
+            return f'"{value.value}"'
+        case list() | tuple():
+            return f"[{', '.join(python_value(item, names) for item in value)}]"
+        case dict():
+            items = (f'"{k}": {python_value(v, names)}' for k, v in sorted(value.items()))
+            return f"{{{', '.join(items)}}}"
+    return str(value)
+
+
+def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:
+    """An input as JSON: strings gain quotes so that they cannot be taken for names."""
+    match value:
+        case BlockRV() | LoopRV() | ExprRV():
+            name = names.get(value)
+            if name is None:
+                raise ScheduleError("the trace uses a random variable before it defines it")
+            return name
+        case None:
+            return "None"
+        case str():
+            return f'"{value}"'
+        case bool() | int() | float():
+            return value
+        case IntImm() | FloatImm():
+            return value.value
+        case StringImm():
+            return f'"{value.value}"'
+        case list() | tuple():
+            return [input_to_json(item, names) for item in value]
+        case dict():
+            return {key: input_to_json(item, names) for key, item in value.items()}
+        case IndexMap():
+            return index_map_to_json(value)
+        case PrimExpr():
+            raise ScheduleError(f"the expression `{value}` over random variables has no JSON form")
+    raise ScheduleError(f"{value!r} has no JSON form in a trace")
+
+
+def input_from_json(value: Any, known: Mapping[str, Any]) -> Any:
+    """An input read back."""
+    if isinstance(value, list):
+        return [input_from_json(item, known) for item in value]
+    if isinstance(value, dict):
+        return {key: input_from_json(item, known) for key, item in value.items()}
+    if not isinstance(value, str):
+        return value
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1]
+    if value.startswith("{") and value.endswith("}"):
+        return index_map_from_json(value)
+    if value not in known:
+        raise ScheduleError(f"the trace uses {value!r} before it defines it")
+    return known[value]
+
+
+def index_map_to_json(index_map: IndexMap) -> str:
+    """An index map as JSON text."""
+    return msgspec.json.encode({"index_map": save_json(index_map)}).decode()
+
+
+def index_map_from_json(text: str) -> IndexMap:
+    """An index map from JSON text."""
+    try:
+        content = msgspec.json.decode(text)["index_map"]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise ScheduleError(f"cannot read an index map from {text[:60]!r}") from error
+    loaded = load_json(content)
+    if not isinstance(loaded, IndexMap):
+        raise ScheduleError(f"expected an index map, got {type(loaded).__name__}")
+    return loaded

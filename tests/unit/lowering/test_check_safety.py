@@ -1,0 +1,185 @@
+"""Mistakes that lowering can prove are errors that name their place; everything else passes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tilewright.errors import LowerError, WellFormedError
+from tilewright.ir import (
+    HANDLE,
+    Buffer,
+    BufferStore,
+    PrimFunc,
+    Stmt,
+    Var,
+    as_module,
+    const,
+    decl_buffer,
+)
+from tilewright.lowering import lower
+from tilewright.lowering.check_safety import CheckSafety
+
+Parse = Callable[[str], PrimFunc]
+
+WRONG = {
+    "loop runs too far": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi + 1]
+""",
+        "function 'main', block 'B' reads A outside its bounds: index `i + 1` of dimension 0 "
+        "reaches 8, valid are 0 to 7",
+    ),
+    "negative": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i, j in T.grid(4, 2):
+        B[i * 2 + j] = A[i * 2 - j]
+""",
+        "function 'main' reads A outside its bounds: index `i * 2 - j` of dimension 0 reaches -1, "
+        "valid are 0 to 7",
+    ),
+    "vector": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    A[T.Ramp(2, 2, 4)] = T.Broadcast(T.float32(0), 4)
+""",
+        "function 'main' writes A outside its bounds: index `T.Ramp(2, 2, 4)` of dimension 0 "
+        "reaches 8, valid are 0 to 7",
+    ),
+    "race": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32")):
+    for k in T.parallel(8):
+        for i in range(4):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                B[vi] = B[vi] + A[vk, vi]
+""",
+        "function 'main', block 'sum': parallel loop 'k' is a race, all its iterations write B[i]; "
+        "make the loop serial, or give each iteration an element of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_mistake_is_told(parse: Parse, name: str) -> None:
+    source, message = WRONG[name]
+    with pytest.raises(LowerError, match=re.escape(message)):
+        lower(parse(source))
+
+
+def test_constant_index() -> None:
+    buffer = decl_buffer((4, 8), name="A")
+    store = BufferStore(buffer, const(0.0), (const(1), const(8)))
+    message = (
+        "function 'main' writes A outside its bounds: index `8` of dimension 1 reaches 8, valid "
+        "are 0 to 7"
+    )
+    with pytest.raises(LowerError, match=re.escape(message)):
+        CheckSafety()(as_module(function_of(buffer, store)))
+
+
+def test_wrong_number_of_indices() -> None:
+    buffer = decl_buffer((4, 8), name="A")
+    store = BufferStore(buffer, const(0.0), (const(1),))
+    message = "function 'main' writes A with 1 indices, but it has 2 dimensions"
+    with pytest.raises(LowerError, match=re.escape(message)):
+        CheckSafety()(as_module(function_of(buffer, store)))
+
+
+def test_undefined_variable() -> None:
+    buffer = decl_buffer((8,), name="A")
+    store = BufferStore(buffer, const(0.0), (Var("nowhere"),))
+    with pytest.raises(WellFormedError, match="variable 'nowhere' is used but nothing defines it"):
+        lower(function_of(buffer, store))
+
+
+def function_of(buffer: Buffer, body: Stmt) -> PrimFunc:
+    param = Var("a", HANDLE)
+    return PrimFunc((param,), body, {param: buffer})
+
+
+def test_threads_of_a_gpu_on_a_cpu(parse: Parse) -> None:
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        A[i] = T.float32(0)
+""")
+    message = (
+        "function 'main': loop 'i' is bound to threadIdx.x, but target 'llvm' has no such threads; "
+        "use parallel or a GPU target"
+    )
+    with pytest.raises(LowerError, match=re.escape(message)):
+        lower(func, "llvm")
+
+
+RIGHT = {
+    "guarded access": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
+    for i in range(9):
+        B[i] = T.if_then_else(i < 8, A[i], T.float32(0))
+    for i in range(9):
+        if i < 8:
+            A[i] = T.float32(1)
+""",
+    "loop that never runs": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    for i in range(n):
+        for j in range(9):
+            A[j] = T.float32(0)
+""",
+    "one iteration writes": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+    for i in T.parallel(8):
+        if i == 3:
+            B[0] = A[i]
+""",
+    "indirect": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32")):
+    for i in T.parallel(8):
+        A[I[i]] = T.float32(0)
+""",
+    "memory of its own": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    t = T.alloc_buffer((1,), "float32")
+    for i in T.parallel(8):
+        t[0] = A[i]
+        A[i] = t[0] + t[0]
+""",
+    "inner loop follows the parallel one": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    for i in T.parallel(8):
+        for j in range(i, i + 1):
+            A[j] = T.float32(0)
+""",
+    "parallel loop of one iteration": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    for i in T.parallel(1):
+        for j in range(8):
+            A[j] = T.float32(0)
+""",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_may_be_right_passes(parse: Parse, name: str) -> None:
+    assert "main" in lower(parse(RIGHT[name]))
