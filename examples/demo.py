@@ -56,7 +56,7 @@ def measure(version: Version, a: np.ndarray, b: np.ndarray, expected: np.ndarray
 def numpy_outcome(a: np.ndarray, b: np.ndarray) -> Outcome:
     """NumPy's own matmul, for scale."""
     best = float("inf")
-    for _ in range(10):
+    for _ in range(50):
         start = time.perf_counter()
         a @ b
         best = min(best, time.perf_counter() - start)
@@ -66,8 +66,8 @@ def numpy_outcome(a: np.ndarray, b: np.ndarray) -> Outcome:
 def result_table(size: int, outcomes: list[Outcome]) -> Table:
     """All versions side by side."""
     table = Table(title=f"float32 matmul, {size} x {size} x {size}")
-    for column in ("version", "build", "run", "GFLOP/s", "speed-up", "relative error"):
-        table.add_column(column, justify="left" if column == "version" else "right")
+    for column in ("version", "build", "run", "GFLOP/s", "speed-up", "error"):
+        table.add_column(column, justify="left" if column == "version" else "right", no_wrap=True)
     slowest = outcomes[0].run_us
     for outcome in outcomes:
         table.add_row(
@@ -101,6 +101,8 @@ def main() -> int:
     ]
     a, b = (np.random.rand(size, size).astype("float32") for _ in range(2))
     expected = a @ b
+    with console.status("loading the compiler"):
+        tw.build(handwritten.matmul(64, 64, 64))
     outcomes = []
     for version in versions:
         with console.status(f"building and timing: {version.name}"):
@@ -114,8 +116,8 @@ def main() -> int:
         console.print(f"WRONG RESULT: {', '.join(wrong)}")
         return 1
     console.print(
-        "\nNext: `tilewright doctor` shows what works on this machine; README.md shows how to "
-        "write your own."
+        "\nNext: `make doctor` shows what works on this machine,\n"
+        "README.md and docs/tutorials/ how to write your own."
     )
     return 0
 
