@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+# How many lines further on a load is still shared.
+SHARING_REACH = 64
+
 
 class Value(NamedTuple):
     """An SSA value or constant: LLVM type, text, and the depth of the region that defines it."""
@@ -30,6 +33,7 @@ class Region:
     label: str  # of the basic block that is open at the end of the region
     lines: list[str] = field(default_factory=list)
     known: dict[str, Value] = field(default_factory=dict)  # instruction text -> its value
+    loaded: dict[str, tuple[Value, int]] = field(default_factory=dict)  # -> value, line number
 
 
 class FunctionEmitter:
@@ -77,12 +81,21 @@ class FunctionEmitter:
         return Value(type_, name, self.depth)
 
     def shared(self, type_: str, instruction: str) -> Value:
-        """An instruction that stays where it is, written once for all code that follows it."""
+        """An instruction that stays where it is and serves the code that follows it.
+
+        In a long stretch of code it is written again: a value that lives through all of it would
+        only be spilled, while a load can be an operand of the instruction that needs it.
+        """
         for region in reversed(self.regions):
-            value = region.known.get(instruction)
-            if value is not None:
-                return value
-        value = self.regions[-1].known[instruction] = self.here(type_, instruction)
+            found = region.loaded.get(instruction)
+            if found is not None:
+                value, line = found
+                if len(region.lines) - line < SHARING_REACH:
+                    return value
+                break
+        value = self.here(type_, instruction)
+        current = self.regions[-1]
+        current.loaded[instruction] = (value, len(current.lines))
         return value
 
     def line(self, instruction: str) -> None:

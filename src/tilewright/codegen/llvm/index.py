@@ -9,11 +9,17 @@ own type.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import TypeAlias
+
+from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.division import DivisionBuilder
-from tilewright.codegen.llvm.emitter import Value
+from tilewright.codegen.llvm.emitter import FunctionEmitter, Region, Value
 from tilewright.ir import (
     INT64,
     Add,
+    BufferLoad,
+    Call,
     Cast,
     Div,
     DType,
@@ -24,10 +30,13 @@ from tilewright.ir import (
     Min,
     Mod,
     Mul,
+    Node,
     PrimExpr,
     SizeVar,
     Sub,
     Var,
+    children,
+    free_vars,
 )
 
 _INDEX_NODES = (Add, Sub, Mul, FloorDiv, FloorMod, Div, Mod, Min, Max)
@@ -43,8 +52,62 @@ def _depth_of_term(term: tuple[Value, int]) -> int:
     return term[0].depth
 
 
+# A constant and atoms with their factors.
+FlatSum: TypeAlias = tuple[int, tuple[tuple[PrimExpr, int], ...]]
+
+
+def _flatten(expr: PrimExpr, factor: int, terms: list[tuple[PrimExpr, int]]) -> int:
+    """Collect the terms of an expression of an index type; its constant part is the result."""
+    match expr:
+        case IntImm():
+            return expr.value * factor
+        case Add():
+            return _flatten(expr.a, factor, terms) + _flatten(expr.b, factor, terms)
+        case Sub():
+            return _flatten(expr.a, factor, terms) + _flatten(expr.b, -factor, terms)
+        case Mul(a=a, b=IntImm(value=value)) | Mul(a=IntImm(value=value), b=a):
+            return _flatten(a, factor * value, terms)
+    terms.append((expr, factor))
+    return 0
+
+
+def _repeatable_over(atom: PrimExpr) -> list[Var] | None:
+    """The variables of an atom that has the same value wherever they have theirs.
+
+    None for one that reads memory or calls something, or whose evaluation checks a divisor.
+    """
+    return free_vars(atom) if _is_repeatable(atom) else None
+
+
+def _is_repeatable(node: Node) -> bool:
+    match node:
+        case BufferLoad() | Call():
+            return False
+        case Div() | Mod() | FloorDiv() | FloorMod() if not isinstance(node.b, IntImm):
+            return False
+    return all(map(_is_repeatable, children(node)))
+
+
 class IndexBuilder(DivisionBuilder):
     """Emits scalar integer expressions as 64-bit values."""
+
+    def __init__(self, context: ModuleContext, emitter: FunctionEmitter) -> None:
+        super().__init__(context, emitter)
+        self._flat_sums: dict[PrimExpr, FlatSum] = {}
+        self._atom_variables: dict[PrimExpr, list[Var] | None] = {}
+        self._remembered: dict[Hashable, tuple[Value, Region]] = {}
+
+    def remembered(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """A pure value, computed once for as long as the region that defines it is open."""
+        regions = self.emitter.regions
+        found = self._remembered.get(key)
+        if found is not None:
+            value, region = found
+            if value.depth < len(regions) and regions[value.depth] is region:
+                return value
+        value = compute()
+        self._remembered[key] = (value, regions[value.depth])
+        return value
 
     def index(self, expr: PrimExpr) -> Value:
         """A scalar integer in 64 bits."""
@@ -58,38 +121,48 @@ class IndexBuilder(DivisionBuilder):
 
     def linear(self, expr: PrimExpr) -> tuple[dict[Value, int], int]:
         """An index as a sum of values with constant factors, plus a constant."""
+        constant, flat = self._flattened(expr)
         terms: dict[Value, int] = {}
-        if has_index_type(expr.dtype):
-            constant = self._add_terms(expr, 1, terms)
-        else:
-            constant = self._add_atom(expr, 1, terms)
+        for atom, factor in flat:
+            if type(atom) is Cast and self.is_index(atom):
+                inner, offset = self.linear(atom.value)
+                constant += offset * factor
+                for value, inner_factor in inner.items():
+                    terms[value] = terms.get(value, 0) + inner_factor * factor
+                continue
+            value = self._known_atom(atom)
+            if value.text[0] == "%":
+                terms[value] = terms.get(value, 0) + factor
+            else:
+                constant += int(value.text) * factor
         if 0 in terms.values():
             terms = {value: factor for value, factor in terms.items() if factor}
         return terms, constant
 
-    def _add_terms(self, expr: PrimExpr, factor: int, terms: dict[Value, int]) -> int:
-        """Add the terms of an expression of an index type; its constant part is the result."""
-        match expr:
-            case IntImm():
-                return expr.value * factor
-            case Add():
-                left = self._add_terms(expr.a, factor, terms)
-                return left + self._add_terms(expr.b, factor, terms)
-            case Sub():
-                left = self._add_terms(expr.a, factor, terms)
-                return left + self._add_terms(expr.b, -factor, terms)
-            case Mul(a=a, b=IntImm(value=value)) | Mul(a=IntImm(value=value), b=a):
-                return self._add_terms(a, factor * value, terms)
-            case Cast(value=inner) if self.is_index(expr):
-                return self._add_terms(inner, factor, terms)
-        return self._add_atom(expr, factor, terms)
+    def _flattened(self, expr: PrimExpr) -> FlatSum:
+        """The sum that an index is; found once, since unrolled code asks for it again and again."""
+        flat = self._flat_sums.get(expr)
+        if flat is None:
+            terms: list[tuple[PrimExpr, int]] = []
+            constant = _flatten(expr, 1, terms) if has_index_type(expr.dtype) else None
+            flat = (0, ((expr, 1),)) if constant is None else (constant, tuple(terms))
+            self._flat_sums[expr] = flat
+        return flat
 
-    def _add_atom(self, expr: PrimExpr, factor: int, terms: dict[Value, int]) -> int:
-        atom = self._atom(expr)
-        if atom.text.lstrip("-").isdigit():
-            return int(atom.text) * factor
-        terms[atom] = terms.get(atom, 0) + factor
-        return 0
+    def _known_atom(self, atom: PrimExpr) -> Value:
+        """The value of an atom; one that depends on nothing but variables is computed once."""
+        if type(atom) is Var:
+            value = self.env.get(atom)
+            if value is not None and value.type == "i64":
+                return value
+        if atom not in self._atom_variables:
+            self._atom_variables[atom] = _repeatable_over(atom)
+        variables = self._atom_variables[atom]
+        if variables is None:
+            return self._atom(atom)
+        env = self.env
+        key = (atom, *(env[var].text if var in env else "" for var in variables))
+        return self.remembered(key, lambda: self._atom(atom))
 
     def _atom(self, expr: PrimExpr) -> Value:
         if isinstance(expr, Var) and expr in self.env and self.env[expr].type == "i64":
@@ -119,13 +192,16 @@ class IndexBuilder(DivisionBuilder):
 
     def sum_of(self, terms: dict[Value, int]) -> Value | None:
         """The sum, outermost values first so that each partial sum is hoisted as far as it can."""
+        return self.remembered(tuple(terms.items()), lambda: self._sum(terms)) if terms else None
+
+    def _sum(self, terms: dict[Value, int]) -> Value:
         total: Value | None = None
-        parts = sorted(terms.items(), key=_depth_of_term) if len(terms) > 1 else terms.items()
-        for value, factor in parts:
+        for value, factor in sorted(terms.items(), key=_depth_of_term):
             part = value
             if factor != 1:
                 part = self.int_op("mul nsw", value, Value("i64", str(factor)))
             total = part if total is None else self.int_op("add nsw", total, part)
+        assert total is not None
         return total
 
     def is_index(self, expr: PrimExpr) -> bool:

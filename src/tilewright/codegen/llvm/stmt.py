@@ -37,8 +37,9 @@ from tilewright.ir import (
 STACK_LIMIT_BYTES = 32 * 1024
 # What all of them in one function may take together: threads have small stacks.
 STACK_BUDGET_BYTES = 256 * 1024
-# A loop that is marked for unrolling is repeated while it is written, up to this many statements.
-UNROLL_LIMIT = 4096
+# A loop that is marked for unrolling is repeated while it is written, up to this many statements;
+# a longer one is left to LLVM, which is quicker at it than we are and schedules the result better.
+UNROLL_LIMIT = 32
 
 
 class StmtGenerator(ExprGenerator):
@@ -210,7 +211,10 @@ class StmtGenerator(ExprGenerator):
         self.emitter.line(f"br {runs}, label %{body}, label %{done}")
 
     def _loop_metadata(self, node: For) -> str:
-        kind = "enable" if node.kind is ForKind.UNROLLED else "disable"
+        kind = "disable"
+        if node.kind is ForKind.UNROLLED:
+            # A loop that only a pragma wants unrolled may stay a loop where that is better.
+            kind = "enable" if "unroll_explicit" in node.annotations else "full"
         return f", !llvm.loop {self.context.loop_metadata(kind)}"
 
     def parallel_loop(self, node: For) -> None:

@@ -56,7 +56,7 @@ def test_long_unrolled_loops_stay_loops_with_a_hint(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stmt_module, "UNROLL_LIMIT", 4)
     whole = llvm_source(kernel([OUT, N], loop(const(5), ForKind.UNROLLED)))
     assert whole.count("store i32") == 1
-    assert "llvm.loop.unroll.enable" in whole
+    assert "llvm.loop.unroll.full" in whole
 
 
 def test_statement_count_multiplies_unrolled_loops() -> None:
