@@ -44,6 +44,7 @@ def best_of(call: Callable[[], object], number: int) -> Callable[[], float]:
     """Microseconds of one call, averaged over `number`."""
 
     def measure() -> float:
+        call()  # wakes the threads
         start = time.perf_counter()
         for _ in range(number):
             call()
@@ -125,8 +126,13 @@ def build_row(report: Report, rounds: int) -> None:
 def parallel_region_rows(report: Report) -> None:
     """An empty region on two spinning threads, and the processor time of a sleeping pool."""
     thread_pool.set_num_threads(THREADS)
-    nanoseconds = Meter().best(THREADS, "empty", 0, 10_000)
-    report.add(Row("parallel_region", nanoseconds / 1e3, 1.0, "budget", "us", "empty, 2 threads"))
+    meter = Meter()
+    empty = meter.best(THREADS, "empty", 0, 10_000)
+    report.add(Row("parallel_region", empty / 1e3, 1.0, "budget", "us", "empty, 2 threads"))
+    alone = meter.best(1, "pauses", 100, 1000)
+    together = meter.best(THREADS, "pauses", 100, 1000)
+    note = f"what a region costs when both threads work {alone / 2e3:.1f} us"
+    report.add(Row("region_overhead", (together - alone / 2) / 1e3, 1.0, "budget", "us", note))
     time.sleep(0.05)
     before = time.process_time()
     time.sleep(1.0)
@@ -144,6 +150,9 @@ def import_row(report: Report, rounds: int) -> None:
         command = [python, "-c", _IMPORT.format(name=name)]
         return lambda: float(subprocess.check_output(command)) * 1e3
 
+    everything = "tilewright as tw; tw.build, tw.te, tw.lower, tw.tir, tw.script"
+    used = min(measure(sys.executable, everything)() for _ in range(rounds))
+    report.add(Row("import_all", used, 300.0, "budget", "ms", "with build, te, lower, tir, script"))
     candidates = [measure(sys.executable, "tilewright")]
     if TVM_PYTHON.exists():
         candidates.append(measure(str(TVM_PYTHON), "tvm"))

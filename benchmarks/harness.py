@@ -12,6 +12,7 @@ import json
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -20,6 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+SETTLE_SECONDS = 0.02
 TVM_PYTHON = ROOT / ".venv-tvm" / "bin" / "python"
 
 
@@ -127,10 +129,14 @@ def versions() -> dict[str, str]:
 
 
 def interleaved(candidates: Sequence[Callable[[], float]], rounds: int) -> list[float]:
-    """The best result of each candidate, measured in turn so that noise hits all alike."""
+    """The best result of each candidate, measured in turn so that noise hits all alike.
+
+    Before each measurement the threads of the one before get time to stop spinning.
+    """
     best = [float("inf")] * len(candidates)
     for _ in range(rounds):
         for position, measure in enumerate(candidates):
+            time.sleep(SETTLE_SECONDS)
             best[position] = min(best[position], measure())
     return best
 
