@@ -49,6 +49,7 @@ from tilewright.ir import (
     subtract,
     truncdiv,
     truncmod,
+    wrap_int,
 )
 
 _FOLD: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
@@ -88,10 +89,10 @@ def _fold_floats(kind: type[BinaryOp], a: FloatImm, b: FloatImm) -> PrimExpr | N
 
 def _respell_negative(kind: type[BinaryOp], a: PrimExpr, b: IntImm) -> PrimExpr | None:
     """`a + -3` as `a - 3`, and the other way round."""
+    if wrap_int(-b.value, b.dtype) != -b.value:
+        return None  # the smallest number of the type has no opposite
     opposite = const(-b.value, b.dtype)
-    if isinstance(opposite, IntImm) and opposite.value == -b.value:
-        return Sub(a, opposite) if kind is Add else Add(a, opposite)
-    return None  # the smallest number of the type has no opposite
+    return Sub(a, opposite) if kind is Add else Add(a, opposite)
 
 
 def fold_cast(dtype: DType, value: PrimExpr) -> PrimExpr:

@@ -38,6 +38,7 @@ from tilewright.ir import (
     multiply,
     subtract,
     uses_var,
+    wrap_int,
 )
 
 
@@ -227,7 +228,10 @@ def _product_of_constants(a: IntervalSet, b: IntervalSet) -> IntervalSet:
     values = [end.value for end in ends if isinstance(end, IntImm)]
     corners = [x * y for x in values[:2] for y in values[2:]]
     dtype = a.min_value.dtype
-    return IntervalSet(const(min(corners), dtype), const(max(corners), dtype))
+    low, high = min(corners), max(corners)
+    if wrap_int(low, dtype) != low or wrap_int(high, dtype) != high:
+        return EVERYTHING
+    return IntervalSet(const(low, dtype), const(high, dtype))
 
 
 def _scaled(ev: _Evaluator, a: IntervalSet, factor: PrimExpr, combine: _Combine) -> IntervalSet:

@@ -40,6 +40,7 @@ from tilewright.ir import (
     Sub,
     const,
     expr as _expr,
+    wrapped_const,
 )
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class _Code:
 
     def _build_constant(self, pattern: Pattern, dtype: str) -> str:
         value, constant_dtype = self._constant(pattern, dtype)
-        return f"const({value}, {constant_dtype})"
+        return f"wrapped_const({value}, {constant_dtype})"
 
     def _constant(self, pattern: Pattern, dtype: str) -> tuple[str, str]:
         """A local with the value, checked to fit, and the dtype it takes."""
@@ -351,7 +352,7 @@ def make_namespace(has_side_effect: Callable[[PrimExpr], bool]) -> dict[str, Any
         "IMMEDIATE": frozenset({IntImm, FloatImm}),
         "IF_THEN_ELSE": IF_THEN_ELSE,
         "INTEGER_CODES": frozenset({"int", "uint"}),
-        "const": const,
+        "wrapped_const": wrapped_const,
         "fits": fits,
         "gcd": gcd,
         "plus_constant": plus_constant,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tilewright.ir.arithmetic import const
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
-from tilewright.ir.expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var, const
+from tilewright.ir.expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var
 from tilewright.ir.interval import Interval, bounds_of, hull
 from tilewright.ir.stmt import (
     Allocate,

@@ -6,23 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, TypeAlias, overload
 
 from tilewright.errors import IRError
+from tilewright.ir.arithmetic import const, convert, multiply, subtract
 from tilewright.ir.dtype import FLOAT32, HANDLE, INT32, DType
-from tilewright.ir.expr import (
-    Call,
-    ExprLike,
-    IntImm,
-    PointerType,
-    PrimExpr,
-    Ramp,
-    Range,
-    Var,
-    const,
-    convert,
-    multiply,
-    subtract,
-)
+from tilewright.ir.expr import Call, IntImm, PointerType, PrimExpr, Ramp, Range, Var
 from tilewright.ir.node import Node
 from tilewright.ir.op import Op
+from tilewright.ir.operators import ExprLike
 
 Index: TypeAlias = ExprLike | slice
 

@@ -16,25 +16,12 @@ from typing import Any, TypeAlias
 
 from tilewright.errors import IRError
 from tilewright.ir import intrinsics
+from tilewright.ir.arithmetic import TRUE, cast, const, convert, multiply, subtract
 from tilewright.ir.buffer import Buffer, BufferLoad, decl_buffer
 from tilewright.ir.dtype import HANDLE, INT32, DType
-from tilewright.ir.expr import (
-    TRUE,
-    ExprLike,
-    ExprOperators,
-    IntImm,
-    IterVar,
-    PointerType,
-    PrimExpr,
-    Ramp,
-    Var,
-    cast,
-    const,
-    convert,
-    multiply,
-    subtract,
-)
+from tilewright.ir.expr import IntImm, IterVar, PointerType, PrimExpr, Ramp, Var
 from tilewright.ir.node import Node
+from tilewright.ir.operators import ExprLike, ExprOperators
 from tilewright.ir.stmt import (
     Allocate,
     AttrStmt,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from tilewright.ir.arithmetic import const, floordiv, maximum, minimum
 from tilewright.ir.expr import (
     Add,
     Broadcast,
@@ -25,10 +26,6 @@ from tilewright.ir.expr import (
     Select,
     Sub,
     Var,
-    const,
-    floordiv,
-    maximum,
-    minimum,
 )
 from tilewright.ir.linear import Linear
 from tilewright.ir.op import Op

@@ -8,23 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import IRError
+from tilewright.ir.arithmetic import bitwise, cast, const, convert, match_types, maximum, subtract
 from tilewright.ir.buffer import Buffer, BufferLoad
 from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType, max_value_of, min_value_of
-from tilewright.ir.expr import (
-    Call,
-    ExprLike,
-    FloatImm,
-    IntImm,
-    PrimExpr,
-    bitwise,
-    cast,
-    const,
-    convert,
-    match_types,
-    maximum,
-    subtract,
-)
+from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
+from tilewright.ir.operators import ExprLike
 
 
 def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from tilewright.ir.arithmetic import const
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import Add, IntImm, Mul, PrimExpr, Sub, const
+from tilewright.ir.expr import Add, IntImm, Mul, PrimExpr, Sub
 from tilewright.ir.node import Node
 
 

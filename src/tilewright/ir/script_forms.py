@@ -12,31 +12,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import IRError
 from tilewright.ir import intrinsics
-from tilewright.ir.dtype import HANDLE, INT32, DType
-from tilewright.ir.equal import structural_equal
-from tilewright.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Div,
-    ExprLike,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Or,
-    PrimExpr,
-    Sub,
+from tilewright.ir.arithmetic import (
     add,
     const,
     convert,
@@ -57,9 +33,35 @@ from tilewright.ir.expr import (
     subtract,
     truncmod,
 )
+from tilewright.ir.dtype import HANDLE, INT32, DType
+from tilewright.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    PrimExpr,
+    Sub,
+)
 from tilewright.ir.node import Node, children
 from tilewright.ir.op import Op, op_by_script_name
+from tilewright.ir.operators import ExprLike
 from tilewright.ir.stmt import BlockRealize, Stmt
+from tilewright.ir.structure import structural_equal
 
 Builder = Callable[[PrimExpr, PrimExpr], PrimExpr]
 

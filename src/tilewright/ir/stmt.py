@@ -6,9 +6,10 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from tilewright.ir.arithmetic import TRUE, int_imm
 from tilewright.ir.buffer import Buffer, BufferRegion
 from tilewright.ir.dtype import INT32, DType
-from tilewright.ir.expr import TRUE, IterVar, PrimExpr, Var, int_imm
+from tilewright.ir.expr import IterVar, PrimExpr, Var
 from tilewright.ir.node import Node
 
 

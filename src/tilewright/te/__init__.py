@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from tilewright.ir import SizeVar, Var, const, floordiv, floormod, truncdiv, truncmod
-from tilewright.ir.expr import Select as select
+from tilewright.ir.expr import (
+    Select as select,
+)
 from tilewright.ir.intrinsics import (
     abs,
     acos,

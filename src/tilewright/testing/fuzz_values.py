@@ -30,6 +30,7 @@ from tilewright.ir import (
     SizeVar,
     Var,
     const,
+    wrapped_const,
 )
 from tilewright.ir.expr import EQ, GE, GT, LE, LT, NE, Add, BinaryOp, Mul, Sub
 from tilewright.ir.intrinsics import (
@@ -219,7 +220,8 @@ class ValueFuzzer:
             return const(float(self.rng.randint(-FLOAT_LIMIT, FLOAT_LIMIT)), dtype)
         if dtype.is_bool:
             return const(self.rng.random() < 0.5, dtype)
-        return const(self.rng.choice([0, 1, -1, 3, 100, -128, self.rng.getrandbits(63)]), dtype)
+        number = self.rng.choice([0, 1, -1, 3, 100, -128, self.rng.getrandbits(63)])
+        return wrapped_const(number, dtype)
 
     def _spread(self, value: PrimExpr, lanes: int) -> PrimExpr:
         return value if lanes == 1 else Broadcast(value, lanes)

@@ -139,6 +139,7 @@ from tilewright.ir import (
     uses_var as uses_var,
     verify_well_formed as verify_well_formed,
     wrap_int as wrap_int,
+    wrapped_const as wrapped_const,
 )
 from tilewright.ir.intrinsics import (
     abs as abs,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, convert
-from tilewright.ir.equal import structural_equal
+from tilewright.ir.structure import structural_equal
 
 Shape: TypeAlias = Sequence[ExprLike]
 Window: TypeAlias = int | Sequence[int]

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
-from tilewright.ir.equal import assert_structural_equal
+from tilewright.ir.structure import assert_structural_equal
 from tilewright.ir.verify import verify_well_formed
 from tilewright.script import from_source
 from tilewright.testing import te_workload

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.ir.buffer import Buffer, BufferRegion
-from tilewright.ir.equal import structural_equal
 from tilewright.ir.expr import IntImm, IterType, IterVar, PrimExpr, Range, Var
 from tilewright.ir.node import Node, children
 from tilewright.ir.printer.base import StmtPrinter, prints
@@ -14,6 +13,7 @@ from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
 from tilewright.ir.script_forms import body_needs_root, end_of, is_zero
 from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
+from tilewright.ir.structure import structural_equal
 
 _AXIS_FORMS = {
     IterType.DATA_PAR: "spatial",

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.ir.arithmetic import logical_not, multiply
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
 from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType
 from tilewright.ir.expr import (
@@ -33,8 +34,6 @@ from tilewright.ir.expr import (
     SizeVar,
     StringImm,
     Var,
-    logical_not,
-    multiply,
 )
 from tilewright.ir.node import Node
 from tilewright.ir.printer.scope import Scope
@@ -325,7 +324,9 @@ def _sequence(printer: ExprPrinter, values: Sequence[Any]) -> Written:
 
 
 def _mapping(printer: ExprPrinter, values: Mapping[Any, Any]) -> Written:
-    items = (f"{printer.text(key)}: {printer.text(value)}" for key, value in values.items())
+    # By name, as TVM does: the order in which annotations were made carries no meaning.
+    ordered = sorted(values.items(), key=lambda item: str(item[0]))
+    items = (f"{printer.text(key)}: {printer.text(value)}" for key, value in ordered)
     return "{" + ", ".join(items) + "}", PREC_ATOM
 
 

@@ -1,0 +1,451 @@
+"""Building expressions: operand types are matched, constants are folded, mistakes are explained.
+
+Python's operators on expressions end up here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tilewright.errors import IRError
+from tilewright.ir.dtype import BOOL, FLOAT32, INT32, INT64, DType, max_value_of, min_value_of
+from tilewright.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    CmpOp,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    StringImm,
+    Sub,
+)
+from tilewright.ir.op import Op
+from tilewright.ir.operators import ExprLike, ExprOperators, builders
+
+
+@functools.lru_cache(maxsize=4096)
+def int_imm(dtype: DType, value: int) -> IntImm:
+    """The shared node of an integer constant."""
+    return IntImm(dtype, value)
+
+
+TRUE: PrimExpr = int_imm(BOOL, 1)
+FALSE: PrimExpr = int_imm(BOOL, 0)
+
+
+def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
+    """A constant; Python ints become int32, floats float32, unless `dtype` says otherwise."""
+    if dtype is None:
+        dtype = _literal_dtype(value)
+    kind = DType(dtype)
+    if kind.lanes > 1:
+        return Broadcast(const(value, kind.element_of), kind.lanes)
+    if kind.is_handle:
+        raise IRError(f"a constant of type handle cannot be made from {value!r}")
+    if not _fits(value, kind):
+        low, high = min_value_of(kind), max_value_of(kind)
+        raise IRError(
+            f"the constant {value!r} does not fit dtype {kind!s}, whose values are "
+            f"{'numbers' if kind.is_float else 'integers'} from {low} to {high}"
+        )
+    return FloatImm(kind, float(value)) if kind.is_float else int_imm(kind, int(value))
+
+
+def _fits(value: int | float | bool, kind: DType) -> bool:
+    """True if a scalar type can hold `value`; floats are rounded, and have infinities."""
+    if not kind.is_float:
+        whole = isinstance(value, int) or value.is_integer()
+        return whole and min_value_of(kind) <= value <= max_value_of(kind)
+    if abs(value) <= max_value_of(kind):
+        return True
+    if isinstance(value, float) and not math.isfinite(value):
+        return True
+    return kind.bits > 8 and not math.isinf(_round_to(float(value), kind))
+
+
+def wrapped_const(value: int, dtype: DType) -> PrimExpr:
+    """The constant that an integer computation with the result `value` leaves in `dtype`."""
+    if dtype.lanes > 1:
+        return Broadcast(wrapped_const(value, dtype.element_of), dtype.lanes)
+    return int_imm(dtype, wrap_int(value, dtype))
+
+
+def _literal_dtype(value: int | float | bool) -> DType:
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT32 if -(2**31) <= value < 2**31 else INT64
+    return FLOAT32
+
+
+def wrap_int(value: int, dtype: DType) -> int:
+    """`value` modulo the range of an integer type, as the hardware computes it."""
+    if dtype.is_bool:
+        return int(value != 0)
+    value &= (1 << dtype.bits) - 1
+    if dtype.is_int and value >= 1 << (dtype.bits - 1):
+        value -= 1 << dtype.bits
+    return value
+
+
+def convert(value: Any) -> PrimExpr:
+    """A Python value as an expression; expressions pass through."""
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return const(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, IterVar):
+        return value.var
+    if isinstance(value, ExprOperators):
+        return value.asobject()
+    scalar = getattr(value, "item", None)  # NumPy scalars
+    if scalar is not None:
+        return const(scalar())
+    raise IRError(f"cannot use {value!r} of type {type(value).__name__} as an expression")
+
+
+def cast(dtype: str, value: ExprLike) -> PrimExpr:
+    """`value` as `dtype`; no node is made when it has that type already."""
+    target, expr = DType(dtype), convert(value)
+    source = expr.dtype
+    if target is source:
+        return expr
+    if target.lanes != source.lanes:
+        if source.lanes != 1:
+            raise IRError(f"cannot cast {source!s} to {target!s}: the number of lanes differs")
+        return Broadcast(cast(target.element_of, expr), target.lanes)
+    match expr:
+        case IntImm() if target.is_integral or target.is_bool:
+            return wrapped_const(expr.value, target)
+        case IntImm() | FloatImm() if target.is_float and _fits(expr.value, target):
+            return const(expr.value, target)
+        case Broadcast():
+            return Broadcast(cast(target.element_of, expr.value), expr.lanes)
+    return Cast(target, expr)
+
+
+def match_types(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands in one type.
+
+    A Python literal takes the type of the other operand where its value fits, so `x + 1` never
+    widens `x`. Otherwise floats win over integers, more bits over fewer, and signed over unsigned.
+    """
+    left = a if isinstance(a, PrimExpr) else _adapt_literal(a, b)
+    right = b if isinstance(b, PrimExpr) else _adapt_literal(b, a)
+    if left.dtype is right.dtype:
+        return left, right
+    common = _common_dtype(left.dtype, right.dtype)
+    return cast(common, left), cast(common, right)
+
+
+def _adapt_literal(literal: ExprLike, other: ExprLike) -> PrimExpr:
+    if isinstance(other, PrimExpr) and isinstance(literal, (bool, int, float)):
+        kind = other.dtype
+        if kind.is_float or (isinstance(literal, int) and _int_fits(literal, kind)):
+            return const(literal, kind)
+    return convert(literal)
+
+
+def _int_fits(literal: int, kind: DType) -> bool:
+    if kind.is_bool:
+        return isinstance(literal, bool)
+    return kind.is_integral and wrap_int(literal, kind) == literal
+
+
+def _common_dtype(a: DType, b: DType) -> DType:
+    if a.lanes != b.lanes and 1 not in (a.lanes, b.lanes):
+        raise IRError(f"operands have different numbers of lanes: {a!s} and {b!s}")
+    if a.is_handle or b.is_handle:
+        raise IRError(f"no common type of {a!s} and {b!s}")
+    lanes, x, y = max(a.lanes, b.lanes), a.element_of, b.element_of
+    if x is y:
+        return x.with_lanes(lanes)
+    if x.is_float != y.is_float:
+        return (x if x.is_float else y).with_lanes(lanes)
+    if x.is_float and x.bits == y.bits:  # float16 beside bfloat16, or two kinds of float8
+        return FLOAT32.with_lanes(lanes)
+    if x.bits != y.bits and x.code == y.code:
+        return (x if x.bits > y.bits else y).with_lanes(lanes)
+    if x.is_float or x.is_bool or y.is_bool:
+        return (x if x.bits > y.bits else y).with_lanes(lanes)
+    return DType(f"int{max(x.bits, y.bits)}").with_lanes(lanes)
+
+
+Number: TypeAlias = int | float
+Fold: TypeAlias = Callable[[Number, Number], Number]
+
+
+def constant_value(expr: PrimExpr) -> Number | None:
+    """The number behind a scalar constant, or None."""
+    if isinstance(expr, (IntImm, FloatImm)):
+        return expr.value
+    return None
+
+
+def _fold(node: type[BinaryOp], fold: Fold, a: PrimExpr, b: PrimExpr, result: DType) -> PrimExpr:
+    """`fold` of two constants, or else the node."""
+    x, y, kind = constant_value(a), constant_value(b), a.dtype
+    if x is None or y is None or (kind.bits == 8 and kind.is_float):
+        return node(a, b)
+    if kind.is_float:
+        x, y = _round_to(float(x), kind), _round_to(float(y), kind)
+    value = fold(x, y)
+    if result.is_float:
+        return FloatImm(result, _round_to(float(value), result))
+    return wrapped_const(int(value), result)
+
+
+def _round_to(value: float, dtype: DType) -> float:
+    """`value` as the nearest number of a float type of at least 16 bits."""
+    if dtype == "bfloat16":
+        return _round_to_bfloat16(value)
+    code = {"float32": "f", "float16": "e"}.get(dtype)
+    if code is None:
+        return value
+    try:
+        return float(struct.unpack(code, struct.pack(code, value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _round_to_bfloat16(value: float) -> float:
+    if value == 0 or not math.isfinite(value):
+        return value
+    step = math.ldexp(1.0, max(math.frexp(value)[1], -125) - 8)
+    rounded = round(value / step) * step  # to even on a tie
+    return rounded if abs(rounded) <= 3.3895313892515355e38 else math.copysign(math.inf, value)
+
+
+def _is_const(expr: PrimExpr, value: int) -> bool:
+    """True for the constant `value`, scalar or broadcast."""
+    if isinstance(expr, Broadcast):
+        expr = expr.value
+    return isinstance(expr, (IntImm, FloatImm)) and expr.value == value
+
+
+def add(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    if _is_const(y, 0):
+        return x
+    if _is_const(x, 0):
+        return y
+    return _fold(Add, lambda p, q: p + q, x, y, x.dtype)
+
+
+def subtract(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    if _is_const(y, 0):
+        return x
+    return _fold(Sub, lambda p, q: p - q, x, y, x.dtype)
+
+
+def multiply(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    if _is_const(y, 1):
+        return x
+    if _is_const(x, 1):
+        return y
+    if x.dtype.is_integral and (_is_const(x, 0) or _is_const(y, 0)):
+        return const(0, x.dtype)
+    return _fold(Mul, lambda p, q: p * q, x, y, x.dtype)
+
+
+def divide(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """The `/` of floats; integers must say which division they mean."""
+    x, y = match_types(a, b)
+    if not x.dtype.is_float:
+        raise IRError(
+            f"`/` on integers ({x} / {y}) is ambiguous: use `//` (floordiv), T.truncdiv, "
+            "or cast to a float type"
+        )
+    if _is_const(y, 1):
+        return x
+    return _fold(Div, _quotient, x, y, x.dtype)
+
+
+def _quotient(p: Number, q: Number) -> float:
+    """`p / q` as the hardware has it, zeros included (a tiny constant is one after rounding)."""
+    if q:
+        return p / q
+    return math.nan if p == 0 or math.isnan(p) else math.copysign(math.inf, p) * math.copysign(1, q)
+
+
+def _trunc_quotient(p: Number, q: Number) -> int:
+    quotient = abs(int(p)) // abs(int(q))
+    return quotient if (p < 0) == (q < 0) else -quotient
+
+
+def _integer_division(node: type[BinaryOp], fold: Fold, a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    if not x.dtype.is_integral:
+        raise IRError(f"{node.__name__} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
+    if _is_const(y, 0):
+        raise IRError(f"division by zero in {node.__name__}({x}, {y})")
+    if _is_const(y, 1):
+        return x if node in (Div, FloorDiv) else const(0, x.dtype)
+    if _is_const(x, 0):
+        return x
+    return _fold(node, fold, x, y, x.dtype)
+
+
+def floordiv(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _integer_division(FloorDiv, lambda p, q: p // q, a, b)
+
+
+def floormod(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _integer_division(FloorMod, lambda p, q: p % q, a, b)
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _integer_division(Div, _trunc_quotient, a, b)
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _integer_division(Mod, lambda p, q: p - q * _trunc_quotient(p, q), a, b)
+
+
+def minimum(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    return x if x is y else _fold(Min, min, x, y, x.dtype)
+
+
+def maximum(a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    return x if x is y else _fold(Max, max, x, y, x.dtype)
+
+
+def _compare(node: type[CmpOp], fold: Fold, a: ExprLike, b: ExprLike) -> PrimExpr:
+    x, y = match_types(a, b)
+    return _fold(node, fold, x, y, BOOL)
+
+
+def equal(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _compare(EQ, lambda p, q: p == q, a, b)
+
+
+def not_equal(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _compare(NE, lambda p, q: p != q, a, b)
+
+
+def less(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _compare(LT, lambda p, q: p < q, a, b)
+
+
+def less_equal(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _compare(LE, lambda p, q: p <= q, a, b)
+
+
+def greater(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _compare(GT, lambda p, q: p > q, a, b)
+
+
+def greater_equal(a: ExprLike, b: ExprLike) -> PrimExpr:
+    return _compare(GE, lambda p, q: p >= q, a, b)
+
+
+def _as_bool(value: ExprLike) -> PrimExpr:
+    expr = convert(value)
+    if not expr.dtype.is_bool:
+        raise IRError(f"expected a bool, got {expr.dtype!s} in `{expr}`")
+    return expr
+
+
+def logical_and(*conditions: ExprLike) -> PrimExpr:
+    """All of `conditions`; constants are folded away."""
+    result = TRUE
+    for condition in map(_as_bool, conditions):
+        if _is_const(result, 0) or _is_const(condition, 1):
+            continue
+        decided = _is_const(condition, 0) or _is_const(result, 1)
+        result = condition if decided else And(result, condition)
+    return result
+
+
+def logical_or(*conditions: ExprLike) -> PrimExpr:
+    """Any of `conditions`; constants are folded away."""
+    result = FALSE
+    for condition in map(_as_bool, conditions):
+        if _is_const(result, 1) or _is_const(condition, 0):
+            continue
+        decided = _is_const(condition, 1) or _is_const(result, 0)
+        result = condition if decided else Or(result, condition)
+    return result
+
+
+def logical_not(value: ExprLike) -> PrimExpr:
+    expr = _as_bool(value)
+    if isinstance(expr, IntImm):
+        return const(not expr.value, BOOL)
+    return expr.a if isinstance(expr, Not) else Not(expr)
+
+
+_BITWISE_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "tir.bitwise_and": lambda p, q: p & q,
+    "tir.bitwise_or": lambda p, q: p | q,
+    "tir.bitwise_xor": lambda p, q: p ^ q,
+    "tir.shift_left": lambda p, q: p << q,
+    "tir.shift_right": lambda p, q: p >> q,
+}
+
+
+def bitwise(op_name: str, a: ExprLike, b: ExprLike) -> PrimExpr:
+    """A bitwise operator or shift by its registered name."""
+    x, y = match_types(a, b)
+    if not (x.dtype.is_integral or x.dtype.is_bool):
+        raise IRError(f"{op_name} needs integers, got {x.dtype!s} in `{x}` and `{y}`")
+    if isinstance(y, IntImm) and "shift" in op_name and not 0 <= y.value < y.dtype.bits:
+        raise IRError(f"{op_name} of {x.dtype!s} by {y.value}: expected 0 to {y.dtype.bits - 1}")
+    if isinstance(x, IntImm) and isinstance(y, IntImm):
+        return wrapped_const(_BITWISE_FOLDS[op_name](x.value, y.value), x.dtype)
+    return Call(x.dtype, Op.get(op_name), (x, y))
+
+
+def _invert(value: ExprLike) -> PrimExpr:
+    expr = convert(value)
+    if expr.dtype.is_bool:
+        return logical_not(expr)
+    return Call(expr.dtype, Op.get("tir.bitwise_not"), (expr,))
+
+
+builders.convert = convert
+builders.invert = _invert
+builders.cast = cast
+builders.bitwise = bitwise
+builders.add = add
+builders.subtract = subtract
+builders.multiply = multiply
+builders.divide = divide
+builders.floordiv = floordiv
+builders.floormod = floormod
+builders.equal = equal
+builders.not_equal = not_equal
+builders.less = less
+builders.less_equal = less_equal
+builders.greater = greater
+builders.greater_equal = greater_equal
