@@ -12,6 +12,7 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.arith.analyzer import Analyzer
 from tilewright.ir import (
     DType,
     IntImm,
@@ -133,7 +134,8 @@ def _split_to_expr(split: IterSplitExpr) -> PrimExpr:
     reaches_top = (
         upper.value == whole.value
         if isinstance(upper, IntImm) and isinstance(whole, IntImm)
-        else is_constant(split.lower_factor, 1) and split.extent is whole
+        else (is_constant(split.lower_factor, 1) and split.extent is whole)
+        or Analyzer().can_prove_equal(upper, whole)
     )
     if not reaches_top:
         value = floormod(value, upper)

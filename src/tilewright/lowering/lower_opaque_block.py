@@ -19,6 +19,7 @@ from tilewright.ir import (
     IntImm,
     PrimExpr,
     PrimFunc,
+    Range,
     Stmt,
     const,
     convert,
@@ -84,7 +85,8 @@ def _bound_to_thread(loop: For) -> Stmt:
         raise LowerError(f"loop {loop.loop_var.name} is bound to a thread but names none")
     key = "virtual_thread" if thread.thread_tag.startswith("vthread") else "thread_extent"
     body = FoldingSubstituter({loop.loop_var: thread.var + loop.min}).rewrite(loop.body)
-    return AttrStmt(thread, key, loop.extent, body)
+    launched = replace(thread, dom=Range(const(0, loop.extent.dtype), loop.extent))
+    return AttrStmt(launched, key, loop.extent, body)
 
 
 @register_pass

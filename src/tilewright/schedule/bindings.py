@@ -88,7 +88,7 @@ class BindingRewriter:
         return bound if type(bound) is IntImm else substitute(bound, self._values)
 
     def _realize(self, realize: BlockRealize) -> Stmt:
-        tidy = False
+        tidy = not self._preserve_unit_iters  # any iterator may sit on a loop of one iteration
         values: list[PrimExpr] = []
         for value in realize.iter_values:
             if type(value) is Var:

@@ -126,7 +126,7 @@ def _loop(form: forms.LoopForm, var: Var, loop_range: Range, body: Stmt) -> Stmt
     thread = None
     if form.kind == ForKind.THREAD_BINDING and form.thread is not None:
         thread_var = Var(form.thread, var.dtype)
-        thread = IterVar(loop_range, thread_var, IterType.THREAD_INDEX, form.thread)
+        thread = IterVar(None, thread_var, IterType.THREAD_INDEX, form.thread)
     return For(
         var, loop_range.min, loop_range.extent, form.kind, body, thread, dict(form.annotations)
     )

@@ -72,7 +72,7 @@ def main(A: T.Buffer((32,), "float32"), n: T.int64, p: T.handle):
     "blocks": """
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), S: T.Buffer((), "float32"), n: T.int32):
-    T.func_attr({"tir.noalias": T.bool(True), "list": [1, "x"], "dict": {"a": 0.5}})
+    T.func_attr({"dict": {"a": 0.5}, "list": [1, "x"], "tir.noalias": T.bool(True)})
     # with T.block("root"):
     B = T.alloc_buffer((16, 16), scope="local", axis_separators=[1])
     for i, j in T.grid(16, 16):
@@ -84,7 +84,7 @@ def main(A: T.Buffer((16, 16), "float32"), S: T.Buffer((), "float32"), n: T.int3
             T.where(i < n)
             T.reads(A[vi, 0:n])
             T.writes(B[vi, vj:vj + (n - 3)])
-            T.block_attr({"stages": [0, 1], "name": "x"})
+            T.block_attr({"name": "x", "stages": [0, 1]})
             C = T.alloc_buffer((4,), "int8")
             M = T.match_buffer(A[vi, 0:4], (4,), strides=("M_s0",), offset_factor=4)
             with T.init():

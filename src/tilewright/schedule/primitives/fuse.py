@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import For, ForKind, PrimExpr, Range, Var, const, uses_var
+from tilewright.ir import For, ForKind, IntImm, PrimExpr, Range, Var, const, uses_var
 from tilewright.schedule.bindings import BindingRewriter, domains_above, simplify_bindings
 from tilewright.schedule.conditions import check_plain_loop
 from tilewright.schedule.errors import PrimitiveError
@@ -74,10 +74,13 @@ def _check(loops: Sequence[StmtSRef]) -> None:
 
 
 def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
-    """Each old variable as a digit of the new one."""
+    """Each old variable as a digit of the new one; loops of one iteration have none."""
     values: dict[Var, PrimExpr] = {}
     below: PrimExpr = const(1, fused.dtype)
     for position, stmt in reversed(list(enumerate(stmts))):
+        if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
+            values[stmt.loop_var] = const(0, fused.dtype)
+            continue
         digit: PrimExpr = fused // below
         values[stmt.loop_var] = digit if position == 0 else digit % stmt.extent
         below = below * stmt.extent

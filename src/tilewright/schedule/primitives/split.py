@@ -39,7 +39,10 @@ class FactorNotPositive(PrimitiveError):
 
 
 class ProductTooSmall(PrimitiveError):
-    reason = "the factors {factors} of loop {loop!r} make {product}, less than its extent {extent}"
+    reason = (
+        "the factors {factors} of loop {loop!r} make {product}, which is not known to reach its "
+        "extent {extent}"
+    )
     remedy = "make one factor None to have it inferred"
 
 
@@ -60,15 +63,15 @@ def split(
         for position in range(len(extents))
     ]
     exact = isinstance(stmt.extent, IntImm) and math.prod(extents_of(extents)) == stmt.extent.value
-    value = _recombine(variables, extents)
+    value, nested = _recombine(variables, extents), _nest(variables, extents)
     domains = domains_above(loop)
     for variable, extent in zip(variables, extents, strict=True):
         domains[variable] = Range(const(0, variable.dtype), extent)
     predicate = None
-    if not exact and not disable_predication and not _always_inside(value, stmt.extent, domains):
-        predicate = less(value, stmt.extent)
+    if not exact and not disable_predication and not _always_inside(nested, stmt.extent, domains):
+        predicate = less(nested, stmt.extent)
     rewriter = BindingRewriter(
-        {stmt.loop_var: value},
+        {stmt.loop_var: nested},
         {stmt.loop_var: value},
         domains,
         preserve_unit_iters=preserve_unit_iters,
@@ -101,11 +104,17 @@ def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
     if None in known:
         inferred = (stmt.extent + (product - 1)) // product
         return [inferred if f is None else const(f, dtype) for f in known]
-    if isinstance(stmt.extent, IntImm) and product < stmt.extent.value:
+    if not _reaches(product, stmt.extent):
         raise ProductTooSmall(
             loop, loop=loop.name, factors=list(factors), product=product, extent=stmt.extent
         )
     return [const(factor, dtype) for factor in known if factor is not None]
+
+
+def _reaches(product: int, extent: PrimExpr) -> bool:
+    if isinstance(extent, IntImm):
+        return product >= extent.value
+    return Analyzer().can_prove(extent <= product)
 
 
 def _recombine(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExpr:
@@ -118,6 +127,14 @@ def _recombine(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExp
         term = variable * stride
         total = term if total is None else total + term
     assert total is not None
+    return total
+
+
+def _nest(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExpr:
+    """The same number written inside out: `(v0 * e1 + v1) * e2 + v2`."""
+    total: PrimExpr = variables[0]
+    for variable, extent in zip(variables[1:], extents[1:], strict=True):
+        total = total * extent + variable
     return total
 
 
