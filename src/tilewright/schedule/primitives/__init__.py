@@ -2,6 +2,9 @@
 
 from tilewright.schedule.primitives import (
     annotate as annotate,
+    cache_read as cache_read,
+    cache_write as cache_write,
+    decompose_reduction as decompose_reduction,
     enter_postproc as enter_postproc,
     fuse as fuse,
     get_blocks as get_blocks,
@@ -10,4 +13,5 @@ from tilewright.schedule.primitives import (
     sample_categorical as sample_categorical,
     sample_perfect_tile as sample_perfect_tile,
     split as split,
+    tensorize as tensorize,
 )

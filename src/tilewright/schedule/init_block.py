@@ -1,0 +1,112 @@
+"""The initialization of a reduction as a block of its own, under loops of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.ir import (
+    TRUE,
+    And,
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    For,
+    IntImm,
+    IterType,
+    Node,
+    PrimExpr,
+    Stmt,
+    Var,
+    children,
+    logical_and,
+    substitute,
+    uses_var,
+)
+from tilewright.ir.access import block_access_regions
+from tilewright.ir.node import replace
+
+Rename = Callable[[str], str]
+
+
+def initialization(
+    realize: BlockRealize,
+    loops: Sequence[For],
+    *,
+    rename_loop: Rename,
+    rename_iterator: Rename,
+    annotations: Mapping[str, Any],
+) -> tuple[Block, Stmt]:
+    """A block that runs the init statement, and the nest of those of `loops` that it needs."""
+    block = realize.block
+    spatial = [
+        (iter_var, value)
+        for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True)
+        if iter_var.iter_type is IterType.DATA_PAR
+    ]
+    used: set[Var] = set()
+    for _, value in spatial:
+        _collect_vars(value, used)
+    kept = [loop for loop in loops if loop.loop_var in used]
+    dropped = {loop.loop_var for loop in loops} - used
+    renamed: dict[Var, PrimExpr] = {
+        loop.loop_var: Var(rename_loop(loop.loop_var.name), loop.loop_var.dtype) for loop in kept
+    }
+    fresh: dict[Var, PrimExpr] = {}
+    iter_vars = []
+    for iter_var, _ in spatial:
+        variable = Var(rename_iterator(iter_var.var.name), iter_var.var.dtype)
+        fresh[iter_var.var] = variable
+        iter_vars.append(replace(iter_var, var=variable))
+    assert block.init is not None
+    body = substitute(block.init, fresh)
+    writes = tuple(substitute(region, fresh) for region in block.writes)
+    name = f"{block.name_hint}_init"
+    init = Block(tuple(iter_vars), (), writes, name, body, annotations=annotations)
+    if _loads_anything(body):
+        init = replace(init, reads=block_access_regions(init).reads)
+    values = tuple(substitute(value, renamed) for _, value in spatial)
+    predicate = substitute(without_vars(realize.predicate, dropped), renamed)
+    nest: Stmt = BlockRealize(values, predicate, init)
+    for loop in reversed(kept):
+        nest = copied_loop(loop, renamed, nest)
+    return init, nest
+
+
+def _collect_vars(expr: PrimExpr, found: set[Var]) -> None:
+    if isinstance(expr, Var):
+        found.add(expr)
+    for child in children(expr):
+        _collect_vars(child, found)  # type: ignore[arg-type]
+
+
+def _loads_anything(node: Node) -> bool:
+    return isinstance(node, BufferLoad) or any(map(_loads_anything, children(node)))
+
+
+def copied_loop(loop: For, renamed: Mapping[Var, PrimExpr], body: Stmt) -> For:
+    """The same loop with another variable and body."""
+    variable = renamed[loop.loop_var]
+    assert isinstance(variable, Var)
+    begin, extent = loop.min, loop.extent
+    if type(extent) is not IntImm or type(begin) is not IntImm:
+        begin, extent = substitute(begin, renamed), substitute(extent, renamed)
+    return For(variable, begin, extent, loop.kind, body, loop.thread_binding, loop.annotations)
+
+
+def without_vars(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
+    """The parts of a conjunction that say nothing of `variables`."""
+    if type(predicate) is IntImm or not variables:
+        return predicate
+    if isinstance(predicate, And):
+        left, right = predicate.a, predicate.b
+        return logical_and(without_vars(left, variables), without_vars(right, variables))
+    return TRUE if uses_var(predicate, variables.__contains__) else predicate
+
+
+def reads_with_writes(block: Block) -> tuple[BufferRegion, ...]:
+    """What an update reads: what it accumulates into, and the reads that are declared."""
+    read = {region.buffer for region in block.reads}
+    missing = tuple(region for region in block.writes if region.buffer not in read)
+    return (*missing, *block.reads)

@@ -1,0 +1,92 @@
+"""`decompose_reduction`: the initialization of a reduction as a block of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import BlockRealize, IterType, uses_var
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import why_not_reduction
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.init_block import initialization, reads_with_writes
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.splice import copy_path, replace_in_parent
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class LoopNotAboveBlock(PrimitiveError):
+    reason = "loop {loop!r} is not around block {block!r}"
+    remedy = "give one of the loops that get_loops returns for the block"
+
+
+class NotReductionBlock(PrimitiveError):
+    reason = "block {block!r} is not a reduction block: {why}"
+
+
+class ReductionLoopOutside(PrimitiveError):
+    reason = "loop {outer!r}, around loop {loop!r}, carries the reduction of block {block!r}"
+    remedy = "give {outer!r} itself or a loop around it"
+
+
+def decompose_reduction(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> StmtSRef:
+    """Initialize right before `loop`; the block only updates from then on."""
+    realize = realize_of(block)
+    inside = _check(state, block, loop, realize)
+    stmt = realize.block
+    init, init_nest = initialization(
+        realize,
+        [sref.loop for sref in inside],
+        rename_loop=lambda name: f"{name}_init",
+        rename_iterator=lambda name: name,
+        annotations=stmt.annotations,
+    )
+    reads, name = reads_with_writes(stmt), f"{stmt.name_hint}_update"
+    update = replace(stmt, reads=reads, name_hint=name, init=None)
+    update_nest = copy_path(
+        loop, block, BlockRealize(realize.iter_values, realize.predicate, update)
+    )
+    replace_in_parent(state, loop, (init_nest, update_nest), {stmt: update})
+    state.info(block).region_cover = None  # it reads what the new block writes
+    state.info(scope_root(block)).stage_pipeline = None
+    return state.srefs[init]
+
+
+def _check(
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, realize: BlockRealize
+) -> list[StmtSRef]:
+    """The loops around the block from `loop` on, if all preconditions hold."""
+    loops = loops_of(block)
+    if loop not in loops:
+        raise LoopNotAboveBlock(loop, block, loop=loop.name, block=block.name)
+    why = why_not_reduction(state, scope_of(state, scope_root(block)), block)
+    if why:
+        raise NotReductionBlock(block, block=block.name, why=why)
+    position = loops.index(loop)
+    outside = {sref.loop.loop_var: sref for sref in loops[:position]}
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        if iter_var.iter_type is IterType.COMM_REDUCE:
+            for variable, outer in outside.items():
+                if uses_var(value, lambda var, v=variable: var is v):  # type: ignore[misc]
+                    raise ReductionLoopOutside(
+                        outer, block, outer=outer.name, loop=loop.name, block=block.name
+                    )
+    return loops[position:]
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    block, loop = inputs
+    made = decompose_reduction(sch.state, sch.get_sref(block), sch.get_sref(loop))
+    return sch.block_rv(made), None
+
+
+register_primitive(
+    Primitive("DecomposeReduction", "decompose_reduction", _run, keywords("block", "loop"))
+)
