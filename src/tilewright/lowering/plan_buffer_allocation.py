@@ -5,6 +5,7 @@ A buffer moves into a loop only if it carries no values from one iteration to th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from tilewright.ir import (
     Block,
     Buffer,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     For,
     MatchBufferRegion,
@@ -105,25 +107,43 @@ def _common_prefix(a: tuple[Scope, ...], b: tuple[Scope, ...]) -> tuple[Scope, .
 
 
 class _Placer(StmtRewriter):
+    """Allocates each buffer at its place; regions of a block name only what is allocated around it.
+
+    A region may name a buffer that the block never touches, or one that moved into the block.
+    """
+
     def __init__(self, at: dict[Scope, list[Buffer]], managed: set[Buffer]) -> None:
         self._at = at
         self._managed = managed
+        self._hidden = set(managed)
 
     def visit_for(self, node: For) -> Stmt:
-        new: For = self.generic_visit(node)
-        buffers = self._at.get(node)
+        buffers = self._at.get(node, ())
+        new: For = self._inside(node, buffers)
         if not buffers:
             return new
         block = Block((), (), (), "", new.body, alloc_buffers=tuple(buffers))
         return replace(new, body=root_realize(block))
 
     def visit_block(self, node: Block) -> Stmt:
-        new: Block = self.generic_visit(node)
+        new: Block = self._inside(node, self._at.get(node, ()))
         kept = [buffer for buffer in node.alloc_buffers if buffer not in self._managed]
         buffers = (*kept, *self._at.get(node, ()))
+        reads, writes = self._visible(node.reads), self._visible(node.writes)
+        if len(reads) + len(writes) < len(node.reads) + len(node.writes):
+            new = replace(new, reads=reads, writes=writes)
         if len(buffers) == len(node.alloc_buffers) and all(map(_is, buffers, node.alloc_buffers)):
             return new
         return replace(new, alloc_buffers=buffers)
+
+    def _inside(self, node: Scope, buffers: Iterable[Buffer]) -> Any:
+        self._hidden.difference_update(buffers)
+        new = self.generic_visit(node)
+        self._hidden.update(buffers)
+        return new
+
+    def _visible(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+        return tuple(region for region in regions if region.buffer not in self._hidden)
 
 
 def _is(a: Any, b: Any) -> bool:

@@ -13,6 +13,7 @@ from tilewright.errors import LowerError
 from tilewright.ir import (
     FALSE,
     INT32,
+    Block,
     BufferStore,
     Evaluate,
     For,
@@ -26,6 +27,7 @@ from tilewright.ir import (
     decl_buffer,
     post_order_visit,
     replace,
+    verify_well_formed,
 )
 from tilewright.lowering import get_pass, lower, verify_lowered
 from tilewright.lowering.divisibility import is_multiple
@@ -339,3 +341,40 @@ def test_memory_under_two_names_keeps_its_place_and_layout(parse: Parse) -> None
     run(stages.module, a, b)
     np.testing.assert_array_equal(b, np.arange(16))
     assert "alloc_buffer((4, 8))" in str(stages.after("CompactBufferAllocation"))
+
+
+READS_MORE_THAN_IT_TOUCHES = """
+@T.prim_func
+def main(a: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")):
+    x = T.alloc_buffer((8,), "float32")
+    unused = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        with T.block("x"):
+            vi = T.axis.spatial(8, i)
+            x[vi] = a[vi]
+    for i in range(8):
+        with T.block("o"):
+            vi = T.axis.spatial(8, i)
+            T.reads(x[0:8], unused[0:8], a[vi])
+            T.writes(o[vi])
+            o[vi] = a[vi]
+"""
+
+
+def test_regions_name_only_what_is_allocated_around_a_block(parse: Parse) -> None:
+    func = parse(READS_MORE_THAN_IT_TOUCHES)
+    for stage in lower(func, stages=True):
+        assert verify_well_formed(stage.module)
+    blocks: dict[str, Block] = {}
+
+    def collect(node: Any) -> None:
+        if isinstance(node, Block):
+            blocks[node.name_hint] = node
+
+    post_order_visit(after(func, *TO_FLAT[:3])["main"].body, collect)
+    names = {
+        name: [region.buffer.name for region in (*block.reads, *block.writes)]
+        for name, block in blocks.items()
+    }
+    assert names == {"root": [], "x": ["a"], "o": ["a", "o"]}
+    assert [buffer.name for buffer in blocks["x"].alloc_buffers] == ["x"]
