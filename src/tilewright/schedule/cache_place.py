@@ -1,0 +1,161 @@
+"""Where a cache stage goes in its scope, and which region it has to copy there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.arith import (
+    Analyzer,
+    IntervalSet,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+    intersect,
+    to_range,
+)
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    BufferRegion,
+    For,
+    IntImm,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    children,
+    const,
+    substitute,
+)
+from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.scope import leaf_realizes, realize_of
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a statement goes in a scope: before `anchor`, or at an end of the scope's body."""
+
+    location: StmtSRef  # the loop or block whose iterations each run the statement
+    anchor: Stmt | None = None
+    at_end: bool = False
+
+
+def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Place:
+    """Between two blocks below `location`, their lowest common ancestor, right before `later`."""
+    assert location.stmt is not None
+    assert earlier.stmt is not None
+    assert later.stmt is not None
+    body = location.stmt.body
+    while True:
+        if isinstance(body, SeqStmt):
+            body = next(item for item in body.seq if _holds(item, later.stmt))
+            if not _holds(body, earlier.stmt):
+                return Place(location, body)
+        else:
+            body = next(
+                child
+                for child in children(body)
+                if isinstance(child, Stmt) and _holds(child, later.stmt)
+            )
+
+
+def _holds(stmt: Stmt, block: Stmt) -> bool:
+    return any(realize.block is block for realize in leaf_realizes(stmt))
+
+
+@dataclass(frozen=True)
+class RelaxedRegion:
+    """What a block touches while the loops between it and some location run."""
+
+    ranges: tuple[Range, ...]
+    is_exact: bool  # every element in it is touched
+
+
+def relaxed_region(
+    state: ScheduleState, block: StmtSRef, region: BufferRegion, location: StmtSRef
+) -> RelaxedRegion:
+    """The box that a region of a block sweeps in one iteration of `location`, inside its buffer."""
+    realize = realize_of(block)
+    if location.is_block and has_affine_binding(state, block):
+        whole = _iterator_domains(realize.block, region)
+        if whole is not None:
+            return RelaxedRegion(whole, not _under_condition(location, realize))
+    domains = _domains_between(block, location)
+    variables = (iter_var.var for iter_var in realize.block.iter_vars)
+    bound = substitute(region, dict(zip(variables, realize.iter_values, strict=True)))
+    analyzer = _analyzer_above(location)
+    exact = estimate_region_strict_bound(bound.region, domains, realize.predicate, analyzer)
+    found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate, analyzer)
+    ranges = tuple(
+        _clipped(interval, extent, analyzer)
+        for interval, extent in zip(found, region.buffer.shape, strict=True)
+    )
+    return RelaxedRegion(ranges, exact is not None and not _under_condition(location, realize))
+
+
+def _domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
+    """The loops around a block that lie below `location`, outermost first."""
+    loops: list[For] = []
+    parent = block.parent
+    while parent is not None and parent is not location:
+        loops.append(parent.loop)
+        parent = parent.parent
+    return {loop.loop_var: Range(loop.min, loop.extent) for loop in reversed(loops)}
+
+
+def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] | None:
+    """The region over all iterations, where each index is an iterator of its own or constant."""
+    domains = {iter_var.var: iter_var.dom for iter_var in block.iter_vars}
+    ranges = []
+    for axis in region.region:
+        if not isinstance(axis.extent, IntImm) or axis.extent.value != 1:
+            return None
+        if isinstance(axis.min, IntImm):
+            ranges.append(axis)
+            continue
+        domain = domains.pop(axis.min, None) if isinstance(axis.min, Var) else None
+        if domain is None:
+            return None
+        ranges.append(domain)
+    return tuple(ranges)
+
+
+def _under_condition(location: StmtSRef, realize: BlockRealize) -> bool:
+    """True when something other than loops and sequences decides whether the block runs."""
+    assert location.stmt is not None
+    return not _reached_freely(location.stmt.body, realize)
+
+
+def _reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:
+    if stmt is realize:
+        return True
+    if isinstance(stmt, For):
+        return _reached_freely(stmt.body, realize)
+    return isinstance(stmt, SeqStmt) and any(_reached_freely(item, realize) for item in stmt.seq)
+
+
+def _analyzer_above(location: StmtSRef) -> Analyzer:
+    """An analyzer that knows the loops and block iterators that hold at a location."""
+    analyzer = Analyzer()
+    node: StmtSRef | None = location
+    while node is not None:
+        stmt = node.stmt
+        if isinstance(stmt, For):
+            analyzer.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
+        elif isinstance(stmt, Block):
+            for iter_var in stmt.iter_vars:
+                if iter_var.dom is not None:
+                    analyzer.bind(iter_var.var, iter_var.dom)
+        node = node.parent
+    return analyzer
+
+
+def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Range:
+    inside = IntervalSet(const(0, extent.dtype), analyzer.simplify(extent - 1))
+    if interval.has_lower_bound and interval.has_upper_bound:
+        low, high = interval.min_value, interval.max_value
+        if analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent):
+            return to_range(interval, analyzer)
+    return to_range(intersect([interval, inside], analyzer), analyzer)

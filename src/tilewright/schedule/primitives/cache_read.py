@@ -1,0 +1,101 @@
+"""`cache_read`: copy a buffer into another one first, and let blocks read that one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import Buffer, BufferRegion
+from tilewright.schedule.cache_place import Place, place_before, relaxed_region
+from tilewright.schedule.cache_stage import (
+    ScopeEdit,
+    accessed_region,
+    check_matched_buffers,
+    check_storage_scope,
+    copy_nest,
+    declared_region,
+    make_cache,
+    mark_copy_block,
+    only_writer,
+    readers_after,
+    reads_buffer,
+    spell_cache,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NoReaderToCache(PrimitiveError):
+    reason = "no block that reads {buffer!r} after it was written is to read the cache"
+    remedy = "give a block, or consumer_blocks, of this scope that read it then"
+
+
+def cache_read(
+    state: ScheduleState,
+    block: StmtSRef,
+    index: int,
+    storage_scope: str,
+    consumers: Sequence[StmtSRef] = (),
+) -> StmtSRef:
+    """Let the readers of a buffer, or only the listed ones, read a copy of it."""
+    check_storage_scope(storage_scope)
+    buffer = accessed_region(block, "reads", index).buffer
+    top = scope_root(block)
+    scope = scope_of(state, top)
+    writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
+    readers = _chosen_readers(scope, writer, buffer, block, consumers)
+    check_matched_buffers(readers, buffer, storage_scope)
+    if writer is None:
+        place = Place(top)
+        ranges = declared_region(top.block.reads, buffer)
+    else:
+        location = lowest_common_ancestor((writer, readers[0]))
+        place = place_before(location, writer, readers[0])
+        ranges = relaxed_region(state, writer, _written(writer, buffer), place.location).ranges
+    cache = make_cache(buffer, storage_scope, ranges, compact=place.location.is_block)
+    nest, copy = copy_nest(cache, into_cache=True)
+    edit = ScopeEdit(top, buffers=[cache.buffer])
+    edit.use_cache(readers, cache)
+    edit.insert(place, nest)
+    edit.apply(state)
+    return mark_copy_block(state, copy)
+
+
+def _chosen_readers(
+    scope: BlockScope,
+    writer: StmtSRef | None,
+    buffer: Buffer,
+    block: StmtSRef,
+    consumers: Sequence[StmtSRef],
+) -> list[StmtSRef]:
+    if writer is None:
+        readers = [leaf for leaf in scope.blocks if reads_buffer(leaf.block, buffer)]
+    else:
+        readers = readers_after(scope, writer, buffer)
+    if consumers:
+        readers = [reader for reader in readers if reader in consumers]
+    if not readers or (not consumers and block is not writer and block not in readers):
+        raise NoReaderToCache(block, buffer=buffer.name)
+    return readers
+
+
+def _written(writer: StmtSRef, buffer: Buffer) -> BufferRegion:
+    return next(region for region in writer.block.writes if region.buffer is buffer)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    block, consumers = inputs
+    listed = [sch.get_sref(consumer) for consumer in consumers]
+    made = cache_read(sch.state, sch.get_sref(block), attrs[0], attrs[1], listed)
+    return sch.block_rv(made), None
+
+
+register_primitive(Primitive("CacheRead", "cache_read", _run, spell_cache("read_buffer_index")))

@@ -1,0 +1,95 @@
+"""`cache_write`: compute a block into a buffer of its own, and copy the result from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import Block, Buffer
+from tilewright.schedule.cache_place import Place, RelaxedRegion, place_before, relaxed_region
+from tilewright.schedule.cache_stage import (
+    ScopeEdit,
+    accessed_region,
+    check_matched_buffers,
+    check_storage_scope,
+    copy_nest,
+    make_cache,
+    mark_copy_block,
+    only_writer,
+    readers_after,
+    reads_buffer,
+    spell_cache,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.scope import lowest_common_ancestor, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class WriterReadsItsBuffer(PrimitiveError):
+    reason = "block {block!r} reads buffer {buffer!r}, which it writes, before it is in the cache"
+    remedy = "use cache_inplace, which also fills the cache"
+
+
+class PartialWrite(PrimitiveError):
+    reason = (
+        "block {block!r} may leave parts of what is copied back unwritten, and others can see "
+        "what buffer {buffer!r} held there before"
+    )
+    remedy = "cache only blocks that write their whole region, or buffers allocated in the scope"
+
+
+def cache_write(
+    state: ScheduleState,
+    block: StmtSRef,
+    index: int,
+    storage_scope: str,
+    consumers: Sequence[StmtSRef] = (),
+) -> StmtSRef:
+    """Give `block` a buffer of its own; only the listed consumers read from that one, too."""
+    check_storage_scope(storage_scope)
+    region = accessed_region(block, "writes", index)
+    buffer = region.buffer
+    top = scope_root(block)
+    scope = scope_of(state, top)
+    only_writer(scope.buffer_writers[buffer], buffer)
+    if reads_buffer(block.block, buffer):
+        raise WriterReadsItsBuffer(block, block=block.name, buffer=buffer.name)
+    readers = readers_after(scope, block, buffer)
+    chosen = [reader for reader in readers if reader in consumers]
+    check_matched_buffers((block, *chosen), buffer, storage_scope)
+    others = [reader for reader in readers if reader not in consumers]
+    place = Place(top, at_end=True)
+    if others:
+        place = place_before(lowest_common_ancestor((block, others[0])), block, others[0])
+    relaxed = relaxed_region(state, block, region, place.location)
+    _check_no_gaps(block, buffer, relaxed, top.block)
+    cache = make_cache(buffer, storage_scope, relaxed.ranges, compact=place.location.is_block)
+    nest, copy = copy_nest(cache, into_cache=False)
+    edit = ScopeEdit(top, buffers=[cache.buffer])
+    edit.use_cache((block, *chosen), cache)
+    edit.insert(place, nest)
+    edit.apply(state)
+    return mark_copy_block(state, copy)
+
+
+def _check_no_gaps(block: StmtSRef, buffer: Buffer, region: RelaxedRegion, scope: Block) -> None:
+    """Copying back must not overwrite what the block left alone, unless that means nothing."""
+    if not region.is_exact and all(known is not buffer for known in scope.alloc_buffers):
+        raise PartialWrite(block, block=block.name, buffer=buffer.name)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    block, consumers = inputs
+    listed = [sch.get_sref(consumer) for consumer in consumers]
+    made = cache_write(sch.state, sch.get_sref(block), attrs[0], attrs[1], listed)
+    return sch.block_rv(made), None
+
+
+register_primitive(Primitive("CacheWrite", "cache_write", _run, spell_cache("write_buffer_index")))
