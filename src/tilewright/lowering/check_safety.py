@@ -35,10 +35,11 @@ from tilewright.ir import (
     Visitor,
     While,
     children,
+    replace,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.linear_form import linear_form
-from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, is_true
+from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
 from tilewright.target import Target
 
 
@@ -202,7 +203,10 @@ class _Checker(Visitor):
                 f"{self._place()} {verb} {buffer.name} with {len(indices)} indices, but it has "
                 f"{len(buffer.shape)} dimensions"
             )
-        for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+        shape = buffer.shape
+        if crosses_rows(buffer, indices):
+            indices, shape = (_flat_index(buffer, indices),), (buffer.size(),)
+        for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
             if isinstance(extent, IntImm):
                 reached = self._range_of(index)
                 if reached is not None and (reached[0] < 0 or reached[1] >= extent.value):
@@ -243,6 +247,14 @@ class _Checker(Visitor):
             f"write {node.buffer.name}[{indices}]; make the loop serial, or give each iteration "
             "an element of its own"
         )
+
+
+def _flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The elements of an access that crosses rows, counted from the first of the buffer."""
+    last = indices[-1]
+    assert isinstance(last, Ramp)
+    start = replace(buffer, elem_offset=None).offset_of((*indices[:-1], last.base))
+    return Ramp(start, last.stride, last.lanes)
 
 
 @register_pass

@@ -28,7 +28,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
-from tilewright.lowering.walk import FoldingSubstituter
+from tilewright.lowering.walk import FoldingSubstituter, crosses_rows
 from tilewright.target import Target
 
 
@@ -38,6 +38,7 @@ class _View:
 
     buffer: Buffer
     offsets: tuple[PrimExpr, ...]
+    is_contiguous: bool  # its rows follow each other without gaps
 
     def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         leading = len(self.offsets) - len(indices)
@@ -89,7 +90,8 @@ class _ViewRemover(FoldingSubstituter):
             self._bind(place, "a stride", stride, behind)
         self._bind_offset(place, view, source.buffer.offset_of(offsets))
         self.bindings[view.data] = source.buffer.data
-        self._views[view] = _View(source.buffer, offsets)
+        contiguous = _is_contiguous(view.shape, strides[leading:])
+        self._views[view] = _View(source.buffer, offsets, contiguous)
 
     def _bind_offset(self, place: str, view: Buffer, offset: PrimExpr) -> None:
         if view.offset_factor > 1 and not is_multiple(offset, view.offset_factor):
@@ -113,6 +115,7 @@ class _ViewRemover(FoldingSubstituter):
         view = self._views.get(node.buffer)
         if view is None:
             return super().visit_buffer_load(node)
+        _check_rows(node.buffer, node.indices, view)
         node = map_children(node, self.visit)
         return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
 
@@ -121,6 +124,7 @@ class _ViewRemover(FoldingSubstituter):
         if view is None:
             unchanged: Stmt = super().visit_buffer_store(node)
             return unchanged
+        _check_rows(node.buffer, node.indices, view)
         node = map_children(node, self.visit)
         return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
 
@@ -133,6 +137,21 @@ class _ViewRemover(FoldingSubstituter):
         leading = len(starts) - len(node.region)
         extents = [const(1)] * leading + [axis.extent for axis in node.region]
         return BufferRegion(view.buffer, tuple(map(Range, starts, extents)))
+
+
+def _check_rows(buffer: Buffer, indices: tuple[PrimExpr, ...], view: _View) -> None:
+    if crosses_rows(buffer, indices) and not view.is_contiguous:
+        raise LowerError(
+            f"match_buffer {buffer.name} is accessed across its rows, which do not follow each "
+            f"other in {view.buffer.name}; declare its strides, or match a contiguous region"
+        )
+
+
+def _is_contiguous(shape: tuple[PrimExpr, ...], strides: tuple[PrimExpr, ...]) -> bool:
+    return all(
+        _is_one(extent) or structural_equal(stride, wanted)
+        for extent, stride, wanted in zip(shape, strides, compact_strides(shape), strict=True)
+    )
 
 
 def _is_one(extent: PrimExpr) -> bool:

@@ -37,6 +37,7 @@ from tilewright.ir import (
     Not,
     Or,
     PrimExpr,
+    Ramp,
     Rewriter,
     Select,
     SeqStmt,
@@ -103,6 +104,15 @@ def is_true(condition: PrimExpr) -> bool:
 
 def is_false(condition: PrimExpr) -> bool:
     return type(condition) is IntImm and condition.value == 0
+
+
+def crosses_rows(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
+    """True for an access of consecutive elements that goes on in the next row of a buffer."""
+    last = indices[-1] if len(indices) > 1 and not buffer.strides else None
+    extent = buffer.shape[-1] if last is not None else None
+    if not isinstance(last, Ramp) or not isinstance(extent, IntImm):
+        return False
+    return last.lanes > extent.value and isinstance(last.stride, IntImm) and last.stride.value == 1
 
 
 def _quotient(a: PrimExpr, b: PrimExpr) -> PrimExpr:

@@ -1,0 +1,3 @@
+"""The built-in tensor instructions; importing this package makes them known to `tensorize`."""
+
+from tilewright.intrin import x86 as x86

@@ -1,0 +1,193 @@
+"""`tensorize`: a block or loop nest is carried out by a tensor instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    INT32,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DType,
+    IntImm,
+    MatchBufferRegion,
+    PrimExpr,
+    Ramp,
+    Var,
+    Visitor,
+    replace,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.renew import Renewer
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.tensor_intrin import TensorIntrin, parameters, root_block_of
+from tilewright.schedule.tensor_match import Mismatch, Operand, match_description
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class DoesNotMatch(PrimitiveError):
+    reason = "block {block!r} is not what tensor intrinsic {intrin!r} computes: {why}"
+    remedy = "compare the block with the intrinsic's description, TensorIntrin.get(name).desc"
+
+
+class OperandNotContiguous(PrimitiveError):
+    reason = (
+        "tensor intrinsic {intrin!r} reads or writes its operand {operand!r} as one piece of "
+        "memory, but its rows are not next to each other in {buffer!r}"
+    )
+    remedy = "change the layout of {buffer!r} first (transform_layout, or a packed copy)"
+
+
+class NotABlockOrLoop(PrimitiveError):
+    reason = "there is no block or loop to tensorize here"
+
+
+def tensorize(state: ScheduleState, target: StmtSRef, intrin: TensorIntrin) -> None:
+    """Let `intrin` do the work of a block."""
+    block = target.block
+    changed = tensorized_block(block, intrin)
+    state.replace(target, changed, {block: changed})
+    # What runs inside is new: whatever was known of the scope that the block opens is void.
+    state.info(target).stage_pipeline = None
+
+
+def tensorized_block(block: Block, intrin: TensorIntrin) -> Block:
+    """`block` with the implementation of `intrin` as its body; raises if it does not match."""
+    try:
+        operands = match_description(block, root_block_of(intrin.desc))
+    except Mismatch as mismatch:
+        raise DoesNotMatch(
+            block, block=block.name_hint, intrin=intrin.name, why=str(mismatch)
+        ) from None
+    implementation = root_block_of(intrin.impl)
+    renewer = Renewer(_index_dtype(block))
+    views = []
+    for wanted, given in zip(parameters(intrin.desc), parameters(intrin.impl), strict=True):
+        operand = operands[wanted]
+        _check_contiguous(intrin, given, operand)
+        view = renewer.define_buffer(given)
+        views.append(MatchBufferRegion(view, operand.region(given.shape)))
+    body = renewer.rewrite(
+        replace(implementation, reads=(), writes=(), iter_vars=(), annotations={})
+    )
+    return replace(
+        block,
+        body=body.body,
+        alloc_buffers=body.alloc_buffers,
+        match_buffers=(*views, *body.match_buffers),
+        annotations=_merged(block.annotations, implementation.annotations),
+    )
+
+
+def _index_dtype(block: Block) -> DType:
+    """The widest index type that the block uses."""
+    wide = [iv.var.dtype for iv in block.iter_vars if iv.var.dtype.bits > INT32.bits]
+    if wide:
+        return wide[0]
+    starts = (axis.min.dtype for region in (*block.reads, *block.writes) for axis in region.region)
+    return next((dtype for dtype in starts if dtype.bits > INT32.bits), INT32)
+
+
+def _merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations of both; where they differ, those of the program stay."""
+    return {**own, **{key: value for key, value in added.items() if key not in own}}
+
+
+# --- operands in one piece ----------------------------------------------------------------------
+
+
+def _check_contiguous(intrin: TensorIntrin, given: Buffer, operand: Operand) -> None:
+    if given.strides or given not in _whole_operands(intrin):
+        return
+    rank = len(given.shape)
+    source = operand.buffer
+    mine = _strides(source.strides, source.shape)[-rank:]
+    wanted = _strides((), given.shape)
+    for extent, stride, expected in zip(given.shape, mine, wanted, strict=True):
+        if _number(extent) != 1 and stride != expected:
+            raise OperandNotContiguous(intrin=intrin.name, operand=given.name, buffer=source.name)
+
+
+def _strides(strides: tuple[PrimExpr, ...], shape: tuple[PrimExpr, ...]) -> list[int | None]:
+    """Distances between elements along each axis; None where they are not constant."""
+    if strides:
+        return [_number(stride) for stride in strides]
+    result: list[int | None] = []
+    step: int | None = 1
+    for extent in reversed(shape):
+        result.append(step)
+        size = _number(extent)
+        step = None if size is None or step is None else step * size
+    return result[::-1]
+
+
+def _number(expr: PrimExpr) -> int | None:
+    return expr.value if isinstance(expr, IntImm) else None
+
+
+@lru_cache(maxsize=256)
+def _whole_operands(intrin: TensorIntrin) -> frozenset[Buffer]:
+    """Parameters of the implementation that it accesses across their rows or by pointer."""
+    finder = _WholeAccesses(parameters(intrin.impl))
+    finder.visit(root_block_of(intrin.impl).body)
+    return frozenset(finder.found)
+
+
+class _WholeAccesses(Visitor):
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self._by_pointer = {buffer.data: buffer for buffer in buffers}
+        self.found: set[Buffer] = set()
+
+    def visit_var(self, node: Var) -> None:
+        buffer = self._by_pointer.get(node)
+        if buffer is not None:
+            self.found.add(buffer)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._look(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._look(node)
+
+    def _look(self, node: BufferLoad | BufferStore) -> None:
+        last = node.indices[-1] if node.indices else None
+        extent = _number(node.buffer.shape[-1]) if node.indices else None
+        if isinstance(last, Ramp) and (extent is None or last.lanes > extent):
+            self.found.add(node.buffer)
+        self.generic_visit(node)
+
+
+# --- the primitive ------------------------------------------------------------------------------
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    target = sch.get_sref(inputs[0])
+    intrin = TensorIntrin.get(attrs[0])
+    assert intrin is not None
+    tensorize(sch.state, target, intrin)
+    return None, None
+
+
+def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
+    return [attrs[0], bool(attrs[1])]
+
+
+register_primitive(
+    Primitive(
+        "Tensorize",
+        "tensorize",
+        _run,
+        keywords("block_or_loop", "tensor_intrin", "preserve_unit_iters"),
+        attrs_from_json=_attrs_from_json,
+    )
+)

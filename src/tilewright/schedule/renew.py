@@ -1,0 +1,152 @@
+"""Copies of IR that share no definition with the original."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.ir import (
+    INT32,
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    BinaryOp,
+    Block,
+    Buffer,
+    BufferRewriter,
+    DeclBuffer,
+    DType,
+    For,
+    IntImm,
+    IterVar,
+    Let,
+    LetStmt,
+    PrimExpr,
+    Stmt,
+    Var,
+    cast,
+    const,
+    map_children,
+    map_tuple,
+    replace,
+)
+
+
+class Renewer(BufferRewriter):
+    """Gives everything that a statement defines a new identity.
+
+    `index_dtype` is the type of new loop variables, iterators, offsets and strides that were int32.
+    """
+
+    def __init__(self, index_dtype: DType = INT32) -> None:
+        self._index_dtype = index_dtype
+        self._vars: dict[Var, PrimExpr] = {}
+        self._buffers: dict[Buffer, Buffer] = {}
+
+    def define_buffer(self, buffer: Buffer) -> Buffer:
+        """A new buffer, with new variables for those of its shape, strides and offset."""
+        self._define(buffer.data)
+        offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
+        for expr in (*buffer.shape, *buffer.strides, *offset):
+            if isinstance(expr, Var) and expr not in self._vars:
+                self._define(expr)
+        made = replace(self._with_new_vars(buffer), name=buffer.name)
+        self._buffers[buffer] = made
+        return made
+
+    def _define(self, var: Var) -> Var:
+        dtype = self._index_dtype if var.dtype is INT32 else var.dtype
+        made = replace(var, dtype=dtype)
+        self._vars[var] = made
+        return made
+
+    def _define_all(self, variables: Iterable[Var]) -> None:
+        for var in variables:
+            self._define(var)
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        return self._vars.get(node, node)
+
+    def visit_binary_op(self, node: BinaryOp) -> Any:
+        """Both sides keep one type when one of them grew wider."""
+        result = map_children(node, self.visit)
+        if result is node or result.a.dtype == result.b.dtype:
+            return result
+        return replace(result, a=self._widened(result.a), b=self._widened(result.b))
+
+    def _widened(self, expr: PrimExpr) -> PrimExpr:
+        if expr.dtype is not INT32:
+            return expr
+        if isinstance(expr, IntImm):
+            return const(expr.value, self._index_dtype)
+        return cast(self._index_dtype, expr)
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        known = self._buffers.get(buffer)
+        if known is None:
+            known = self._buffers[buffer] = self._with_new_vars(buffer)
+        return known
+
+    def _with_new_vars(self, buffer: Buffer) -> Buffer:
+        parts = {
+            "data": self.visit(buffer.data),
+            "shape": map_tuple(buffer.shape, self.visit),
+            "strides": map_tuple(buffer.strides, self.visit),
+            "elem_offset": None if buffer.elem_offset is None else self.visit(buffer.elem_offset),
+        }
+        same = all(new is getattr(buffer, field) for field, new in parts.items())
+        return buffer if same else replace(buffer, **parts)
+
+    def visit_for(self, node: For) -> Stmt:
+        var = self._define(node.loop_var)
+        changed = map_children(node, self.visit)
+        return replace(
+            changed,
+            loop_var=var,
+            min=_with_dtype(changed.min, var.dtype),
+            extent=_with_dtype(changed.extent, var.dtype),
+        )
+
+    def visit_iter_var(self, node: IterVar) -> IterVar:
+        var = self._vars.get(node.var)
+        if var is None:
+            var = self._define(node.var)
+        domain = node.dom
+        if domain is not None:
+            domain = replace(
+                domain,
+                min=_with_dtype(self.visit(domain.min), var.dtype),
+                extent=_with_dtype(self.visit(domain.extent), var.dtype),
+            )
+        return replace(node, var=var, dom=domain)
+
+    def visit_let(self, node: LetStmt | Let) -> Any:
+        value = self.visit(node.value)
+        var = self._vars[node.var] = replace(node.var, dtype=value.dtype)
+        return replace(node, var=var, value=value, body=self.visit(node.body))
+
+    visit_let_stmt = visit_let
+
+    def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
+        var = self._define(node.buffer_var)
+        return replace(map_children(node, self.visit), buffer_var=var)
+
+    visit_allocate_const = visit_allocate
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> Any:
+        self._buffers[node.buffer] = replace(self._with_new_vars(node.buffer))
+        return super().visit_decl_buffer(node)
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Any:
+        target = self.visit(node.node) if isinstance(node.node, (Var, IterVar)) else node.node
+        return replace(map_children(node, self.visit), node=target)
+
+    def visit_block(self, node: Block) -> Any:
+        self._define_all(iter_var.var for iter_var in node.iter_vars)
+        for buffer in (*node.alloc_buffers, *(match.buffer for match in node.match_buffers)):
+            self.define_buffer(buffer)
+        return super().visit_block(node)
+
+
+def _with_dtype(expr: PrimExpr, dtype: DType) -> PrimExpr:
+    return expr if expr.dtype is dtype else cast(dtype, expr)

@@ -1,0 +1,135 @@
+"""Tensor instructions: what they compute, in TensorIR, and how they are issued.
+
+The description is a small program that `tensorize` looks for; the implementation is what it puts
+there. Both take the same buffers; strides and offsets of the implementation may be variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.errors import RegistryError
+from tilewright.ir import Block, BlockRealize, Buffer, For, IntImm, PrimExpr, PrimFunc
+from tilewright.support.suggestions import did_you_mean
+
+Maker = Callable[[], tuple[PrimFunc, PrimFunc]]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorIntrin:
+    """A tensor instruction."""
+
+    name: str
+    desc: PrimFunc
+    impl: PrimFunc
+
+    @staticmethod
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
+        """Make an instruction known to `tensorize`; both functions must agree on their buffers."""
+        _check_name(name, override)
+        intrin = TensorIntrin(name, desc, impl)
+        _check(intrin)
+        _makers.pop(name, None)
+        _registry[name] = intrin
+        return intrin
+
+    @staticmethod
+    def register_maker(name: str, make: Maker, override: bool = False) -> None:
+        """Register an instruction whose (description, implementation) is made when first needed."""
+        _check_name(name, override)
+        _registry.pop(name, None)
+        _makers[name] = make
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The instruction with that name; None if it is missing and may be."""
+        found = _registry.get(name)
+        if found is None and name in _makers:
+            desc, impl = _makers[name]()
+            return TensorIntrin.register(name, desc, impl, override=True)
+        if found is None and not allow_missing:
+            hint = did_you_mean(name, [*_registry, *_makers])
+            raise RegistryError(
+                f"no tensor intrinsic is called {name!r}{hint}; the built-in ones come with "
+                "`import tilewright.intrin`, others with TensorIntrin.register"
+            )
+        return found
+
+
+_registry: dict[str, TensorIntrin] = {}
+_makers: dict[str, Maker] = {}
+
+
+def all_tensor_intrins() -> list[str]:
+    """The names of all registered instructions, in order of registration."""
+    return list(dict.fromkeys([*_makers, *_registry]))
+
+
+def root_block_of(func: PrimFunc) -> Block:
+    """The root block of a description or implementation."""
+    assert isinstance(func.body, BlockRealize)
+    return func.body.block
+
+
+def description_nest(desc: PrimFunc) -> tuple[list[For], BlockRealize]:
+    """The loops of a description, outermost first, and the one block inside them."""
+    loops: list[For] = []
+    body = root_block_of(desc).body
+    while isinstance(body, For):
+        loops.append(body)
+        body = body.body
+    if not isinstance(body, BlockRealize):
+        raise RegistryError(
+            f"the description {desc.name!r} is not a nest of loops around one block"
+        )
+    return loops, body
+
+
+def parameters(func: PrimFunc) -> list[Buffer]:
+    """The buffers that a description or implementation takes."""
+    return [func.buffer_map[param] for param in func.params]
+
+
+def _check_name(name: str, override: bool) -> None:
+    if not override and (name in _registry or name in _makers):
+        raise RegistryError(
+            f"the tensor intrinsic {name!r} is registered already; pass override=True to replace it"
+        )
+
+
+def _check(intrin: TensorIntrin) -> None:
+    for role, func in (("description", intrin.desc), ("implementation", intrin.impl)):
+        _check_form(f"the {role} of tensor intrinsic {intrin.name!r}", func)
+    desc, impl = parameters(intrin.desc), parameters(intrin.impl)
+    if len(desc) != len(impl):
+        raise RegistryError(
+            f"tensor intrinsic {intrin.name!r}: the description takes {len(desc)} buffers, the "
+            f"implementation {len(impl)}"
+        )
+    for position, (wanted, given) in enumerate(zip(desc, impl, strict=True)):
+        expected, found = _signature(wanted), _signature(given)
+        if expected != found:
+            raise RegistryError(
+                f"tensor intrinsic {intrin.name!r}: parameter {position} is {expected} in the "
+                f"description and {found} in the implementation"
+            )
+
+
+def _check_form(what: str, func: PrimFunc) -> None:
+    for param in func.params:
+        if param not in func.buffer_map:
+            raise RegistryError(f"{what} takes the scalar {param.name!r}; all must be buffers")
+    body = func.body
+    if not isinstance(body, BlockRealize) or body.block.iter_vars:
+        raise RegistryError(f"the body of {what} is not a root block without iterators")
+
+
+def _signature(buffer: Buffer) -> str:
+    """Element type, constant shape and scope, in which both functions must agree."""
+    shape = ", ".join(_extent(extent) for extent in buffer.shape)
+    return f"{buffer.dtype!s}[{shape}] in scope {buffer.scope!r}"
+
+
+def _extent(extent: PrimExpr) -> str:
+    return str(extent.value) if isinstance(extent, IntImm) else "?"

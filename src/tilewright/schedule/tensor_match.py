@@ -1,0 +1,314 @@
+"""Finding the description of a tensor instruction in a program.
+
+Program and description are walked side by side. A buffer of the program may have more dimensions
+than its counterpart, and its indices may lie anywhere: what they exceed those of the description by
+is the offset of the instruction's operand, which must be the same in every access and must not
+depend on the iterators of the instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    DType,
+    FloatImm,
+    For,
+    IntImm,
+    IterVar,
+    Node,
+    PrimExpr,
+    Range,
+    Rewriter,
+    Stmt,
+    StringImm,
+    Var,
+    children,
+    const,
+    subtract,
+    uses_var,
+)
+
+
+class Mismatch(Exception):
+    """Why a program is not what a description says; never leaves the callers of this module."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Where an operand of the instruction lies: its first element in a buffer of the program."""
+
+    buffer: Buffer
+    offsets: tuple[PrimExpr, ...]
+
+    def region(self, shape: tuple[PrimExpr, ...]) -> BufferRegion:
+        """The part of the buffer that is an operand of this shape; leading dimensions are 1."""
+        leading = len(self.offsets) - len(shape)
+        extents = [1] * leading + [_constant(extent) for extent in shape]
+        ranges = (
+            Range(offset, const(extent, offset.dtype))
+            for offset, extent in zip(self.offsets, extents, strict=True)
+        )
+        return BufferRegion(self.buffer, tuple(ranges))
+
+
+def match_description(block: Block, description: Block) -> dict[Buffer, Operand]:
+    """Where the buffers of a description lie if `block` computes what it says.
+
+    Iterators of `block` itself are fixed for the instruction. Raises `Mismatch`.
+    """
+    if block.init is not None:
+        raise Mismatch("the block still has an init statement; use decompose_reduction first")
+    if block.match_buffers or block.alloc_buffers:
+        raise Mismatch("the block declares buffers of its own")
+    matcher = _Matcher(block)
+    matcher.stmt(block.body, description.body)
+    return matcher.operands
+
+
+class _Matcher:
+    """Walks a program (`mine`) and a description (`theirs`) side by side."""
+
+    def __init__(self, block: Block) -> None:
+        self.operands: dict[Buffer, Operand] = {}
+        self._inner: dict[Var, Var] = {}  # of the description -> of the program
+        self._inner_mine: set[Var] = set()
+        self._owner: dict[Buffer, Buffer] = {}  # of the program -> of the description
+        self._analyzer = Analyzer()
+        for iter_var in block.iter_vars:
+            self._bind(iter_var)
+
+    def _bind(self, iter_var: IterVar) -> None:
+        """Take note of a domain; an iterator with one value keeps its name in offsets."""
+        domain = iter_var.dom
+        if domain is not None and not _is_one(domain.extent):
+            self._analyzer.bind(iter_var.var, domain)
+
+    def _define(self, theirs: Var, mine: Var, domain: Range | None) -> None:
+        self._inner[theirs] = mine
+        self._inner_mine.add(mine)
+        if domain is not None:
+            self._analyzer.bind(mine, domain)
+
+    # --- statements -----------------------------------------------------------------------------
+
+    def stmt(self, mine: Stmt, theirs: Stmt) -> None:
+        """Compare two statements."""
+        if type(mine) is not type(theirs):
+            raise Mismatch(f"expected {_article(theirs)}, found {_article(mine)}: `{_line(mine)}`")
+        match mine:
+            case For():
+                self._loop(mine, theirs)  # type: ignore[arg-type]
+            case BlockRealize():
+                self._realize(mine, theirs)  # type: ignore[arg-type]
+            case BufferStore():
+                self._access(mine, theirs)  # type: ignore[arg-type]
+                self.expr(mine.value, theirs.value)  # type: ignore[attr-defined]
+            case _:
+                self._generic(mine, theirs)
+
+    def _loop(self, mine: For, theirs: For) -> None:
+        name = mine.loop_var.name
+        self._index(f"the start of loop {name!r}", mine.min, theirs.min)
+        self._index(f"the extent of loop {name!r}", mine.extent, theirs.extent)
+        tags = [loop.thread_binding and loop.thread_binding.thread_tag for loop in (mine, theirs)]
+        if mine.kind is not theirs.kind or tags[0] != tags[1]:
+            raise Mismatch(f"loop {name!r} is {_kind(mine)}, not {_kind(theirs)}")
+        if dict(mine.annotations) != dict(theirs.annotations):
+            raise Mismatch(f"loop {name!r} has other annotations than the description")
+        self._define(theirs.loop_var, mine.loop_var, Range(mine.min, mine.extent))
+        self.stmt(mine.body, theirs.body)
+
+    def _realize(self, mine: BlockRealize, theirs: BlockRealize) -> None:
+        inner, wanted = mine.block, theirs.block
+        name = inner.name_hint
+        if len(inner.iter_vars) != len(wanted.iter_vars):
+            raise Mismatch(
+                f"block {name!r} has {len(inner.iter_vars)} iterators where the description has "
+                f"{len(wanted.iter_vars)}"
+            )
+        for value, other in zip(mine.iter_values, theirs.iter_values, strict=True):
+            self._index(f"a binding of block {name!r}", value, other)
+        self.expr(mine.predicate, theirs.predicate)
+        self._block(inner, wanted)
+
+    def _block(self, mine: Block, theirs: Block) -> None:
+        name = mine.name_hint
+        for iter_var, other in zip(mine.iter_vars, theirs.iter_vars, strict=True):
+            if iter_var.iter_type is not other.iter_type:
+                raise Mismatch(
+                    f"iterator {iter_var.var.name!r} of block {name!r} is "
+                    f"{iter_var.iter_type.name}, not {other.iter_type.name}"
+                )
+            domain, wanted = iter_var.dom, other.dom
+            if domain is not None and wanted is not None:
+                what = f"the domain of iterator {iter_var.var.name!r}"
+                self._index(what, domain.min, wanted.min)
+                self._index(what, domain.extent, wanted.extent)
+            self._define(other.var, iter_var.var, domain)
+        if (mine.init is None) != (theirs.init is None):
+            raise Mismatch(f"block {name!r} and the description differ in having an init statement")
+        if mine.init is not None and theirs.init is not None:
+            self.stmt(mine.init, theirs.init)
+        if mine.alloc_buffers or mine.match_buffers:
+            raise Mismatch(f"block {name!r} declares buffers of its own")
+        if dict(mine.annotations) != dict(theirs.annotations):
+            raise Mismatch(f"block {name!r} has other annotations than the description")
+        self.stmt(mine.body, theirs.body)
+
+    # --- expressions ----------------------------------------------------------------------------
+
+    def expr(self, mine: PrimExpr, theirs: PrimExpr) -> None:
+        """Compare two values, operator by operator."""
+        if type(mine) is not type(theirs) or mine.dtype != theirs.dtype:
+            raise Mismatch(f"expected `{theirs}`, found `{mine}`")
+        match mine:
+            case Var():
+                if self._inner.get(theirs) is not mine:  # type: ignore[call-overload]
+                    raise Mismatch(f"expected `{theirs}`, found `{mine}`")
+            case IntImm() | FloatImm() | StringImm():
+                if mine.value != theirs.value:  # type: ignore[attr-defined]
+                    raise Mismatch(f"expected `{theirs}`, found `{mine}`")
+            case BufferLoad():
+                self._access(mine, theirs)  # type: ignore[arg-type]
+            case Call() if mine.op is not theirs.op:  # type: ignore[attr-defined]
+                raise Mismatch(f"expected `{theirs}`, found `{mine}`")
+            case _:
+                self._generic(mine, theirs)
+
+    def _generic(self, mine: Node, theirs: Node) -> None:
+        pairs = list(children(mine)), list(children(theirs))
+        if len(pairs[0]) != len(pairs[1]):
+            raise Mismatch(f"expected `{_line(theirs)}`, found `{_line(mine)}`")
+        for child, other in zip(*pairs, strict=True):
+            if isinstance(child, Stmt):
+                self.stmt(child, other)  # type: ignore[arg-type]
+            else:
+                self.expr(child, other)  # type: ignore[arg-type]
+
+    def _index(self, what: str, mine: PrimExpr, theirs: PrimExpr) -> None:
+        """Compare two integers that may differ in width and in form."""
+        difference = subtract(mine, self._translate(theirs, mine.dtype))
+        if not _is_zero(self._analyzer.simplify(difference)):
+            raise Mismatch(f"{what} is `{mine}`, not `{theirs}`")
+
+    def _translate(self, theirs: PrimExpr, dtype: DType) -> PrimExpr:
+        return translate(theirs, self._inner, dtype)
+
+    # --- buffers --------------------------------------------------------------------------------
+
+    def _access(self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore) -> None:
+        buffer, wanted = mine.buffer, theirs.buffer
+        if mine.predicate is not None or theirs.predicate is not None:
+            raise Mismatch(f"masked access of {buffer.name}")
+        if self._owner.setdefault(buffer, wanted) is not wanted:
+            raise Mismatch(
+                f"{buffer.name} would be both {self._owner[buffer].name} and {wanted.name}"
+            )
+        offsets = self._offsets(mine, theirs)
+        known = self.operands.get(wanted)
+        if known is None:
+            _check_kind(buffer, wanted)
+            self.operands[wanted] = Operand(buffer, offsets)
+            return
+        if known.buffer is not buffer:
+            raise Mismatch(f"{wanted.name} would be both {known.buffer.name} and {buffer.name}")
+        for old, new in zip(known.offsets, offsets, strict=True):
+            if not self._analyzer.can_prove_equal(old, new):
+                raise Mismatch(
+                    f"{buffer.name} is accessed at different offsets, `{old}` and `{new}`"
+                )
+
+    def _offsets(
+        self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore
+    ) -> tuple[PrimExpr, ...]:
+        leading = len(mine.indices) - len(theirs.indices)
+        if leading < 0:
+            raise Mismatch(
+                f"{mine.buffer.name} has {len(mine.indices)} dimensions, fewer than "
+                f"{theirs.buffer.name} of the description"
+            )
+        offsets = list(mine.indices[:leading])
+        for index, other in zip(mine.indices[leading:], theirs.indices, strict=True):
+            offsets.append(subtract(index, self._translate(other, index.dtype)))
+        simple = tuple(self._analyzer.simplify(offset) for offset in offsets)
+        for axis, offset in enumerate(simple):
+            if uses_var(offset, self._inner_mine.__contains__):
+                raise Mismatch(
+                    f"index {axis} of {mine.buffer.name}, `{mine.indices[axis]}`, does not follow "
+                    f"the description, which accesses {_access_text(theirs)}"
+                )
+        return simple
+
+
+class _Translator(Rewriter):
+    """Variables of the description as those of the program, constants in its index type."""
+
+    def __init__(self, variables: Mapping[Var, Var], dtype: DType) -> None:
+        self._variables = variables
+        self._dtype = dtype
+
+    def visit_var(self, node: Var) -> PrimExpr:
+        return self._variables.get(node, node)
+
+    def visit_int_imm(self, node: IntImm) -> PrimExpr:
+        return node if node.dtype is self._dtype else const(node.value, self._dtype)
+
+
+def translate(expr: PrimExpr, variables: Mapping[Var, Var], dtype: DType) -> PrimExpr:
+    """An index of a description in terms of the program."""
+    if isinstance(expr, Var):
+        return variables.get(expr, expr)
+    return _Translator(variables, dtype).rewrite(expr)
+
+
+def _check_kind(mine: Buffer, theirs: Buffer) -> None:
+    if mine.dtype != theirs.dtype:
+        raise Mismatch(f"{mine.name} holds {mine.dtype!s}, {theirs.name} {theirs.dtype!s}")
+    if mine.scope != theirs.scope:
+        raise Mismatch(
+            f"{mine.name} is in scope {mine.scope!r}, {theirs.name} of the description in "
+            f"{theirs.scope!r}"
+        )
+
+
+def _access_text(access: BufferLoad | BufferStore) -> str:
+    return f"{access.buffer.name}[{', '.join(map(str, access.indices))}]"
+
+
+def _line(node: Node) -> str:
+    return str(node).strip().splitlines()[-1].strip()
+
+
+_ARTICLES: dict[type, str] = {For: "a loop", BlockRealize: "a block", BufferStore: "a store"}
+
+
+def _article(stmt: Stmt) -> str:
+    return _ARTICLES.get(type(stmt), type(stmt).__name__)
+
+
+def _kind(loop: For) -> str:
+    tag = "" if loop.thread_binding is None else f" ({loop.thread_binding.thread_tag})"
+    return loop.kind.name.lower() + tag
+
+
+def _is_zero(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0
+
+
+def _is_one(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 1
+
+
+def _constant(extent: PrimExpr) -> int:
+    assert isinstance(extent, IntImm)
+    return extent.value
