@@ -1,6 +1,6 @@
 """Schedules: primitives that transform TensorIR, handles that survive them, traces that replay."""
 
-from tilewright.schedule import primitives as primitives
+from tilewright.schedule import primitives as primitives, render as render
 from tilewright.schedule.errors import PrimitiveError as PrimitiveError
 from tilewright.schedule.handles import BlockRV as BlockRV, ExprRV as ExprRV, LoopRV as LoopRV
 from tilewright.schedule.instruction import (

@@ -49,11 +49,14 @@ class PrimitiveError(ScheduleError):
         return f"ScheduleError: {prefix}{reason}" + (f"; {remedy}" if remedy else "")
 
     def __str__(self) -> str:
+        if self.render_level == "none":
+            return f"ScheduleError: {self.primitive}"
         text = self.headline()
         if self.render_level != "detail" or self.mod is None:
             return text
         nodes = [place for place in self.places if place is not None]
-        return text if not nodes else f"{text}\n{_excerpt[0](self.mod, nodes)}"
+        shown = _excerpt[0](self.mod, nodes) if nodes else ""
+        return f"{text}\n{shown}" if shown else text
 
 
 def _plain_excerpt(mod: IRModule, nodes: Sequence[Node]) -> str:

@@ -6,192 +6,20 @@ file of its own under `primitives/`, its manual in `docs/primitives`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFunc, Var, substitute
-from tilewright.ir.function import as_module
-from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
-from tilewright.schedule.instruction import (
-    Instruction,
-    Outputs,
-    Primitive,
-    find_method,
-    get_primitive,
-)
-from tilewright.schedule.random import RandomEngine
-from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state import ScheduleState
-from tilewright.schedule.trace import Trace
+from tilewright.ir import PrimExpr
+from tilewright.schedule.core import BufferLike, IndexMapLike, ScheduleCore, as_index_map
+from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
 
 BlockLike: TypeAlias = BlockRV | str
-BufferLike: TypeAlias = int | str | Buffer | tuple[str, int]
 Factor: TypeAlias = int | PrimExpr | None
-IndexMapLike: TypeAlias = IndexMap | Callable[..., Any]
-
-_DEBUG_MASKS = {"none": 0, "all": -1}
-_RENDER_LEVELS = ("detail", "fast", "none")
 
 
-class Schedule:
+class Schedule(ScheduleCore):
     """A module under transformation, handles to its blocks and loops, a trace of all steps."""
-
-    def __init__(
-        self,
-        mod: PrimFunc | IRModule,
-        *,
-        seed: int | None = None,
-        debug_mask: str | int = "none",
-        error_render_level: str = "detail",
-        enable_check: bool = True,
-    ) -> None:
-        if error_render_level not in _RENDER_LEVELS:
-            raise ScheduleError(f"error_render_level is one of {_RENDER_LEVELS}")
-        module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else as_module(mod)
-        mask = _DEBUG_MASKS[debug_mask] if isinstance(debug_mask, str) else debug_mask
-        self.state = ScheduleState(module, mask, enable_check)
-        self.trace: Trace | None = Trace()
-        self.error_render_level = error_render_level
-        self.random = RandomEngine(-1 if seed is None else seed)
-        self.symbols: dict[Any, StmtSRef | int] = {}
-        self.func_working_on: str | None = _entry_function(module)
-
-    @property
-    def mod(self) -> IRModule:
-        """The module as it is now."""
-        return self.state.mod
-
-    # --- handles --------------------------------------------------------------------------------
-
-    def get_sref(self, rv: BlockRV | LoopRV) -> StmtSRef:
-        """What a handle stands for."""
-        found = self.symbols.get(rv)
-        if not isinstance(found, StmtSRef):
-            raise ScheduleError("the handle does not belong to this schedule")
-        if found.stmt is None and found is not ROOT_MARK and found is not INLINE_MARK:
-            kind = "block" if isinstance(rv, BlockRV) else "loop"
-            raise ScheduleError(
-                f"the {kind} of this handle no longer exists: an earlier primitive removed it; "
-                f"get it again with get_{'block' if kind == 'block' else 'loops'}"
-            )
-        return found
-
-    def get(self, rv: AnyRV | PrimExpr) -> Block | For | int:
-        """The statement or number behind a handle."""
-        if isinstance(rv, PrimExpr):
-            return self.int_of(rv)
-        stmt = self.get_sref(rv).stmt
-        if stmt is None:
-            raise ScheduleError("the handle stands for a compute location, not for a loop")
-        return stmt
-
-    def int_of(self, value: int | PrimExpr) -> int:
-        """The number behind an integer or an expression over sampled integers."""
-        if isinstance(value, int):
-            return value
-        known = self.symbols.get(value) if isinstance(value, Var) else None
-        if isinstance(known, int):
-            return known
-        result = substitute(value, self._const_of)
-        if not isinstance(result, IntImm):
-            raise ScheduleError(f"`{value}` is not a number known to this schedule")
-        return result.value
-
-    def _const_of(self, var: Var) -> PrimExpr | None:
-        known = self.symbols.get(var)
-        return IntImm(var.dtype, known) if isinstance(known, int) else None
-
-    def block_rv(self, sref: StmtSRef) -> BlockRV:
-        """A new handle of a block."""
-        rv = BlockRV()
-        self.symbols[rv] = sref
-        return rv
-
-    def loop_rv(self, sref: StmtSRef) -> LoopRV:
-        """A new handle of a loop or compute location."""
-        rv = LoopRV()
-        self.symbols[rv] = sref
-        return rv
-
-    def expr_rv(self, value: int) -> ExprRV:
-        """A new handle of a number."""
-        rv = new_expr_rv()
-        self.symbols[rv] = value
-        return rv
-
-    def remove_rv(self, rv: AnyRV) -> None:
-        """Forget a handle."""
-        if self.symbols.pop(rv, None) is None:
-            raise ScheduleError("the handle does not belong to this schedule")
-
-    # --- the schedule itself --------------------------------------------------------------------
-
-    def work_on(self, func_name: str) -> None:
-        """Choose the function that names of blocks refer to."""
-        if func_name not in self.mod:
-            self.mod[func_name]  # raises with the names there are
-        self.func_working_on = func_name
-
-    def copy(self) -> Schedule:
-        """A schedule of its own at the same point; every handle is valid in both."""
-        twin = object.__new__(Schedule)
-        twin.state, moved = self.state.copy()
-        twin.trace = None if self.trace is None else self.trace.copy()
-        twin.error_render_level = self.error_render_level
-        twin.random = self.random.fork()
-        twin.symbols = {
-            rv: moved.get(value, value) if isinstance(value, StmtSRef) else value
-            for rv, value in self.symbols.items()
-        }
-        twin.func_working_on = self.func_working_on
-        return twin
-
-    def seed(self, seed: int) -> None:
-        """Restart the random engine."""
-        self.random = RandomEngine(seed)
-
-    def fork_seed(self) -> int:
-        """A seed for somebody else's engine."""
-        return self.random.fork_seed()
-
-    def show(self) -> None:
-        """Print the module and the trace."""
-        self.mod.show()
-        print(self.trace)
-
-    def run(
-        self,
-        primitive: Primitive,
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
-        decision: Any = None,
-    ) -> Outputs:
-        """Carry out a primitive and record it; a failing one leaves schedule and trace alone."""
-        try:
-            outputs, recorded = primitive.run(self, inputs, attrs, decision)
-        except PrimitiveError as error:
-            error.attach(primitive.method, self.mod, self.error_render_level)
-            raise
-        if self.trace is not None:
-            made = outputs if isinstance(outputs, list) else [] if outputs is None else [outputs]
-            inst = Instruction(
-                primitive, tuple(inputs), tuple(attrs), tuple(made), isinstance(outputs, list)
-            )
-            self.trace.append(inst, recorded)
-        return outputs
-
-    def _run(self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any] = (), **more: Any) -> Any:
-        return self.run(get_primitive(kind), inputs, attrs, **more)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """A primitive that somebody registered beside the built-in ones."""
-        primitive = None if name.startswith("_") else find_method(name)
-        if primitive is None:
-            raise AttributeError(f"Schedule has no primitive {name!r}")
-        return lambda *inputs, attrs=(), decision=None: self.run(primitive, inputs, attrs, decision)
 
     def block(self, block: BlockLike) -> BlockRV:
         """A block given by handle or by name; a name is looked up, which is a step of its own."""
@@ -479,7 +307,7 @@ class Schedule:
         target = self.block(block)
         kind, index = self.buffer_side(target, buffer)
         chosen = self.buffer_of(target, kind, index)
-        layout, separators = _as_index_map(index_map, chosen.ndim)
+        layout, separators = as_index_map(index_map, chosen.ndim)
         attrs = (index, kind, pad_value, assume_injective_transform)
         self._run("TransformLayout", (target, layout), attrs)
         if separators:
@@ -514,78 +342,3 @@ class Schedule:
 
     def enter_postproc(self) -> None:
         self._run("EnterPostproc", ())
-
-    # --- arguments ------------------------------------------------------------------------------
-
-    def buffer_side(self, block: BlockRV, buffer: BufferLike) -> tuple[int, int]:
-        """(0 for reads or 1 for writes, position) of a buffer given in any of the usual ways."""
-        stmt = self.get_sref(block).block
-        sides = (stmt.reads, stmt.writes)
-        if isinstance(buffer, tuple):
-            kind, index = buffer
-            if kind not in ("read", "write"):
-                raise ScheduleError(f'a buffer is ("read" or "write", position), got {buffer!r}')
-            return ("read", "write").index(kind), index
-        if isinstance(buffer, int):
-            raise ScheduleError('say which side the buffer is on: ("read", 0) or ("write", 0)')
-        found = [
-            (side, index)
-            for side, regions in enumerate(sides)
-            for index, region in enumerate(regions)
-            if (
-                region.buffer.name == buffer if isinstance(buffer, str) else region.buffer is buffer
-            )
-        ]
-        distinct = {sides[side][index].buffer for side, index in found}
-        if len(distinct) != 1:
-            names = sorted({region.buffer.name for regions in sides for region in regions})
-            what = buffer if isinstance(buffer, str) else buffer.name
-            problem = "does not access" if not distinct else "accesses more than one buffer called"
-            raise ScheduleError(f"block {stmt.name_hint!r} {problem} {what!r}; it has {names}")
-        return found[0]
-
-    def buffer_index(self, block: BlockRV, buffer: BufferLike, side: str) -> int:
-        """The position of a buffer among the reads or writes of a block."""
-        if isinstance(buffer, int):
-            return buffer
-        if isinstance(buffer, tuple):
-            return buffer[1]
-        stmt = self.get_sref(block).block
-        regions = stmt.reads if side == "read" else stmt.writes
-        for index, region in enumerate(regions):
-            if region.buffer.name == buffer if isinstance(buffer, str) else region.buffer is buffer:
-                return index
-        names = [region.buffer.name for region in regions]
-        what = buffer if isinstance(buffer, str) else buffer.name
-        raise ScheduleError(f"block {stmt.name_hint!r} does not {side} {what!r}; it has {names}")
-
-    def buffer_of(self, block: BlockRV, kind: int, index: int) -> Buffer:
-        """The buffer at a position of the reads (kind 0) or writes (kind 1) of a block."""
-        stmt = self.get_sref(block).block
-        regions = (stmt.reads, stmt.writes)[kind]
-        if not 0 <= index < len(regions):
-            side = ("reads", "writes")[kind]
-            raise ScheduleError(
-                f"block {stmt.name_hint!r} {side} {len(regions)} buffers, none has number {index}"
-            )
-        return regions[index].buffer
-
-    def block_index_map(self, block: BlockRV, index_map: IndexMapLike) -> IndexMap:
-        """An index map over the iterators of a block."""
-        return _as_index_map(index_map, len(self.get_sref(block).block.iter_vars))[0]
-
-
-def _as_index_map(index_map: IndexMapLike, ndim: int) -> tuple[IndexMap, list[int]]:
-    if isinstance(index_map, IndexMap):
-        return index_map, []
-    layout, separators = IndexMap.from_func_with_separators(index_map, ndim=ndim)
-    return layout, list(separators)
-
-
-def _entry_function(module: IRModule) -> str | None:
-    for name, func in module.functions.items():
-        if func.attrs.get("tir.is_entry_func"):
-            return name
-    if "main" in module:
-        return "main"
-    return next(iter(module)) if len(module) == 1 else None

@@ -144,21 +144,9 @@ class Trace:
         """Run a trace in JSON form on a schedule."""
         insts, decisions = _checked_json(json_obj)
         known: dict[str, Any] = {"None": None}
-        for position, (kind, inputs, attrs, outputs) in enumerate(insts):
-            primitive = get_primitive(kind)
-            made = sch.run(
-                primitive,
-                tuple(input_from_json(value, known) for value in inputs),
-                tuple(primitive.attrs_from_json(attrs)),
-                decisions.get(position),
-            )
-            results = _as_list(made)
-            if len(results) != len(outputs):
-                raise ScheduleError(
-                    f"instruction {position} ({kind}) gave {len(results)} results, the trace "
-                    f"names {len(outputs)}: it was recorded on another program"
-                )
-            known.update(zip(outputs, results, strict=True))
+        with sch.all_or_nothing():
+            for position, inst in enumerate(insts):
+                _apply_json_instruction(sch, position, inst, decisions.get(position), known)
 
     def __str__(self) -> str:
         body = self.as_python() or ["pass"]
@@ -169,6 +157,33 @@ class Trace:
     def show(self) -> None:
         """Print the trace."""
         print(self)
+
+
+def _apply_json_instruction(
+    sch: Schedule, position: int, inst: Sequence[Any], decision: Any, known: dict[str, Any]
+) -> None:
+    kind, inputs, attrs, outputs = inst
+    primitive = get_primitive(kind)
+    try:
+        made = sch.run(
+            primitive,
+            tuple(input_from_json(value, known) for value in inputs),
+            tuple(primitive.attrs_from_json(attrs)),
+            decision,
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # What a caller of the method could not pass may well stand in a file.
+        raise ScheduleError(
+            f"instruction {position} of the trace cannot be carried out: {kind} with the inputs "
+            f"{list(inputs)} and the attributes {list(attrs)}"
+        ) from error
+    results = _as_list(made)
+    if len(results) != len(outputs):
+        raise ScheduleError(
+            f"instruction {position} of the trace ({kind}) gave {len(results)} results, the trace "
+            f"names {len(outputs)}: it was recorded on another program"
+        )
+    known.update(zip(outputs, results, strict=True))
 
 
 def _name(rv: AnyRV, names: dict[Any, str]) -> str:
@@ -221,6 +236,19 @@ def _rvs_in(value: Any) -> Iterator[Any]:
             yield from _rvs_in(item)
 
 
+def _check_arity(position: int, inst: Sequence[Any]) -> None:
+    """The kind exists and takes so many arguments: those who spell it must be able to."""
+    kind, inputs, attrs, _ = inst
+    primitive = get_primitive(kind)
+    try:
+        primitive.spell([""] * len(inputs), [""] * len(primitive.attrs_from_json(attrs)))
+    except (IndexError, TypeError, ValueError) as error:
+        raise ScheduleError(
+            f"instruction {position} of the trace: {kind} does not take {len(inputs)} inputs and "
+            f"{len(attrs)} attributes"
+        ) from error
+
+
 def _checked_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
     if not isinstance(json_obj, (list, tuple)) or len(json_obj) != 2:
         raise ScheduleError("a trace in JSON is a pair [instructions, decisions]")
@@ -238,6 +266,7 @@ def _checked_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
                 f"instruction {position} of the trace is not [kind, inputs, attrs, outputs]: "
                 f"{inst!r}"
             )
+        _check_arity(position, inst)
     chosen: dict[int, Any] = {}
     for entry in decisions:
         if not isinstance(entry, (list, tuple)) or len(entry) != 2 or type(entry[0]) is not int:

@@ -39,6 +39,7 @@ def print_block_realize(printer: StmtPrinter, node: BlockRealize, tail: bool) ->
     """A block with the values of its iterators."""
     block = node.block
     printer.line(f"with T.block({quote(block.name_hint)}):")
+    printer.scope.mark(block)
     with printer.scope.indented():
         _bindings(printer, node)
         if not (isinstance(node.predicate, IntImm) and node.predicate.value):
@@ -51,6 +52,7 @@ def print_root(printer: StmtPrinter, node: BlockRealize) -> None:
     printer.define_pending(node)
     printer.define_pending(node.block)
     printer.line('# with T.block("root"):')
+    printer.scope.mark(node.block)
     _alloc_buffers(printer, node.block.alloc_buffers)
     printer.stmt(node.block.body)
 

@@ -48,6 +48,16 @@ def function_lines(
     base_indent: int = 0,
 ) -> list[str]:
     """A function; the global symbol is left out where it is the name."""
+    return function_scope(func, name, return_types, base_indent).lines
+
+
+def function_scope(
+    func: PrimFunc,
+    name: str,
+    return_types: Mapping[str, str] | None = None,
+    base_indent: int = 0,
+) -> Scope:
+    """The text of a function with the places of its statements."""
     scope = Scope(base_indent)
     bound = _bound_by_signature(func)
     printer = StmtPrinter(scope, find_definitions(func.body, bound), return_types)
@@ -55,7 +65,7 @@ def function_lines(
     scope.line("@T.prim_func(private=True)" if private else "@T.prim_func")
     with scope.frame():
         _FunctionPrinter(printer, func, name).print()
-    return scope.lines
+    return scope
 
 
 def _bound_by_signature(func: PrimFunc) -> set[Node]:

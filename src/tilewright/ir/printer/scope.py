@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from tilewright.ir.node import Node
@@ -20,11 +21,21 @@ def identifier(hint: str) -> str:
     return f"v_{text}" if text[0].isdigit() else text
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the text of a statement begins: a line, and the columns of it to point at."""
+
+    line: int
+    start: int
+    end: int
+
+
 class Scope:
     """Lines written so far, how nodes are called, and which names are taken."""
 
     def __init__(self, base_indent: int = 0) -> None:
         self.lines: list[str] = []
+        self.places: dict[Node, Place] = {}
         self._depth = base_indent
         self._texts: dict[Node, str] = {}
         self._taken: set[str] = set(_RESERVED)
@@ -33,6 +44,13 @@ class Scope:
     def line(self, text: str) -> None:
         """Write one line at the current indentation."""
         self.lines.append(INDENT * self._depth + text if text else "")
+
+    def mark(self, node: Node, start: int = 0, end: int | None = None) -> None:
+        """Remember the last line, or the columns `start` to `end` of its text, as `node`'s."""
+        text = self.lines[-1]
+        indent = len(text) - len(text.lstrip())
+        last = len(text.rstrip(":")) if end is None else indent + end
+        self.places[node] = Place(len(self.lines) - 1, indent + start, last)
 
     @contextmanager
     def indented(self) -> Iterator[None]:

@@ -47,6 +47,7 @@ def _seq(printer: StmtPrinter, node: SeqStmt, tail: bool) -> None:
 def _buffer_store(printer: StmtPrinter, node: BufferStore, tail: bool) -> None:
     if node.predicate is None:
         printer.line(f"{printer.access(node.buffer, node.indices)} = {printer.text(node.value)}")
+        printer.scope.mark(node)
         return
     buffer = printer.name(node.buffer, node.buffer.name)
     args = f"[{printer.texts(node.indices)}], {printer.text(node.value)}"
@@ -64,8 +65,20 @@ def _for(printer: StmtPrinter, node: For, tail: bool) -> None:
             header = _loop_form(printer, node)
         names = [printer.scope.define(loop.loop_var, loop.loop_var.name) for loop in nest]
         printer.line(f"for {', '.join(names)} in {header}:")
+        _mark_loops(printer, nest, names)
         printer.loops.update((loop.loop_var, loop) for loop in nest)
         printer.block_of(nest[-1].body)
+
+
+def _mark_loops(printer: StmtPrinter, nest: Sequence[For], names: Sequence[str]) -> None:
+    """A loop of its own is the whole line, one of a grid its name."""
+    if len(nest) == 1:
+        printer.scope.mark(nest[0])
+        return
+    column = len("for ")
+    for loop, name in zip(nest, names, strict=True):
+        printer.scope.mark(loop, column, column + len(name))
+        column += len(name) + len(", ")
 
 
 def _grid_nest(printer: StmtPrinter, node: For) -> list[For]:
