@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from typing_extensions import Self
 
-from tilewright.arith import IndexMap
+from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFunc, Var, substitute
 from tilewright.ir.function import as_module
@@ -122,7 +122,9 @@ class ScheduleCore:
         known = self.symbols.get(value) if isinstance(value, Var) else None
         if isinstance(known, int):
             return known
-        result = substitute(value, self._const_of) if isinstance(value, PrimExpr) else value
+        result = value
+        if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
+            result = Analyzer().simplify(substitute(value, self._const_of))
         if not isinstance(result, IntImm):
             raise NotANumber(value=value)
         return result.value

@@ -9,7 +9,7 @@ import msgspec
 
 from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
-from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm
+from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, substitute
 from tilewright.ir.json import load_json, save_json
 from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
 
@@ -47,6 +47,8 @@ def python_value(value: Any, names: Mapping[Any, str]) -> str:
         case dict():
             items = (f'"{k}": {python_value(v, names)}' for k, v in sorted(value.items()))
             return f"{{{', '.join(items)}}}"
+        case PrimExpr():
+            return str(substitute(value, lambda var: Var(names.get(var, "_"), var.dtype)))
     return str(value)
 
 

@@ -27,6 +27,11 @@ class LimitNeedsTwoParts(PrimitiveError):
     reason = "max_innermost_factor={limit} needs at least 2 parts, got {n}"
 
 
+class BadLimit(PrimitiveError):
+    reason = "max_innermost_factor={limit} leaves no factor"
+    remedy = "it is at least 1, or -1 for no limit"
+
+
 class DecisionOfWrongLength(PrimitiveError):
     reason = "the decision {decision!r} is not a list of {n} positive factors"
 
@@ -125,6 +130,8 @@ def _perfect_tile(
     elif decision is not None:
         tile = repair_tile(_checked_decision(decision, n), extent)
     else:
+        if limit < 1 and limit != -1:
+            raise BadLimit(sch.get_sref(inputs[0]), limit=limit)
         if limit != -1 and n < 2:
             raise LimitNeedsTwoParts(sch.get_sref(inputs[0]), limit=limit, n=n)
         tile = draw_tile(sch.random, extent, n)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 
+class NoFactors(PrimitiveError):
+    reason = "no factors were given for loop {loop!r}"
+
+
 class SeveralInferredFactors(PrimitiveError):
     reason = "{count} factors of loop {loop!r} are None"
     remedy = "at most one factor can be inferred"
@@ -93,6 +97,8 @@ def extents_of(extents: Sequence[PrimExpr]) -> list[int]:
 def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
     stmt = loop.loop
     dtype = stmt.loop_var.dtype
+    if not factors:
+        raise NoFactors(loop, loop=loop.name)
     missing = sum(factor is None for factor in factors)
     if missing > 1:
         raise SeveralInferredFactors(loop, loop=loop.name, count=missing)
