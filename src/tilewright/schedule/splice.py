@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.ir import Block, BlockRealize, SeqStmt, Stmt, map_children, seq
+from tilewright.ir import Block, BlockRealize, For, SeqStmt, Stmt, map_children, seq
 from tilewright.ir.node import replace
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -18,6 +18,8 @@ def splice(body: Stmt, old: Stmt, new: Sequence[Stmt]) -> Stmt:
         for position, item in enumerate(body.seq):
             if _stands_for(item, old):
                 return seq((*body.seq[:position], *new, *body.seq[position + 1 :]))
+    if isinstance(body, (For, BlockRealize)):
+        return body
     return map_children(
         body, lambda child: splice(child, old, new) if isinstance(child, Stmt) else child
     )
@@ -39,6 +41,29 @@ def replace_in_parent(
     assert parent.stmt is not None
     assert old.stmt is not None
     target = replace(parent.stmt, body=splice(parent.stmt.body, old.stmt, new))
+    reuse = dict(block_reuse)
+    if isinstance(parent.stmt, Block) and isinstance(target, Block):
+        reuse[parent.stmt] = target
+    state.replace(parent, target, reuse)
+
+
+def replace_run_in_parent(
+    state: ScheduleState,
+    run: Sequence[StmtSRef],
+    new: Stmt,
+    block_reuse: Mapping[Block, Block],
+) -> None:
+    """Exchange consecutive statements of one sequence for `new`."""
+    first, *others = run
+    parent = first.parent
+    assert parent is not None
+    assert parent.stmt is not None
+    assert first.stmt is not None
+    body = splice(parent.stmt.body, first.stmt, (new,))
+    for other in others:
+        assert other.stmt is not None
+        body = splice(body, other.stmt, ())
+    target = replace(parent.stmt, body=body)
     reuse = dict(block_reuse)
     if isinstance(parent.stmt, Block) and isinstance(target, Block):
         reuse[parent.stmt] = target

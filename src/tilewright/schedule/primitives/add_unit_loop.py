@@ -1,0 +1,41 @@
+"""`add_unit_loop`: a loop that runs once, around a block or a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import INT32, For, ForKind, Stmt, Var, const
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import realize_of
+from tilewright.schedule.splice import replace_in_parent
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NoLoopAroundRoot(PrimitiveError):
+    reason = "{name!r} is the root block of its function"
+    remedy = "give a block or loop inside it"
+
+
+def add_unit_loop(state: ScheduleState, place: StmtSRef) -> StmtSRef:
+    """Wrap a block or loop into a loop `u` of extent 1."""
+    if place.parent is None:
+        raise NoLoopAroundRoot(place, name=place.name)
+    body: Stmt = realize_of(place) if place.is_block else place.loop
+    loop = For(Var("u", INT32), const(0, INT32), const(1, INT32), ForKind.SERIAL, body)
+    replace_in_parent(state, place, (loop,), {})
+    return state.srefs[loop]
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    return sch.loop_rv(add_unit_loop(sch.state, sch.get_sref(inputs[0]))), None
+
+
+register_primitive(Primitive("AddUnitLoop", "add_unit_loop", _run, keywords("block_or_loop")))

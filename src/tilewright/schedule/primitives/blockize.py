@@ -1,0 +1,374 @@
+"""`blockize`: everything under a loop, or a run of blocks, as one block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer, region_union, to_range
+from tilewright.arith.interval import as_interval
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    For,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    const,
+    seq,
+    structural_equal,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.block_iterators import IteratorSubstitution
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.init_block import initialization, reads_with_writes
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import (
+    leaf_realizes,
+    loops_of,
+    lowest_common_ancestor,
+    realize_of,
+)
+from tilewright.schedule.splice import copy_path, replace_in_parent, replace_run_in_parent
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.subspace import DividedBindings, Part, divide_bindings, extent_of
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotOneBlock(PrimitiveError):
+    reason = "{count} blocks are under loop {loop!r}"
+    remedy = "blockize takes a loop around exactly one block, or a list of blocks"
+
+
+class CannotDivide(PrimitiveError):
+    reason = (
+        "the bindings or the predicate of block {block!r} mix the loops from {loop!r} on with "
+        "those outside"
+    )
+    remedy = "split and reorder so that each iterator is outer * extent + inner"
+
+
+OuterIterator = Callable[[IterVar, Part], IterVar]
+
+
+def _iterator(model: IterVar, suffix: str, extent: PrimExpr) -> IterVar:
+    variable = Var(f"{model.var.name}_{suffix}", model.var.dtype)
+    return IterVar(Range(const(0, variable.dtype), extent), variable, model.iter_type)
+
+
+def _new_outer_iterator(model: IterVar, part: Part) -> IterVar:
+    return _iterator(model, "o", part.extent)
+
+
+@dataclass(frozen=True)
+class InnerBlock:
+    """A block after its iterators were divided, and the iterators it needs outside."""
+
+    realize: BlockRealize
+    outer_iters: tuple[IterVar, ...]
+    outer_values: tuple[PrimExpr, ...]
+    outer_predicate: PrimExpr
+    reads: tuple[BufferRegion, ...]  # while the inner iterators take all their values
+    writes: tuple[BufferRegion, ...]
+
+
+def divide_block(
+    realize: BlockRealize,
+    bindings: DividedBindings,
+    *,
+    preserve_unit_iters: bool,
+    outer_iterator: OuterIterator = _new_outer_iterator,
+) -> InnerBlock:
+    """A block in terms of outer and inner iterators."""
+    block = realize.block
+    outer_iters: list[IterVar] = []
+    inner_iters: list[IterVar] = []
+    inner_values: list[PrimExpr] = []
+    values: dict[Var, PrimExpr] = {}
+    for iter_var, division in zip(block.iter_vars, bindings.divisions, strict=True):
+        outer, inner = division.outer, division.inner
+        outer_iters.append(outer_iterator(iter_var, outer))
+        outer_var = outer_iters[-1].var
+        if inner.is_unit:
+            value: PrimExpr = outer_var
+            if outer.is_unit and not preserve_unit_iters:
+                value = const(0, outer_var.dtype)
+        else:
+            inner_iters.append(_iterator(iter_var, "i", inner.extent))
+            inner_var = inner_iters[-1].var
+            inner_values.append(inner.value)
+            value = inner_var if outer.is_unit else outer_var * inner.extent + inner_var
+        values[iter_var.var] = value if division.offset is None else value + division.offset
+    substitution = IteratorSubstitution(values, (*outer_iters, *inner_iters))
+    changed = replace(substitution.block(block), iter_vars=tuple(inner_iters))
+    relax = substitution.relaxing(inner_iters)
+    return InnerBlock(
+        BlockRealize(tuple(inner_values), bindings.inner_predicate, changed),
+        tuple(outer_iters),
+        tuple(division.outer.value for division in bindings.divisions),
+        bindings.outer_predicate,
+        tuple(relax(region) for region in changed.reads),
+        tuple(relax(region) for region in changed.writes),
+    )
+
+
+def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: bool) -> StmtSRef:
+    """Wrap what is under `loop`, and the loop, into a block."""
+    found = list(leaf_realizes(loop.loop.body))
+    if len(found) != 1:
+        raise NotOneBlock(loop, loop=loop.name, count=len(found))
+    realize = found[0]
+    block = state.srefs[realize.block]
+    around = loops_of(block)
+    inside = around[around.index(loop) :]
+    bindings = _divide(block, realize, around, inside, preserve_unit_iters)
+    inner = divide_block(realize, bindings, preserve_unit_iters=preserve_unit_iters)
+    init: Stmt | None = None
+    inner_realize = inner.realize
+    if realize.block.init is not None:
+        init, inner_realize = _move_init(inner.realize, [sref.loop for sref in inside])
+    outer = Block(
+        inner.outer_iters,
+        inner.reads,
+        inner.writes,
+        f"{realize.block.name_hint}_o",
+        copy_path(loop, block, inner_realize),
+        init,
+    )
+    new = BlockRealize(inner.outer_values, inner.outer_predicate, outer)
+    replace_in_parent(state, loop, (new,), {realize.block: inner_realize.block})
+    state.infos[block] = BlockInfo()
+    return state.srefs[outer]
+
+
+def _divide(
+    block: StmtSRef,
+    realize: BlockRealize,
+    around: Sequence[StmtSRef],
+    inside: Sequence[StmtSRef],
+    preserve_unit_iters: bool,
+) -> DividedBindings:
+    domains = {s.loop.loop_var: Range(s.loop.min, s.loop.extent) for s in around}
+    inner_loops = {s.loop.loop_var for s in inside}
+    bindings = divide_bindings(
+        realize, domains, inner_loops, preserve_unit_iters=preserve_unit_iters
+    )
+    if bindings is None:
+        boundary = inside[0] if inside else block
+        raise CannotDivide(block, boundary, block=block.name, loop=boundary.name)
+    return bindings
+
+
+def _move_init(realize: BlockRealize, loops: Sequence[For]) -> tuple[Stmt, BlockRealize]:
+    """The init statement as a nest for the outer block, and the inner block without it."""
+    _, nest = initialization(
+        realize,
+        loops,
+        rename_loop=lambda name: name,
+        rename_iterator=lambda name: f"{name}_init",
+        annotations={},
+    )
+    block = realize.block
+    update = replace(block, init=None, reads=reads_with_writes(block))
+    return nest, replace(realize, block=update)
+
+
+class NoBlocks(PrimitiveError):
+    reason = "the list of blocks is empty"
+
+
+class NotSiblings(PrimitiveError):
+    reason = "the blocks {blocks} and what is between them are not consecutive statements"
+    remedy = "give blocks of one scope that follow each other, with nothing else in between"
+
+
+class BlockGivenTwice(PrimitiveError):
+    reason = "block {block!r} is given twice"
+
+
+class OuterReduction(PrimitiveError):
+    reason = "block {block!r} has the reduction iterator {iterator!r}"
+    remedy = "several blocks can be joined only if they have no reduction; blockize each first"
+
+
+class DifferentPredicates(PrimitiveError):
+    reason = "blocks {first!r} and {second!r} run under different conditions on the outer loops"
+
+
+@dataclass(frozen=True)
+class BlockRun:
+    """Blocks in program order, the statement each stands in, and what holds those statements."""
+
+    blocks: tuple[StmtSRef, ...]
+    tops: tuple[StmtSRef, ...]
+    parent: StmtSRef
+
+
+def blockize_blocks(
+    state: ScheduleState, blocks: Sequence[StmtSRef], *, preserve_unit_iters: bool
+) -> StmtSRef:
+    """Wrap blocks that follow each other, with the loops around each, into one block."""
+    run = _find_run(blocks)
+    outer_iters: list[IterVar] = []
+    outer_values: list[PrimExpr] = []
+    parts = [
+        _divide_in_run(block, top, outer_iters, outer_values, preserve_unit_iters)
+        for block, top in zip(run.blocks, run.tops, strict=True)
+    ]
+    for block, part in zip(run.blocks, parts, strict=True):
+        if not structural_equal(part.outer_predicate, parts[0].outer_predicate):
+            first = run.blocks[0]
+            raise DifferentPredicates(first, block, first=first.name, second=block.name)
+    statements = [
+        copy_path(top, block, part.realize)
+        for top, block, part in zip(run.tops, run.blocks, parts, strict=True)
+    ]
+    outer = Block(
+        tuple(outer_iters),
+        _joined([part.reads for part in parts]),
+        _joined([part.writes for part in parts]),
+        "outer_" + "".join(f"{block.name}_" for block in run.blocks),
+        seq(statements),
+    )
+    realize = BlockRealize(tuple(outer_values), parts[0].outer_predicate, outer)
+    reuse = {b.block: part.realize.block for b, part in zip(run.blocks, parts, strict=True)}
+    replace_run_in_parent(state, run.tops, realize, reuse)
+    for block in run.blocks:
+        state.infos[block] = BlockInfo()
+    return state.srefs[outer]
+
+
+def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
+    if not blocks:
+        raise NoBlocks()
+    if len(set(blocks)) != len(blocks):
+        twice = next(block for block in blocks if list(blocks).count(block) > 1)
+        raise BlockGivenTwice(twice, block=twice.name)
+    for block in blocks:
+        for iter_var in block.block.iter_vars:
+            if iter_var.iter_type is IterType.COMM_REDUCE:
+                raise OuterReduction(block, block=block.name, iterator=iter_var.var.name)
+    parent: StmtSRef | None = lowest_common_ancestor(blocks)
+    if parent is not None and len(blocks) == 1:
+        parent = parent.parent
+    names = ", ".join(repr(block.name) for block in blocks)
+    if parent is None or parent in blocks:
+        raise NotSiblings(*blocks, blocks=names)
+    pairs = sorted(((_top(block, parent), block) for block in blocks), key=_position)
+    positions = [top.seq_index for top, _ in pairs]
+    consecutive = positions == list(range(positions[0], positions[0] + len(positions)))
+    alone = all(_holds_only(top, block) for top, block in pairs)
+    if not alone or (len(pairs) > 1 and not consecutive):
+        raise NotSiblings(*blocks, blocks=names)
+    return BlockRun(tuple(block for _, block in pairs), tuple(top for top, _ in pairs), parent)
+
+
+def _position(pair: tuple[StmtSRef, StmtSRef]) -> int:
+    return pair[0].seq_index
+
+
+def _top(block: StmtSRef, parent: StmtSRef) -> StmtSRef:
+    """The block or loop directly under `parent` that holds the block."""
+    node = block
+    while node.parent is not parent:
+        assert node.parent is not None
+        node = node.parent
+    return node
+
+
+def _holds_only(top: StmtSRef, block: StmtSRef) -> bool:
+    if top is block:
+        return True
+    if not top.is_loop:
+        return False
+    return [realize.block for realize in leaf_realizes(top.loop.body)] == [block.stmt]
+
+
+def _divide_in_run(
+    block: StmtSRef,
+    top: StmtSRef,
+    outer_iters: list[IterVar],
+    outer_values: list[PrimExpr],
+    preserve_unit_iters: bool,
+) -> InnerBlock:
+    """Divide a block; it shares the outer iterators of earlier blocks with the same bindings."""
+    realize, around = realize_of(block), loops_of(block)
+    inside = around[around.index(top) :] if top is not block else []
+    bindings = _divide(block, realize, around, inside, preserve_unit_iters)
+    free = list(range(len(outer_iters)))
+
+    def outer_iterator(model: IterVar, part: Part) -> IterVar:
+        for index in free:
+            known = outer_iters[index]
+            if (
+                known.iter_type is model.iter_type
+                and structural_equal(extent_of(known), part.extent)
+                and structural_equal(outer_values[index], part.value)
+            ):
+                free.remove(index)
+                return known
+        outer_iters.append(_new_outer_iterator(model, part))
+        outer_values.append(part.value)
+        return outer_iters[-1]
+
+    return divide_block(
+        realize,
+        bindings,
+        preserve_unit_iters=preserve_unit_iters,
+        outer_iterator=outer_iterator,
+    )
+
+
+def _joined(regions: Sequence[Sequence[BufferRegion]]) -> tuple[BufferRegion, ...]:
+    """One region a buffer; those of later blocks come first, as in TVM."""
+    by_buffer: dict[Buffer, list[BufferRegion]] = {}
+    for group in reversed(regions):
+        for region in group:
+            by_buffer.setdefault(region.buffer, []).append(region)
+    return tuple(_union(found) for found in by_buffer.values())
+
+
+def _union(regions: Sequence[BufferRegion]) -> BufferRegion:
+    first = regions[0]
+    if all(structural_equal(region, first) for region in regions):
+        return first
+    analyzer = Analyzer()
+    boxes = [[as_interval(axis) for axis in region.region] for region in regions]
+    bounds = region_union(boxes, analyzer)
+    return BufferRegion(first.buffer, tuple(to_range(bound, analyzer) for bound in bounds))
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    (target,) = inputs
+    preserve = bool(attrs[0])
+    if isinstance(target, list):
+        blocks = [sch.get_sref(block) for block in target]
+        return sch.block_rv(blockize_blocks(sch.state, blocks, preserve_unit_iters=preserve)), None
+    made = blockize_loop(sch.state, sch.get_sref(target), preserve_unit_iters=preserve)
+    return sch.block_rv(made), None
+
+
+def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
+    return [bool(flag) for flag in attrs]
+
+
+register_primitive(
+    Primitive(
+        "Blockize",
+        "blockize",
+        _run,
+        keywords("target", "preserve_unit_iters"),
+        attrs_from_json=_attrs_from_json,
+    )
+)

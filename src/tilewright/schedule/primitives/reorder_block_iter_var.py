@@ -1,0 +1,57 @@
+"""`reorder_block_iter_var`: the iterators of a block in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import BlockRealize
+from tilewright.ir.node import replace
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import realize_of
+from tilewright.schedule.splice import replace_in_parent
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotAPermutation(PrimitiveError):
+    reason = "{order} does not name each of the {count} iterators of block {block!r} once"
+    remedy = "give the numbers 0 to {last} in the new order"
+
+
+class RootHasNoIterators(PrimitiveError):
+    reason = "the root block {block!r} has no iterators"
+
+
+def reorder_block_iter_var(state: ScheduleState, block: StmtSRef, order: Sequence[int]) -> None:
+    """Put the iterators, with their bindings, into the given order."""
+    if block.parent is None:
+        raise RootHasNoIterators(block, block=block.name)
+    realize = realize_of(block)
+    stmt = realize.block
+    count = len(stmt.iter_vars)
+    if sorted(order) != list(range(count)):
+        raise NotAPermutation(
+            block, block=block.name, order=list(order), count=count, last=count - 1
+        )
+    changed = replace(stmt, iter_vars=tuple(stmt.iter_vars[index] for index in order))
+    values = tuple(realize.iter_values[index] for index in order)
+    new = BlockRealize(values, realize.predicate, changed)
+    replace_in_parent(state, block, (new,), {stmt: changed})
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    block, order = inputs
+    reorder_block_iter_var(sch.state, sch.get_sref(block), [sch.int_of(index) for index in order])
+    return None, None
+
+
+register_primitive(
+    Primitive("ReorderBlockIterVar", "reorder_block_iter_var", _run, keywords("block", "new_order"))
+)
