@@ -1,3 +1,9 @@
 """The built-in tensor instructions; importing this package makes them known to `tensorize`."""
 
-from tilewright.intrin import x86 as x86
+from tilewright.intrin import (
+    cuda as cuda,
+    cuda_mma as cuda_mma,
+    cuda_wmma as cuda_wmma,
+    dot_product_common as dot_product_common,
+    x86 as x86,
+)

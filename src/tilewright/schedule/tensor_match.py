@@ -8,7 +8,7 @@ depend on the iterators of the instruction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import Analyzer
@@ -70,34 +70,34 @@ def match_description(block: Block, description: Block) -> dict[Buffer, Operand]
         raise Mismatch("the block still has an init statement; use decompose_reduction first")
     if block.match_buffers or block.alloc_buffers:
         raise Mismatch("the block declares buffers of its own")
-    matcher = _Matcher(block)
+    matcher = DescriptionMatcher(block.iter_vars)
     matcher.stmt(block.body, description.body)
     return matcher.operands
 
 
-class _Matcher:
+class DescriptionMatcher:
     """Walks a program (`mine`) and a description (`theirs`) side by side."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, outer_iters: Sequence[IterVar]) -> None:
         self.operands: dict[Buffer, Operand] = {}
         self._inner: dict[Var, Var] = {}  # of the description -> of the program
         self._inner_mine: set[Var] = set()
         self._owner: dict[Buffer, Buffer] = {}  # of the program -> of the description
-        self._analyzer = Analyzer()
-        for iter_var in block.iter_vars:
+        self.analyzer = Analyzer()
+        for iter_var in outer_iters:
             self._bind(iter_var)
 
     def _bind(self, iter_var: IterVar) -> None:
         """Take note of a domain; an iterator with one value keeps its name in offsets."""
         domain = iter_var.dom
         if domain is not None and not _is_one(domain.extent):
-            self._analyzer.bind(iter_var.var, domain)
+            self.analyzer.bind(iter_var.var, domain)
 
     def _define(self, theirs: Var, mine: Var, domain: Range | None) -> None:
         self._inner[theirs] = mine
         self._inner_mine.add(mine)
         if domain is not None:
-            self._analyzer.bind(mine, domain)
+            self.analyzer.bind(mine, domain)
 
     # --- statements -----------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class _Matcher:
             case BlockRealize():
                 self._realize(mine, theirs)  # type: ignore[arg-type]
             case BufferStore():
-                self._access(mine, theirs)  # type: ignore[arg-type]
+                self.access(mine, theirs)  # type: ignore[arg-type]
                 self.expr(mine.value, theirs.value)  # type: ignore[attr-defined]
             case _:
                 self._generic(mine, theirs)
@@ -179,7 +179,7 @@ class _Matcher:
                 if mine.value != theirs.value:  # type: ignore[attr-defined]
                     raise Mismatch(f"expected `{theirs}`, found `{mine}`")
             case BufferLoad():
-                self._access(mine, theirs)  # type: ignore[arg-type]
+                self.access(mine, theirs)  # type: ignore[arg-type]
             case Call() if mine.op is not theirs.op:  # type: ignore[attr-defined]
                 raise Mismatch(f"expected `{theirs}`, found `{mine}`")
             case _:
@@ -198,7 +198,7 @@ class _Matcher:
     def _index(self, what: str, mine: PrimExpr, theirs: PrimExpr) -> None:
         """Compare two integers that may differ in width and in form."""
         difference = subtract(mine, self._translate(theirs, mine.dtype))
-        if not _is_zero(self._analyzer.simplify(difference)):
+        if not _is_zero(self.analyzer.simplify(difference)):
             raise Mismatch(f"{what} is `{mine}`, not `{theirs}`")
 
     def _translate(self, theirs: PrimExpr, dtype: DType) -> PrimExpr:
@@ -206,7 +206,8 @@ class _Matcher:
 
     # --- buffers --------------------------------------------------------------------------------
 
-    def _access(self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore) -> None:
+    def access(self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore) -> None:
+        """Compare where two loads or stores go."""
         buffer, wanted = mine.buffer, theirs.buffer
         if mine.predicate is not None or theirs.predicate is not None:
             raise Mismatch(f"masked access of {buffer.name}")
@@ -223,7 +224,7 @@ class _Matcher:
         if known.buffer is not buffer:
             raise Mismatch(f"{wanted.name} would be both {known.buffer.name} and {buffer.name}")
         for old, new in zip(known.offsets, offsets, strict=True):
-            if not self._analyzer.can_prove_equal(old, new):
+            if not self.analyzer.can_prove_equal(old, new):
                 raise Mismatch(
                     f"{buffer.name} is accessed at different offsets, `{old}` and `{new}`"
                 )
@@ -240,7 +241,7 @@ class _Matcher:
         offsets = list(mine.indices[:leading])
         for index, other in zip(mine.indices[leading:], theirs.indices, strict=True):
             offsets.append(subtract(index, self._translate(other, index.dtype)))
-        simple = tuple(self._analyzer.simplify(offset) for offset in offsets)
+        simple = tuple(self.analyzer.simplify(offset) for offset in offsets)
         for axis, offset in enumerate(simple):
             if uses_var(offset, self._inner_mine.__contains__):
                 raise Mismatch(
