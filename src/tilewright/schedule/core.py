@@ -154,7 +154,8 @@ class ScheduleCore:
     def remove_rv(self, rv: AnyRV) -> None:
         """Forget a handle."""
         if self.symbols.pop(rv, None) is None:
-            raise ScheduleError("the handle does not belong to this schedule")
+            kinds = {BlockRV: "block", LoopRV: "loop"}
+            raise ForeignHandle(kind=kinds.get(type(rv), "integer"))
 
     # --- the schedule itself --------------------------------------------------------------------
 

@@ -139,9 +139,10 @@ def realize_of(block: StmtSRef) -> BlockRealize:
     parent = block.parent
     if parent is None:
         raise ScheduleError(f"block {block.name!r} is the root block of its function")
+    wanted = block.block
     assert parent.stmt is not None
     for realize in leaf_realizes(parent.stmt.body):
-        if realize.block is block.stmt:
+        if realize.block is wanted:
             return realize
     raise ScheduleError(f"block {block.name!r} is not where its reference says")
 

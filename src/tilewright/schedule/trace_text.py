@@ -26,30 +26,31 @@ def python_value(value: Any, names: Mapping[Any, str]) -> str:
     match value:
         case BlockRV() | LoopRV() | ExprRV():
             return names.get(value, "_")
-        case None:
-            return "None"
-        case bool():
-            return str(value)
-        case int():
+        case None | bool() | int():
             return str(value)
         case float():
             return f"{value:.17g}"
         case str():
-            return f'"{value}"'
+            return _quoted(value)
         case IntImm():
             return str(bool(value.value)) if value.dtype.is_bool else str(value.value)
         case FloatImm():
             return f"{value.value:.17g}"
         case StringImm():
-            return f'"{value.value}"'
+            return _quoted(value.value)
         case list() | tuple():
             return f"[{', '.join(python_value(item, names) for item in value)}]"
         case dict():
-            items = (f'"{k}": {python_value(v, names)}' for k, v in sorted(value.items()))
+            items = (f"{_quoted(k)}: {python_value(v, names)}" for k, v in sorted(value.items()))
             return f"{{{', '.join(items)}}}"
         case PrimExpr():
             return str(substitute(value, lambda var: Var(names.get(var, "_"), var.dtype)))
     return str(value)
+
+
+def _quoted(text: str) -> str:
+    """A string in double quotes, as TVM writes it; what would not read back is escaped."""
+    return msgspec.json.encode(text).decode()
 
 
 def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:

@@ -73,7 +73,9 @@ def _blocks_below(node: Node) -> Iterator[Block]:
 def _get_loops(
     sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
 ) -> tuple[Outputs, Any]:
-    return [sch.loop_rv(loop) for loop in loops_of(sch.get_sref(inputs[0]))], None
+    block = sch.get_sref(inputs[0])
+    _ = block.block  # loops have none of their own
+    return [sch.loop_rv(loop) for loop in loops_of(block)], None
 
 
 def _get_child_blocks(
@@ -96,6 +98,7 @@ def neighbours(sch: Schedule, block: StmtSRef, before: bool) -> list[StmtSRef]:
     """Producers (or consumers) of a block in its scope, each once, in order."""
     if block.parent is None:
         raise RootHasNoNeighbours(block, name=block.name)
+    _ = block.block  # dependencies are between blocks
     scope = scope_of(sch.state, scope_root(block))
     dependencies = scope.to_block(block) if before else scope.from_block(block)
     kinds = (DepKind.RAW, DepKind.WAW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ class LengthsDiffer(PrimitiveError):
     reason = "{candidates} candidates but {probs} probabilities"
 
 
+class NoProbabilities(PrimitiveError):
+    reason = "the probabilities {probs} are not positive numbers with a sum"
+
+
 class DecisionOutOfRange(PrimitiveError):
     reason = "the decision {decision!r} is not the position of one of {count} candidates"
 
@@ -27,7 +32,10 @@ def _run(
     if len(candidates) != len(probs) or not candidates:
         raise LengthsDiffer(candidates=len(candidates), probs=len(probs))
     if decision is None:
-        decision = sch.random.discrete([float(p) for p in probs])
+        weights = [float(p) for p in probs]
+        if min(weights) < 0 or not 0 < sum(weights) < math.inf:
+            raise NoProbabilities(probs=weights)
+        decision = sch.random.discrete(weights)
     elif type(decision) is not int or not 0 <= decision < len(candidates):
         raise DecisionOutOfRange(decision=decision, count=len(candidates))
     return sch.expr_rv(int(candidates[decision])), decision
