@@ -17,8 +17,8 @@ from tilewright.testing.schedule_checks import verify_trace_roundtrip
 
 DETAIL = """\
 ScheduleError: parallel: the iterations of loop 'k' depend on each other: block 'C' binds it to \
-its reduction iterator 'vk'; only loops over spatial iterators can run in any order; see rfactor for \
-reductions
+its reduction iterator 'vk'; only loops over spatial iterators can run in any order; see rfactor \
+for reductions
 def main(A: T.Buffer((32, 24), "float32"), B: T.Buffer((24, 48), "float32"), \
 C: T.Buffer((32, 48), "float32")):
     ...
