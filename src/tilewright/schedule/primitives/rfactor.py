@@ -1,0 +1,460 @@
+"""`rfactor`: a reduction in two steps, the first of which is parallel over one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    TRUE,
+    And,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterType,
+    IterVar,
+    LetStmt,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    decl_buffer,
+    free_vars,
+    logical_and,
+    seq,
+    substitute,
+    uses_var,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import check_starts_at_zero, why_not_reduction
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.init_block import copied_loop
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.reducers import Reduction, recognize_reduction
+from tilewright.schedule.scope import child_blocks, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.splice import splice
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import BlockInfo, ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class LoopNotSerial(PrimitiveError):
+    reason = "loop {loop!r} is not a serial loop"
+
+
+class NotOneBlock(PrimitiveError):
+    reason = "{count} blocks are under loop {loop!r}, expected one"
+
+
+class NotReductionBlock(PrimitiveError):
+    reason = "block {block!r} is not a reduction block: {why}"
+
+
+class NotReductionLoop(PrimitiveError):
+    reason = "loop {loop!r} is not a loop of the reduction of block {block!r}: {why}"
+    remedy = "give a loop that only reduction iterators are bound to"
+
+
+class MixedLoop(PrimitiveError):
+    reason = "spatial and reduction iterators of block {block!r} are both bound to loop {loop!r}"
+
+
+class NotFirstBlock(PrimitiveError):
+    reason = "block {block!r} is not the first block under loop {loop!r}"
+    remedy = "the factored block runs before that loop, ahead of the blocks in front of {block!r}"
+
+
+class SharedReductionLoop(PrimitiveError):
+    reason = "other statements share the reduction loop {loop!r} with block {block!r}"
+
+
+class UnboundLoopInside(PrimitiveError):
+    reason = (
+        "no iterator of block {block!r} is bound to loop {loop!r}, which lies inside reduction "
+        "loops and runs more than once"
+    )
+
+
+class UnknownReducer(PrimitiveError):
+    reason = "the update of block {block!r} is no known commutative reduction from its identity"
+    remedy = "known are sums, products, min, max, pairs of sums, argmin and argmax"
+
+
+class AxisOutOfRange(PrimitiveError):
+    reason = "factor_axis {axis} is out of range for {buffer!r} of {ndim} dimensions"
+    remedy = "use {low} to {high}"
+
+
+class InputsWrittenInNest(PrimitiveError):
+    reason = "block {writer!r}, under loop {loop!r} too, writes {buffer!r}, which {block!r} reads"
+
+
+class PartNeverInitialized(PrimitiveError):
+    reason = (
+        "the condition {predicate} may hold for no iteration of block {block!r} at some value of "
+        "loop {loop!r}"
+    )
+    remedy = "split the reduction so that no iteration of the factored loop is empty"
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The block with the loops around it, sorted by what they are for."""
+
+    block: StmtSRef
+    realize: BlockRealize
+    loops: tuple[StmtSRef, ...]
+    spatial: frozenset[Var]  # loops that spatial iterators are bound to
+    reducing: frozenset[Var]  # loops that reduction iterators are bound to
+    factored: For
+
+
+def rfactor(state: ScheduleState, loop: StmtSRef, axis: int) -> StmtSRef:
+    """Reduce each iteration of `loop` by itself, then the results."""
+    nest = _check_nest(state, loop)
+    reduction = recognize_reduction(nest.realize.block)
+    if reduction is None:
+        raise UnknownReducer(nest.block, block=nest.block.name)
+    position = _checked_axis(axis, reduction, nest.block)
+    final_predicate = _final_predicate(nest)
+    buffers = [
+        _factored_buffer(s.buffer, nest.factored.extent, position) for s in reduction.targets
+    ]
+    partial = _partial_block(nest, reduction, buffers, position)
+    final = _final_block(nest, reduction, buffers, position, final_predicate)
+    return _install(state, nest, partial, final, buffers)
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def _check_nest(state: ScheduleState, loop: StmtSRef) -> Nest:
+    stmt = loop.loop
+    if stmt.kind is not ForKind.SERIAL:
+        raise LoopNotSerial(loop, loop=loop.name)
+    check_starts_at_zero(loop)
+    blocks = child_blocks(state, loop)
+    if len(blocks) != 1:
+        raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
+    (block,) = blocks
+    why = why_not_reduction(state, scope_of(state, scope_root(block)), block)
+    if why:
+        raise NotReductionBlock(block, block=block.name, why=why)
+    realize, loops = realize_of(block), loops_of(block)
+    spatial, reducing = _loops_by_use(realize, loops)
+    nest = Nest(block, realize, tuple(loops), spatial, reducing, stmt)
+    _check_factored_loop(nest, loop)
+    _check_other_loops(nest)
+    _check_neighbours(state, nest)
+    return nest
+
+
+def _loops_by_use(
+    realize: BlockRealize, loops: Sequence[StmtSRef]
+) -> tuple[frozenset[Var], frozenset[Var]]:
+    spatial: set[Var] = set()
+    reducing: set[Var] = set()
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        found = reducing if iter_var.iter_type is IterType.COMM_REDUCE else spatial
+        found.update(v for v in (s.loop.loop_var for s in loops) if _uses(value, v))
+    return frozenset(spatial), frozenset(reducing)
+
+
+def _uses(expr: PrimExpr, variable: Var) -> bool:
+    return uses_var(expr, lambda var: var is variable)
+
+
+def _check_factored_loop(nest: Nest, loop: StmtSRef) -> None:
+    variable = nest.factored.loop_var
+    why = ""
+    if variable in nest.spatial:
+        why = "a spatial iterator is bound to it"
+    elif variable not in nest.reducing:
+        why = "no iterator is bound to it"
+    if why:
+        raise NotReductionLoop(loop, nest.block, loop=loop.name, block=nest.block.name, why=why)
+
+
+def _check_other_loops(nest: Nest) -> None:
+    inside_reduction = False
+    for sref in nest.loops:
+        loop = sref.loop
+        names = {"loop": sref.name, "block": nest.block.name}
+        reduces = loop.loop_var in nest.reducing
+        if reduces and loop.loop_var in nest.spatial:
+            raise MixedLoop(sref, nest.block, **names)
+        unbound = not reduces and loop.loop_var not in nest.spatial
+        runs_once = isinstance(loop.extent, IntImm) and loop.extent.value == 1
+        if unbound and inside_reduction and not runs_once:
+            raise UnboundLoopInside(sref, nest.block, **names)
+        inside_reduction = inside_reduction or reduces
+        if reduces and isinstance(loop.body, SeqStmt):
+            raise SharedReductionLoop(sref, nest.block, **names)
+
+
+def _check_neighbours(state: ScheduleState, nest: Nest) -> None:
+    """The partial reduction runs before the whole nest; nothing in it may come first."""
+    top = nest.loops[0]
+    first, *others = child_blocks(state, top)
+    block = nest.block
+    if first is not block:
+        raise NotFirstBlock(block, top, block=block.name, loop=top.name)
+    read = {region.buffer for region in block.block.reads}
+    for other in others:
+        for region in other.block.writes:
+            if region.buffer in read:
+                raise InputsWrittenInNest(
+                    other,
+                    block,
+                    writer=other.name,
+                    loop=top.name,
+                    buffer=region.buffer.name,
+                    block=block.name,
+                )
+
+
+def _checked_axis(axis: int, reduction: Reduction, block: StmtSRef) -> int:
+    buffer = reduction.targets[0].buffer
+    ndim = buffer.ndim
+    if not -(ndim + 1) <= axis <= ndim:
+        raise AxisOutOfRange(
+            block, axis=axis, buffer=buffer.name, ndim=ndim, low=-(ndim + 1), high=ndim
+        )
+    return axis if axis >= 0 else axis + ndim + 1
+
+
+def _final_predicate(nest: Nest) -> PrimExpr:
+    """The conditions that the second step needs too.
+
+    Those on loops that it does not have must leave no partial result without an initial value:
+    the first iteration of these loops has to pass them.
+    """
+    dropped = nest.reducing - {nest.factored.loop_var}
+    final: PrimExpr = TRUE
+    others: PrimExpr = TRUE
+    for part in _conjuncts(nest.realize.predicate):
+        if uses_var(part, dropped.__contains__):
+            others = logical_and(others, part)
+        else:
+            final = logical_and(final, part)
+    if isinstance(others, IntImm):
+        return final
+    analyzer = Analyzer()
+    starts: dict[Var, PrimExpr] = {}
+    for sref in nest.loops:
+        loop = sref.loop
+        if loop.loop_var in dropped:
+            starts[loop.loop_var] = loop.min
+        else:
+            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    with analyzer.constraint_scope(final):
+        if not analyzer.can_prove(substitute(others, starts)):
+            raise PartNeverInitialized(
+                nest.block,
+                block=nest.block.name,
+                loop=nest.factored.loop_var.name,
+                predicate=f"`{others}`",
+            )
+    return final
+
+
+def _conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
+    if isinstance(predicate, And):
+        return [*_conjuncts(predicate.a), *_conjuncts(predicate.b)]
+    return [] if isinstance(predicate, IntImm) and predicate.value else [predicate]
+
+
+# --- the two blocks -----------------------------------------------------------------------------
+
+
+def _factored_buffer(buffer: Buffer, extent: PrimExpr, axis: int) -> Buffer:
+    shape = (*buffer.shape[:axis], extent, *buffer.shape[axis:])
+    return decl_buffer(shape, buffer.dtype, f"{buffer.name}.rf", scope=buffer.scope)
+
+
+def _factored_iterator(loop: For, iter_type: IterType) -> IterVar:
+    variable = Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
+    return IterVar(Range(loop.min, loop.extent), variable, iter_type)
+
+
+@dataclass(frozen=True)
+class Iterators:
+    """Iterators of a new block, their bindings, and what the old ones became."""
+
+    iter_vars: tuple[IterVar, ...]
+    values: tuple[PrimExpr, ...]
+    renamed: Mapping[Var, PrimExpr]
+
+
+def _partial_iterators(nest: Nest) -> Iterators:
+    """The factored loop becomes a spatial iterator; loops bound together with it their own."""
+    variable = nest.factored.loop_var
+    factored = _factored_iterator(nest.factored, IterType.DATA_PAR)
+    iter_vars, values = [factored], [variable]
+    by_loop: dict[Var, PrimExpr] = {variable: factored.var}
+    loops = {sref.loop.loop_var: sref.loop for sref in nest.loops}
+    renamed: dict[Var, PrimExpr] = {}
+    for iter_var, value in zip(nest.realize.block.iter_vars, nest.realize.iter_values, strict=True):
+        if iter_var.iter_type is IterType.COMM_REDUCE and _uses(value, variable):
+            for used in free_vars(value):
+                if used in loops and used not in by_loop:
+                    iter_vars.append(_factored_iterator(loops[used], IterType.COMM_REDUCE))
+                    values.append(used)
+                    by_loop[used] = iter_vars[-1].var
+            renamed[iter_var.var] = substitute(value, by_loop)
+        else:
+            fresh = Var(iter_var.var.name, iter_var.var.dtype)
+            iter_vars.append(replace(iter_var, var=fresh))
+            values.append(value)  # type: ignore[arg-type]
+            renamed[iter_var.var] = fresh
+    return Iterators(tuple(iter_vars), tuple(values), renamed)
+
+
+def _partial_block(
+    nest: Nest, reduction: Reduction, buffers: Sequence[Buffer], axis: int
+) -> BlockRealize:
+    block = nest.realize.block
+    iterators = _partial_iterators(nest)
+    factored = iterators.iter_vars[0].var
+    inputs = [substitute(value, iterators.renamed) for value in reduction.inputs]
+    indices = tuple(substitute(i, iterators.renamed) for i in reduction.targets[0].indices)
+    indices = (*indices[:axis], factored, *indices[axis:])
+    init: Stmt | None = None
+    if any(iter_var.iter_type is IterType.COMM_REDUCE for iter_var in iterators.iter_vars):
+        init, body = _accumulate(reduction, buffers, indices, inputs)
+    else:
+        stores = zip(buffers, inputs, strict=True)
+        body = seq(BufferStore(buffer, value, indices) for buffer, value in stores)
+    targets = {store.buffer for store in reduction.targets}
+    made = Block(
+        iterators.iter_vars,
+        tuple(substitute(r, iterators.renamed) for r in block.reads if r.buffer not in targets),
+        tuple(BufferRegion.from_point(buffer, indices) for buffer in buffers),
+        f"{block.name_hint}_rf",
+        body,
+        init,
+        annotations=block.annotations,
+    )
+    return BlockRealize(iterators.values, nest.realize.predicate, made)
+
+
+def _final_block(
+    nest: Nest,
+    reduction: Reduction,
+    buffers: Sequence[Buffer],
+    axis: int,
+    predicate: PrimExpr,
+) -> BlockRealize:
+    block = nest.realize.block
+    factored = _factored_iterator(nest.factored, IterType.COMM_REDUCE)
+    iter_vars, values = [factored], [nest.factored.loop_var]
+    renamed: dict[Var, PrimExpr] = {}
+    for iter_var, value in zip(block.iter_vars, nest.realize.iter_values, strict=True):
+        if iter_var.iter_type is not IterType.COMM_REDUCE:
+            fresh = Var(iter_var.var.name, iter_var.var.dtype)
+            iter_vars.append(replace(iter_var, var=fresh))
+            values.append(value)  # type: ignore[arg-type]
+            renamed[iter_var.var] = fresh
+    indices = tuple(substitute(i, renamed) for i in reduction.targets[0].indices)
+    partial = (*indices[:axis], factored.var, *indices[axis:])
+    inputs = [BufferLoad(buffer, partial) for buffer in buffers]
+    targets = [store.buffer for store in reduction.targets]
+    init, body = _accumulate(reduction, targets, indices, inputs)
+    made = Block(
+        tuple(iter_vars),
+        tuple(BufferRegion.from_point(buffer, partial) for buffer in buffers),
+        tuple(substitute(region, renamed) for region in block.writes),
+        block.name_hint,
+        body,
+        init,
+        annotations=block.annotations,
+    )
+    return BlockRealize(tuple(values), predicate, made)
+
+
+def _accumulate(
+    reduction: Reduction,
+    buffers: Sequence[Buffer],
+    indices: tuple[PrimExpr, ...],
+    inputs: Sequence[PrimExpr],
+) -> tuple[Stmt, Stmt]:
+    """The init statement, and the update that combines `buffers[indices]` with `inputs`."""
+    start = reduction.reducer.identity([buffer.dtype for buffer in buffers])
+    init = seq(BufferStore(b, value, indices) for b, value in zip(buffers, start, strict=True))
+    old = [BufferLoad(buffer, indices) for buffer in buffers]
+    new = reduction.reducer.combine(old, inputs)
+    if len(buffers) == 1:
+        return init, BufferStore(buffers[0], new[0], indices)
+    names = [Var(f"v_{buffer.name.replace('.', '_')}", buffer.dtype) for buffer in buffers]
+    body = seq(BufferStore(b, name, indices) for b, name in zip(buffers, names, strict=True))
+    for name, value in zip(reversed(names), reversed(new), strict=True):
+        body = LetStmt(name, value, body)
+    return init, body
+
+
+# --- the new program ----------------------------------------------------------------------------
+
+
+def _install(
+    state: ScheduleState,
+    nest: Nest,
+    partial: BlockRealize,
+    final: BlockRealize,
+    buffers: Sequence[Buffer],
+) -> StmtSRef:
+    top = nest.loops[0]
+    scope = top.parent
+    assert scope is not None
+    old = scope.block
+    body = splice(old.body, top.loop, (_partial_nest(nest, partial), _final_nest(nest, final)))
+    changed = replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *buffers))
+    state.replace(scope, changed, {old: changed, nest.realize.block: final.block})
+    state.infos[nest.block] = BlockInfo()
+    state.info(scope).stage_pipeline = None
+    return state.srefs[partial.block]
+
+
+def _partial_nest(nest: Nest, realize: BlockRealize) -> Stmt:
+    """All loops again, with variables of their own."""
+    loops = [sref.loop for sref in nest.loops]
+    renamed: dict[Var, PrimExpr] = {
+        loop.loop_var: Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
+    }
+    values = tuple(substitute(value, renamed) for value in realize.iter_values)
+    body: Stmt = BlockRealize(values, substitute(realize.predicate, renamed), realize.block)
+    for loop in reversed(loops):
+        body = copied_loop(loop, renamed, body)
+    return body
+
+
+def _final_nest(nest: Nest, realize: BlockRealize) -> Stmt:
+    """The old nest without the loops that the first step has reduced."""
+    dropped = nest.reducing - {nest.factored.loop_var}
+    child: Stmt = nest.realize.block
+    body: Stmt = realize
+    for sref in reversed(nest.loops):
+        loop = sref.loop
+        if loop.loop_var not in dropped:
+            body = replace(loop, body=splice(loop.body, child, (body,)))
+        child = loop
+    return body
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    return sch.block_rv(rfactor(sch.state, sch.get_sref(inputs[0]), sch.int_of(attrs[0]))), None
+
+
+register_primitive(Primitive("RFactor", "rfactor", _run, keywords("loop", "factor_axis")))

@@ -1,0 +1,222 @@
+"""Commutative reducers: which updates can be regrouped freely, and what they start from.
+
+A reducer combines tuples of values. Recognition compares the update of a block with each row of
+the table, as a pattern over the accumulated values `x` and the new values `y`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir import (
+    Add,
+    Block,
+    BufferLoad,
+    BufferStore,
+    DType,
+    FloatImm,
+    IntImm,
+    LetStmt,
+    Max,
+    Min,
+    Mul,
+    Node,
+    PrimExpr,
+    Select,
+    SeqStmt,
+    Stmt,
+    Var,
+    children,
+    const,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    max_value_of,
+    min_value_of,
+    structural_equal,
+    substitute,
+)
+
+Values = Sequence[PrimExpr]
+Combine = Callable[[Values, Values], tuple[PrimExpr, ...]]
+Identity = Callable[[DType], PrimExpr]
+
+
+@dataclass(frozen=True)
+class Reducer:
+    """An associative, commutative combination of tuples, with its neutral element."""
+
+    name: str
+    combine: Combine
+    identities: tuple[Identity, ...]
+
+    @property
+    def arity(self) -> int:
+        return len(self.identities)
+
+    def identity(self, dtypes: Sequence[DType]) -> tuple[PrimExpr, ...]:
+        """The neutral element for values of these types."""
+        return tuple(make(dtype) for make, dtype in zip(self.identities, dtypes, strict=True))
+
+
+def _number(value: int) -> Identity:
+    return lambda dtype: const(value, dtype)
+
+
+def _lowest(dtype: DType) -> PrimExpr:
+    return const(min_value_of(dtype), dtype)
+
+
+def _highest(dtype: DType) -> PrimExpr:
+    return const(max_value_of(dtype), dtype)
+
+
+Compare = Callable[[PrimExpr, PrimExpr], PrimExpr]
+
+
+def _pick(better: Compare) -> Combine:
+    """(index, value) of the better value; the accumulated one wins where `better` holds."""
+
+    def combine(x: Values, y: Values) -> tuple[PrimExpr, ...]:
+        keep = better(x[1], y[1])
+        return Select(keep, x[0], y[0]), Select(keep, x[1], y[1])
+
+    return combine
+
+
+def _pick_first(better: Compare) -> Combine:
+    """(index, value) of the better value; of equal ones that with the smaller index."""
+
+    def combine(x: Values, y: Values) -> tuple[PrimExpr, ...]:
+        keep = better(x[1], y[1])
+        tie = logical_and(equal(x[1], y[1]), less(x[0], y[0]))
+        return Select(logical_or(keep, tie), x[0], y[0]), Select(keep, x[1], y[1])
+
+    return combine
+
+
+REDUCERS: tuple[Reducer, ...] = (
+    Reducer("sum", lambda x, y: (Add(x[0], y[0]),), (_number(0),)),
+    Reducer("product", lambda x, y: (Mul(x[0], y[0]),), (_number(1),)),
+    Reducer("min", lambda x, y: (Min(x[0], y[0]),), (_highest,)),
+    Reducer("max", lambda x, y: (Max(x[0], y[0]),), (_lowest,)),
+    Reducer("two sums", lambda x, y: (Add(x[0], y[0]), Add(x[1], y[1])), (_number(0), _number(0))),
+    Reducer("argmax", _pick(greater_equal), (_number(-1), _lowest)),
+    Reducer("argmax, first index", _pick_first(greater), (_number(-1), _lowest)),
+    Reducer("argmin", _pick(less_equal), (_number(-1), _highest)),
+    Reducer("argmin, first index", _pick_first(less), (_number(-1), _highest)),
+)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The reduction of a block: where it accumulates, how, and what it takes in each time."""
+
+    reducer: Reducer
+    targets: tuple[BufferStore, ...]  # the stores of the update, one a buffer
+    inputs: tuple[PrimExpr, ...]
+
+
+def recognize_reduction(block: Block) -> Reduction | None:
+    """The reduction that a block with init carries out, if it is a known one."""
+    if block.init is None:
+        return None
+    updates = _stores_of_update(block.body)
+    starts = _stores_of_sequence(block.init)
+    if updates is None or starts is None or len(updates) != len(starts):
+        return None
+    by_buffer = {store.buffer: store for store in starts}
+    if len(by_buffer) != len(starts) or any(s.buffer not in by_buffer for s in updates):
+        return None
+    if not all(_same_indices(updates[0], s) for s in (*updates, *starts)):
+        return None
+    values = [store.value for store in updates]
+    identity = [by_buffer[store.buffer].value for store in updates]
+    accumulators = [BufferLoad(store.buffer, store.indices) for store in updates]
+    for reducer in REDUCERS:
+        if reducer.arity == len(updates) and _starts_from(reducer, identity):
+            inputs = _match(reducer, accumulators, values)
+            if inputs is not None:
+                return Reduction(reducer, updates, inputs)
+    return None
+
+
+def _stores_of_update(body: Stmt) -> tuple[BufferStore, ...] | None:
+    """The stores of a body; variables bound in front of them are put in."""
+    values: dict[Var, PrimExpr] = {}
+    while isinstance(body, LetStmt):
+        values[body.var] = substitute(body.value, values)
+        body = body.body
+    stores = _stores_of_sequence(body)
+    if stores is None:
+        return None
+    if len(stores) > 1 and not all(store.value in values for store in stores):
+        return None  # a later store would see what an earlier one wrote
+    return tuple(BufferStore(s.buffer, substitute(s.value, values), s.indices) for s in stores)
+
+
+def _stores_of_sequence(stmt: Stmt) -> tuple[BufferStore, ...] | None:
+    items = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+    stores = tuple(item for item in items if isinstance(item, BufferStore))
+    return stores if len(stores) == len(items) else None
+
+
+def _same_indices(a: BufferStore, b: BufferStore) -> bool:
+    return len(a.indices) == len(b.indices) and all(
+        structural_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)
+    )
+
+
+def _starts_from(reducer: Reducer, values: Values) -> bool:
+    wanted = reducer.identity([value.dtype for value in values])
+    return all(_same_constant(a, b) for a, b in zip(wanted, values, strict=True))
+
+
+def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
+    if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
+        return a.dtype == b.dtype and a.value == b.value
+    return structural_equal(a, b)
+
+
+def _match(
+    reducer: Reducer, accumulators: Sequence[BufferLoad], values: Values
+) -> tuple[PrimExpr, ...] | None:
+    x = [Var(f"x{n}", load.dtype) for n, load in enumerate(accumulators)]
+    y = [Var(f"y{n}", load.dtype) for n, load in enumerate(accumulators)]
+    fixed: dict[Var, PrimExpr] = dict(zip(x, accumulators, strict=True))
+    orders = ((x, y), (y, x)) if len(x) == 1 else ((x, y),)
+    for left, right in orders:
+        bound: dict[Var, PrimExpr] = {}
+        patterns = reducer.combine(left, right)
+        if all(_matches(p, v, fixed, bound) for p, v in zip(patterns, values, strict=True)):
+            inputs = tuple(bound[variable] for variable in y)
+            buffers = {load.buffer for load in accumulators}
+            if not any(_loads_from(value, buffers) for value in inputs):
+                return inputs
+    return None
+
+
+def _matches(
+    pattern: Any, value: Any, fixed: Mapping[Var, PrimExpr], bound: dict[Var, PrimExpr]
+) -> bool:
+    if isinstance(pattern, Var):
+        wanted = fixed.get(pattern)
+        if wanted is None:
+            wanted = bound.setdefault(pattern, value)
+        return wanted is value or structural_equal(wanted, value)
+    if type(pattern) is not type(value):
+        return False
+    pairs = zip(children(pattern), children(value), strict=True)
+    return all(_matches(p, v, fixed, bound) for p, v in pairs)
+
+
+def _loads_from(node: Node, buffers: set[Any]) -> bool:
+    if isinstance(node, BufferLoad) and node.buffer in buffers:
+        return True
+    return any(_loads_from(child, buffers) for child in children(node))
