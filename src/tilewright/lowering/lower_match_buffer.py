@@ -16,10 +16,12 @@ from tilewright.ir import (
     MatchBufferRegion,
     PrimExpr,
     PrimFunc,
+    Ramp,
     Range,
     Stmt,
     Var,
     add,
+    cast,
     const,
     map_children,
     multiply,
@@ -42,8 +44,15 @@ class _View:
 
     def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         leading = len(self.offsets) - len(indices)
-        inner = (add(o, i) for o, i in zip(self.offsets[leading:], indices, strict=True))
+        inner = (_shifted(i, o) for o, i in zip(self.offsets[leading:], indices, strict=True))
         return (*self.offsets[:leading], *inner)
+
+
+def _shifted(index: PrimExpr, offset: PrimExpr) -> PrimExpr:
+    if isinstance(index, Ramp):
+        base = add(offset, index.base)
+        return Ramp(base, cast(base.dtype, index.stride), index.lanes)
+    return add(offset, index)
 
 
 def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:

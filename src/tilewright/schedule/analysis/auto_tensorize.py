@@ -54,8 +54,8 @@ class _BodyMatcher(DescriptionMatcher):
     use, and each must be accessed at the same indices everywhere.
     """
 
-    def __init__(self) -> None:
-        super().__init__(())
+    def __init__(self, iters: Sequence[IterVar]) -> None:
+        super().__init__(iters)
         self.buffer_map: dict[Buffer, Buffer] = {}
         self.mine: dict[Buffer, list[PrimExpr]] = {}  # both by the buffer of the workload
         self.theirs: dict[Buffer, list[PrimExpr]] = {}  # by the buffer of the description
@@ -93,7 +93,7 @@ def match_bodies(block: Block, description: Block) -> _BodyMatcher | None:
     """How the buffers of two blocks pair up if both compute the same, else None."""
     if any(iv.iter_type not in _KINDS for iv in (*block.iter_vars, *description.iter_vars)):
         return None
-    matcher = _BodyMatcher()
+    matcher = _BodyMatcher(block.iter_vars)
     try:
         matcher.stmt(block.body, description.body)
     except Mismatch:
