@@ -23,7 +23,7 @@ from tilewright.arith.iter_map_detect import detect_iter_map
 from tilewright.arith.iter_map_inverse import IterMapInverse
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.arith.region import to_range
-from tilewright.errors import ArithError
+from tilewright.errors import ArithError, IRError
 from tilewright.ir import (
     FALSE,
     TRUE,
@@ -48,6 +48,7 @@ from tilewright.ir import (
     structural_equal,
     substitute,
 )
+from tilewright.ir.json import register_node_class
 
 
 class _AxisSeparator:
@@ -245,10 +246,17 @@ class IndexMap(Node, frozen=True):
 
     def __str__(self) -> str:
         names = ", ".join(var.name for var in self.initial_indices)
-        body = "".join(f"{index}, " for index in self.final_indices).rstrip(" ")
+        body = "".join(f"{index}, " for index in self._untyped().final_indices).rstrip(" ")
         return f"lambda {names}: ({body})"
 
     __repr__ = __str__
+
+    def _untyped(self) -> IndexMap:
+        """The map with constants that print without a type: it is chosen where the map applies."""
+        try:
+            return self.with_dtype("int32")
+        except IRError:  # a constant that needs more bits
+            return self
 
     # --- helpers ---
 
@@ -268,6 +276,9 @@ class IndexMap(Node, frozen=True):
 
     def _output_vars(self) -> list[Var]:
         return [Var(f"axis{i}", self._dtype) for i in range(len(self.final_indices))]
+
+
+register_node_class(IndexMap)
 
 
 class _Retype(Rewriter):

@@ -23,7 +23,7 @@ from tilewright.errors import IRError, RegistryError
 from tilewright.ir import function as _function  # noqa: F401 - defines all node classes below
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import GlobalVar
-from tilewright.ir.node import Node
+from tilewright.ir.node import Node, NodeT
 from tilewright.ir.op import Op
 
 SCHEMA_VERSION: Final = 1
@@ -143,7 +143,7 @@ class _Reader:
     def __init__(self, records: list[list[Any]]) -> None:
         self.nodes: list[Any] = []
         for record in records:
-            node_class = _node_classes().get(record[0])
+            node_class = _node_class(record[0])
             if node_class is None:
                 raise IRError(f"the saved IR has a node of unknown class {record[0]!r}")
             codecs = _fields(node_class)
@@ -210,10 +210,23 @@ def _node_classes() -> dict[str, type[Node]]:
     return {each.__name__: each for each in below(Node) if each.__module__.startswith(__package__)}
 
 
+_registered: dict[str, type[Node]] = {}
+
+
+def register_node_class(node_class: type[NodeT]) -> type[NodeT]:
+    """Let nodes of a class defined outside of the IR be saved, too."""
+    _registered[node_class.__name__] = node_class
+    return node_class
+
+
+def _node_class(name: str) -> type[Node] | None:
+    return _node_classes().get(name) or _registered.get(name)
+
+
 @functools.cache
 def _fields(node_class: type[Node]) -> tuple[tuple[str, Encode, Decode], ...]:
     """Name, encoder and decoder of each field of a class."""
-    if _node_classes().get(node_class.__name__) is not node_class:
+    if _node_class(node_class.__name__) is not node_class:
         raise IRError(f"{node_class.__qualname__} is not part of TensorIR and cannot be saved")
     fields = msgspec.structs.fields(node_class)
     return tuple((field.name, *_codec(field.type)) for field in fields)

@@ -11,6 +11,7 @@ import pytest
 from tilewright.arith import IndexMap
 from tilewright.errors import ArithError
 from tilewright.ir import Range, SizeVar, Var, const
+from tilewright.ir.json import load_json, save_json
 
 x, y, z = Var("x"), Var("y"), Var("z")
 n = SizeVar("n")
@@ -161,3 +162,14 @@ def test_mistakes_are_named() -> None:
         _map(lambda i: [i, None])
     with pytest.raises(ArithError, match="the shape of the new layout is not constant"):
         _map(lambda i: [i // n]).map_ndarray(np.zeros(4))
+
+
+def test_saved_as_json_and_printed_without_types() -> None:
+    index_map = IndexMap.from_func(lambda i, j: [i // 16, j, i % 16])
+    again = load_json(save_json(index_map))
+    assert isinstance(again, IndexMap)
+    assert again.is_equivalent_to(index_map)
+    assert str(again) == "lambda i, j: (i // 16, j, i % 16,)"
+    assert str(IndexMap.from_func(lambda i: [i // 2**40])) == (
+        "lambda i: (i // T.int64(1099511627776),)"
+    )
