@@ -65,11 +65,12 @@ def has_affine_binding(state: ScheduleState, block: StmtSRef) -> bool:
     """True when the block's iterators take every combination of their values, each once."""
     info = state.info(block)
     if info.affine_binding is None:
-        info.affine_binding = _compute_affine_binding(block)
+        info.affine_binding = compute_affine_binding(block)
     return info.affine_binding
 
 
-def _compute_affine_binding(block: StmtSRef) -> bool:
+def compute_affine_binding(block: StmtSRef) -> bool:
+    """The same from the program as it is now."""
     if block.parent is None:
         return True
     realize, loops = realize_of(block), loops_of(block)

@@ -16,6 +16,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFunc, Var, substitute
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import verify_cached_flags
 from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
 from tilewright.schedule.instruction import (
     Instruction,
@@ -26,7 +27,7 @@ from tilewright.schedule.instruction import (
 )
 from tilewright.schedule.random import RandomEngine
 from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state import VERIFY_CACHED_FLAGS, ScheduleState
 from tilewright.schedule.trace import Trace
 
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ class ScheduleCore:
         except PrimitiveError as error:
             error.attach(primitive.method, self.mod, self.error_render_level)
             raise
+        if self.state.debug_mask & VERIFY_CACHED_FLAGS:
+            verify_cached_flags(self.state)
         if self.trace is not None:
             made = outputs if isinstance(outputs, list) else [] if outputs is None else [outputs]
             inst = Instruction(

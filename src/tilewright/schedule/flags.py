@@ -1,0 +1,279 @@
+"""What is known of the flow of data between the blocks of a scope: region cover, stage pipeline.
+
+A block's reads are *covered* when the blocks before it write, within each iteration of the loops
+they share, everything it reads there. A scope is a *stage pipeline* when that holds for all its
+blocks and nobody overwrites what an earlier block reads. Then blocks may be moved along the flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.arith import Analyzer, IntervalSet, covers, intersect
+from tilewright.ir import BufferRegion, For, IntImm, Range, const
+from tilewright.schedule.conditions import compute_affine_binding, has_affine_binding
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.regions import (
+    Box,
+    Span,
+    Surroundings,
+    View,
+    domain_of,
+    interval_of,
+    loops_between,
+    loops_from,
+)
+from tilewright.schedule.scope import (
+    BlockScope,
+    DepKind,
+    lowest_common_ancestor,
+    realize_of,
+    scope_of,
+    scope_root,
+)
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+
+class NotStagePipeline(PrimitiveError):
+    reason = "the blocks under {scope!r} are not stages of a pipeline: {why}"
+    remedy = "each block must read only what earlier blocks wrote completely, and overwrite nothing"
+
+
+def region_cover(state: ScheduleState, block: StmtSRef) -> bool:
+    """True when everything a block reads has been written where it reads it."""
+    info = state.info(block)
+    if info.region_cover is None:
+        info.region_cover = block.parent is None or compute_region_cover(state, block)
+    return info.region_cover
+
+
+def is_stage_pipeline(state: ScheduleState, root: StmtSRef) -> bool:
+    """True when the blocks directly under `root` can be seen as stages of a pipeline."""
+    info = state.info(root)
+    info.stage_pipeline = not why_no_stage_pipeline(state, root)
+    return info.stage_pipeline
+
+
+def check_stage_pipeline(state: ScheduleState, root: StmtSRef) -> None:
+    """`root` opens a stage pipeline."""
+    if not state.enable_check or is_stage_pipeline(state, root):
+        return
+    why = why_no_stage_pipeline(state, root)
+    raise NotStagePipeline(root, scope=root.name, why=why)
+
+
+def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
+    """What keeps a scope from being a stage pipeline; empty when it is one."""
+    scope = scope_of(state, root)
+    for dependencies in scope.by_src.values():
+        for edge in dependencies:
+            if edge.kind is DepKind.WAR:
+                return f"block {edge.dst.name!r} overwrites what block {edge.src.name!r} reads"
+    for block in scope.blocks:
+        if not region_cover(state, block):
+            return f"block {block.name!r} reads what may not have been written before"
+    return ""
+
+
+def compute_region_cover(state: ScheduleState, block: StmtSRef) -> bool:
+    """Region cover from the program as it is now."""
+    scope = scope_of(state, scope_root(block))
+    for region in block.block.reads:
+        producers = producers_of(scope, block, region)
+        if producers and not _is_covered(state, block, region, producers):
+            return False
+    return True
+
+
+def producers_of(scope: BlockScope, block: StmtSRef, region: BufferRegion) -> list[StmtSRef]:
+    """The blocks before `block` that write the buffer of one of its reads."""
+    found: dict[StmtSRef, None] = {}
+    for edge in scope.to_block(block):
+        if edge.kind is DepKind.RAW and any(
+            written.buffer is region.buffer for written in edge.src.block.writes
+        ):
+            found[edge.src] = None
+    return list(found)
+
+
+def _is_covered(
+    state: ScheduleState, block: StmtSRef, region: BufferRegion, producers: Sequence[StmtSRef]
+) -> bool:
+    top = lowest_common_ancestor([block, *producers])
+    outer = Surroundings(loops_from(top))
+    view = View(realize_of(block), loops_between(block, top), outer)
+    consumed, _ = view.box(region.region)
+    boxes: list[Box] = []
+    for producer in producers:
+        for written in producer.block.writes:
+            if written.buffer is region.buffer:
+                made = produced_box(state, producer, written, top)
+                if made is None:
+                    continue
+                if box_covers(made, consumed, region, outer):
+                    return True
+                boxes.append(made)
+    return _merged_cover(boxes, consumed, region, outer)
+
+
+def produced_box(
+    state: ScheduleState, producer: StmtSRef, written: BufferRegion, top: StmtSRef
+) -> Box | None:
+    """A box that a block surely writes during one iteration of what lies around `top`."""
+    realize = realize_of(producer)
+    outer = Surroundings(loops_from(top))
+    view = View(realize, loops_between(producer, top), outer)
+    box, exact = view.box(written.region)
+    if exact and (type(realize.predicate) is IntImm or view.inner_predicate() is realize.predicate):
+        return box
+    return _guarded_box(state, producer, written, view, outer)
+
+
+def _guarded_box(
+    state: ScheduleState,
+    producer: StmtSRef,
+    written: BufferRegion,
+    view: View,
+    outer: Surroundings,
+) -> Box | None:
+    """What a block writes whose predicate only keeps its iterators inside their domains.
+
+    With affine bindings each combination of iterator values occurs exactly once; if the predicate
+    leaves whole domains over all loops, it removes nothing but values outside of them.
+    """
+    realize = realize_of(producer)
+    if type(realize.predicate) is IntImm or not has_affine_binding(state, producer):
+        return None
+    domains = [domain_of(iter_var) for iter_var in realize.block.iter_vars]
+    everything = View(realize, loops_from_block(producer))
+    points = [
+        Range(iter_var.var, const(1, iter_var.var.dtype)) for iter_var in realize.block.iter_vars
+    ]
+    image, exact = everything.box(points)
+    checker = Analyzer()
+    if not exact or not covers([interval_of(dim) for dim in image], domains, checker):
+        return None
+    by_var = {iter_var.var: domain_of(iter_var) for iter_var in realize.block.iter_vars}
+    plain = [item.min for item in written.region]
+    if len({id(index) for index in plain}) != len(plain) or not all(
+        index in by_var and _is_one(item) for index, item in zip(plain, written.region, strict=True)
+    ):
+        return None
+    bare = view.without_predicate()
+    box, exact = bare.box(written.region)
+    if not exact:
+        return None
+    return [
+        intersect([interval_of(dim), IntervalSet.from_range(by_var[index])], outer.analyzer)  # type: ignore[index]
+        for dim, index in zip(box, plain, strict=True)
+    ]
+
+
+def _is_one(item: Range) -> bool:
+    return isinstance(item.extent, IntImm) and item.extent.value == 1
+
+
+def loops_from_block(block: StmtSRef) -> list[For]:
+    """All loops around a block within its scope."""
+    return [] if block.parent is None else loops_from(block.parent)
+
+
+def box_covers(made: Box, consumed: Box, region: BufferRegion, outer: Surroundings) -> bool:
+    """True when `made` holds all of `consumed` that lies inside the buffer."""
+    open_dims = [
+        axis
+        for axis, (big, small) in enumerate(zip(made, consumed, strict=True))
+        if not _span_covers(big, small) and not _is_whole(big, region.buffer.shape[axis])
+    ]
+    if not open_dims:
+        return True
+    analyzer = outer.analyzer
+    for axis in open_dims:
+        extent = region.buffer.shape[axis]
+        inside = IntervalSet.from_range(Range(const(0, extent.dtype), extent))
+        clipped = intersect([interval_of(consumed[axis]), inside], analyzer)
+        if not covers([interval_of(made[axis])], [clipped], analyzer):
+            return False
+    return True
+
+
+def _span_covers(big: object, small: object) -> bool:
+    return (
+        isinstance(big, Span)
+        and isinstance(small, Span)
+        and big.offset <= small.offset
+        and small.offset + small.extent <= big.offset + big.extent
+        and big.same_terms(small)
+    )
+
+
+def _is_whole(dim: object, extent: object) -> bool:
+    return (
+        isinstance(dim, Span)
+        and not dim.terms
+        and isinstance(extent, IntImm)
+        and dim.offset <= 0
+        and dim.offset + dim.extent >= extent.value
+    )
+
+
+def _merged_cover(
+    boxes: list[Box], consumed: Box, region: BufferRegion, outer: Surroundings
+) -> bool:
+    """Several boxes that only differ in one dimension and touch there count as one."""
+    merged = True
+    while merged and len(boxes) > 1:
+        merged = False
+        for first in range(len(boxes)):
+            for second in range(first + 1, len(boxes)):
+                joined = _merge(boxes[first], boxes[second])
+                if joined is not None:
+                    boxes = [b for k, b in enumerate(boxes) if k not in (first, second)]
+                    boxes.append(joined)
+                    merged = True
+                    break
+            if merged:
+                break
+        if merged and box_covers(boxes[-1], consumed, region, outer):
+            return True
+    return False
+
+
+def _merge(one: Box, other: Box) -> Box | None:
+    differing = -1
+    for axis, (a, b) in enumerate(zip(one, other, strict=True)):
+        if not (isinstance(a, Span) and isinstance(b, Span) and a.same_terms(b)):
+            return None
+        if (a.offset, a.extent) != (b.offset, b.extent):
+            if differing >= 0:
+                return None
+            differing = axis
+    if differing < 0:
+        return one
+    a, b = one[differing], other[differing]
+    assert isinstance(a, Span)
+    assert isinstance(b, Span)
+    low, high = (a, b) if a.offset <= b.offset else (b, a)
+    if low.offset + low.extent < high.offset:
+        return None
+    end = max(low.offset + low.extent, high.offset + high.extent)
+    joined = Span(a.terms, low.offset, end - low.offset, a.dtype)
+    return [*one[:differing], joined, *one[differing + 1 :]]
+
+
+def forget_flow(state: ScheduleState, *blocks: StmtSRef) -> None:
+    """Have region cover of some blocks computed anew when it is next asked for."""
+    for block in blocks:
+        state.info(block).region_cover = None
+
+
+def verify_cached_flags(state: ScheduleState) -> None:
+    """Check that what is remembered of each block is what the program says."""
+    for sref, info in list(state.infos.items()):
+        if sref.stmt is None or sref.parent is None:
+            continue
+        if info.affine_binding is not None and info.affine_binding != compute_affine_binding(sref):
+            raise AssertionError(f"affine_binding of block {sref.name!r} is out of date")
+        if info.region_cover is not None and info.region_cover != compute_region_cover(state, sref):
+            raise AssertionError(f"region_cover of block {sref.name!r} is out of date")

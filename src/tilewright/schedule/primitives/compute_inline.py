@@ -1,0 +1,241 @@
+"""`compute_inline`: put what a block computes in place of every read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IntImm,
+    PrimExpr,
+    Rewriter,
+    Var,
+    cast,
+    children,
+    replace,
+    substitute,
+    uses_var,
+)
+from tilewright.ir.node import Node
+from tilewright.schedule.access import with_detected_reads
+from tilewright.schedule.conditions import why_not_complete
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.placement import check_not_output
+from tilewright.schedule.regions import domain_of
+from tilewright.schedule.relocate import check_removable, remove
+from tilewright.schedule.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class HasInit(PrimitiveError):
+    reason = "block {block!r} has an init statement"
+    remedy = "reductions cannot be inlined; use compute_at or reverse_compute_at"
+
+
+class NotComplete(PrimitiveError):
+    reason = "block {block!r} is not a complete block: {why}"
+    remedy = "only blocks that compute each element of their output once can be inlined"
+
+
+class NotOneStore(PrimitiveError):
+    reason = "block {block!r} is not a single store to one buffer"
+    remedy = "only blocks of the form `B[i, j] = value` can be inlined"
+
+
+class IndicesNotPlain(PrimitiveError):
+    reason = "block {block!r} stores to `{index}`, which is not an iterator of its own"
+    remedy = "each index must be another iterator of the block, or a constant"
+
+
+class ValueUsesOtherIterator(PrimitiveError):
+    reason = "the value of block {block!r} depends on iterator {iterator!r}, which is no index"
+
+
+class OpaqueAccess(PrimitiveError):
+    reason = "block {block!r} does not read buffer {buffer!r} by plain loads only"
+    remedy = "reads through pointers, match_buffer or vectors cannot be replaced"
+
+
+@dataclass(frozen=True)
+class InlinePlan:
+    """A block that can be inlined."""
+
+    block: StmtSRef
+    removed: StmtSRef
+    consumers: tuple[StmtSRef, ...]
+    store: BufferStore
+
+
+def compute_inline(state: ScheduleState, block: StmtSRef) -> None:
+    """Replace all reads of what `block` writes by the value it writes, and remove the block."""
+    _carry_out(state, plan_compute_inline(state, block))
+
+
+def can_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
+    """Whether `compute_inline` would work; nothing changes."""
+    try:
+        plan_compute_inline(state, block)
+    except PrimitiveError:
+        return False
+    return True
+
+
+def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
+    """Check everything."""
+    root = scope_root(block)
+    stmt = block.block
+    if stmt.init is not None:
+        raise HasInit(block, block=block.name)
+    store = single_store(block)
+    check_not_output(root, block)
+    check_stage_pipeline(state, root)
+    scope = scope_of(state, root)
+    why = why_not_complete(scope, block)
+    if why:
+        raise NotComplete(block, block=block.name, why=why)
+    _check_store(block, store)
+    consumers = tuple(
+        dict.fromkeys(e.dst for e in scope.from_block(block) if e.kind is DepKind.RAW)
+    )
+    for consumer in consumers:
+        check_plain_loads(consumer, store.buffer)
+    return InlinePlan(block, check_removable(block), consumers, store)
+
+
+def single_store(block: StmtSRef) -> BufferStore:
+    """The body of a block that consists of one store."""
+    stmt = block.block
+    body = stmt.body
+    if (
+        len(stmt.writes) != 1
+        or not isinstance(body, BufferStore)
+        or body.buffer is not stmt.writes[0].buffer
+        or body.predicate is not None
+        or stmt.alloc_buffers
+        or stmt.match_buffers
+    ):
+        raise NotOneStore(block, block=block.name)
+    return body
+
+
+def _check_store(block: StmtSRef, store: BufferStore) -> None:
+    iterators = {iter_var.var for iter_var in block.block.iter_vars}
+    seen: set[Var] = set()
+    for index in store.indices:
+        if isinstance(index, IntImm):
+            continue
+        if not isinstance(index, Var) or index not in iterators or index in seen:
+            raise IndicesNotPlain(block, block=block.name, index=index)
+        seen.add(index)
+    for iter_var in block.block.iter_vars:
+        extent = domain_of(iter_var).extent
+        is_unit = isinstance(extent, IntImm) and extent.value == 1
+        var = iter_var.var
+        if var not in seen and not is_unit and uses_var(store.value, lambda v, own=var: v is own):  # type: ignore[misc]
+            raise ValueUsesOtherIterator(block, block=block.name, iterator=var.name)
+
+
+def check_plain_loads(block: StmtSRef, buffer: Buffer) -> None:
+    """A block that touches a buffer by scalar loads only."""
+    if _touches_opaquely(block.block, buffer):
+        raise OpaqueAccess(block, block=block.name, buffer=buffer.name)
+
+
+def _touches_opaquely(node: Node, buffer: Buffer) -> bool:
+    if node is buffer.data:
+        return True
+    if isinstance(node, BufferLoad) and node.buffer is buffer:
+        if node.predicate is not None or any(index.dtype.lanes != 1 for index in node.indices):
+            return True
+    elif isinstance(node, Block) and any(m.source.buffer is buffer for m in node.match_buffers):
+        return True
+    return any(_touches_opaquely(child, buffer) for child in children(node))
+
+
+class LoadReplacer(Rewriter):
+    """Puts values in place of the loads from one buffer; blocks on the way get new reads."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self._buffer = buffer
+        self.renewed: dict[Block, Block] = {}
+
+    def value_of(self, load: BufferLoad) -> PrimExpr:
+        """What a load gives; its indices are rewritten already."""
+        raise NotImplementedError
+
+    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+        load: BufferLoad = self.generic_visit(node)
+        return self.value_of(load) if load.buffer is self._buffer else load
+
+    def visit_block(self, node: Block) -> Block:
+        body = self.visit(node.body)
+        init = None if node.init is None else self.visit(node.init)
+        if body is node.body and init is node.init:
+            return node
+        after = with_detected_reads(replace(node, body=body, init=init), without=self._buffer)
+        self.renewed[node] = after
+        return after
+
+
+class _Inliner(LoadReplacer):
+    def __init__(self, block: Block, store: BufferStore, consumers: Sequence[Block]) -> None:
+        super().__init__(store.buffer)
+        self._store = store
+        self._consumers = set(consumers)
+        self._units: Mapping[Var, PrimExpr] = {
+            iter_var.var: domain_of(iter_var).min for iter_var in block.iter_vars
+        }
+
+    def visit_block_realize(self, node: BlockRealize) -> BlockRealize:
+        if not self._consumers or node.block in self._consumers:
+            return self.inside(node)
+        return node
+
+    def inside(self, node: BlockRealize) -> BlockRealize:
+        """Everything below a consumer is rewritten."""
+        consumers, self._consumers = self._consumers, set()
+        block = self.visit(node.block)
+        self._consumers = consumers
+        return node if block is node.block else replace(node, block=block)
+
+    def value_of(self, load: BufferLoad) -> PrimExpr:
+        values = dict(self._units)
+        for index, value in zip(self._store.indices, load.indices, strict=True):
+            if isinstance(index, Var):
+                values[index] = cast(index.dtype, value)
+        return substitute(self._store.value, values)
+
+
+def _carry_out(state: ScheduleState, plan: InlinePlan) -> None:
+    inliner = _Inliner(
+        plan.block.block, plan.store, [consumer.block for consumer in plan.consumers]
+    )
+
+    def change(root: Block) -> Block:
+        buffers = tuple(b for b in root.alloc_buffers if b is not plan.store.buffer)
+        return replace(root, body=inliner.visit(root.body), alloc_buffers=buffers)
+
+    forget_flow(state, *plan.consumers)
+    remove(state, plan.removed, change, inliner.renewed)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    compute_inline(sch.state, sch.get_sref(inputs[0]))
+    return None, None
+
+
+register_primitive(Primitive("ComputeInline", "compute_inline", _run, keywords("block")))

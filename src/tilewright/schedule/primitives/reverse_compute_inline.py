@@ -1,0 +1,350 @@
+"""`reverse_compute_inline`: have a producer compute what its only consumer makes of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import (
+    Analyzer,
+    IterMapLevel,
+    covers,
+    detect_iter_map,
+    inverse_affine_iter_map,
+)
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IntImm,
+    PrimExpr,
+    Range,
+    Rewriter,
+    Var,
+    cast,
+    const,
+    equal,
+    greater_equal,
+    less,
+    logical_and,
+    post_order_visit,
+    replace,
+    substitute,
+)
+from tilewright.ir.access import block_access_regions
+from tilewright.schedule.conditions import why_not_complete
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import check_stage_pipeline, forget_flow, produced_box
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.placement import UnknownIterations, check_not_output, values_of
+from tilewright.schedule.primitives.compute_inline import (
+    HasInit,
+    NotComplete,
+    check_plain_loads,
+    single_store,
+)
+from tilewright.schedule.regions import Surroundings, View, domain_of, interval_of
+from tilewright.schedule.relocate import check_removable, remove
+from tilewright.schedule.scope import (
+    BlockScope,
+    DepKind,
+    loops_of,
+    realize_of,
+    scope_of,
+    scope_root,
+)
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotOneProducer(PrimitiveError):
+    reason = "block {block!r} has {count} producers"
+    remedy = "it must read exactly one buffer that other blocks write, written by a single block"
+
+
+class ProducerNotComplete(PrimitiveError):
+    reason = "the producer {producer!r} of block {block!r} is not a complete block: {why}"
+    remedy = "inline only into blocks that compute each element once; else use reverse_compute_at"
+
+
+class SeveralConsumers(PrimitiveError):
+    reason = "the producer {producer!r} of block {block!r} has {count} consumers"
+    remedy = "its result would still be needed; inline or move the other consumers first"
+
+
+class HasPredicate(PrimitiveError):
+    reason = "block {block!r} runs only where `{predicate}`"
+    remedy = "inline it before splitting its loops"
+
+
+class UnlikeLoads(PrimitiveError):
+    reason = "block {block!r} does not read buffer {buffer!r} at one and the same place"
+    remedy = "all its loads must have the same indices"
+
+
+class IndicesNotBijective(PrimitiveError):
+    reason = "the indices `{indices}` of block {block!r} cannot be solved for its iterators"
+    remedy = "each element must be read by exactly one iteration, by way of sums and divisions"
+
+
+class NotCovered(PrimitiveError):
+    reason = "block {block!r} runs for iterations without an element of buffer {buffer!r}"
+    remedy = "the producer must write an element for each of its iterations"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    block: StmtSRef
+    producer: StmtSRef
+    made: BufferStore  # what the producer does
+
+
+@dataclass(frozen=True)
+class ReverseInlinePlan:
+    """A consumer that can be inlined."""
+
+    block: StmtSRef
+    producer: StmtSRef
+    removed: StmtSRef
+    buffer: Buffer  # between the two
+    body: BufferStore  # what the producer is to do
+    predicate: PrimExpr  # when
+
+
+def reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> None:
+    """Have the producer of `block` do its work, too, and remove the block."""
+    _carry_out(state, plan_reverse_compute_inline(state, block))
+
+
+def can_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> bool:
+    """Whether `reverse_compute_inline` would work; nothing changes."""
+    try:
+        plan_reverse_compute_inline(state, block)
+    except PrimitiveError:
+        return False
+    return True
+
+
+def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> ReverseInlinePlan:
+    """Check everything and work out the new body of the producer."""
+    root = scope_root(block)
+    if block.block.init is not None:
+        raise HasInit(block, block=block.name)
+    store = single_store(block)
+    check_stage_pipeline(state, root)
+    scope = scope_of(state, root)
+    why = why_not_complete(scope, block)
+    if why:
+        raise NotComplete(block, block=block.name, why=why)
+    realize = realize_of(block)
+    if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+        raise HasPredicate(block, block=block.name, predicate=realize.predicate)
+    producer = _only_producer(scope, block)
+    check_not_output(root, producer)
+    made = single_store(producer)
+    removed = check_removable(block)
+    check_plain_loads(block, made.buffer)
+    pair = _Pair(block, producer, made)
+    indices = _common_indices(block, store, made.buffer)
+    values = values_of(realize, [loop.loop for loop in loops_of(block)])
+    if values is None:
+        raise UnknownIterations(block, block=block.name, predicate=realize.predicate)
+    inverse = _inverse(block, indices, values, made)
+    _check_covered(state, pair, indices)
+    analyzer = Analyzer()
+    for iter_var in producer.block.iter_vars:
+        analyzer.bind(iter_var.var, domain_of(iter_var))
+    simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
+    predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
+    body = _merged_body(store, made, simple)
+    return ReverseInlinePlan(block, producer, removed, made.buffer, body, predicate)
+
+
+def _bound_guard(producer: StmtSRef, guard: PrimExpr) -> PrimExpr:
+    """The predicate of the producer with a guard on its iterators added."""
+    realize = realize_of(producer)
+    if isinstance(guard, IntImm) and guard.value:
+        return realize.predicate
+    bindings = {
+        iter_var.var: value
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    }
+    place = Surroundings(loop.loop for loop in loops_of(producer))
+    bound = place.analyzer.simplify(substitute(guard, bindings))
+    with place.analyzer.constraint_scope(bound):
+        implied = place.analyzer.can_prove(realize.predicate)
+    return bound if implied else logical_and(realize.predicate, bound)
+
+
+def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
+    producers = dict.fromkeys(e.src for e in scope.to_block(block) if e.kind is DepKind.RAW)
+    if len(producers) != 1:
+        raise NotOneProducer(block, *producers, block=block.name, count=len(producers))
+    (producer,) = producers
+    why = why_not_complete(scope, producer)
+    if why:
+        raise ProducerNotComplete(
+            producer, block, block=block.name, producer=producer.name, why=why
+        )
+    consumers = dict.fromkeys(e.dst for e in scope.from_block(producer) if e.kind is DepKind.RAW)
+    if len(consumers) != 1:
+        raise SeveralConsumers(
+            producer, *consumers, block=block.name, producer=producer.name, count=len(consumers)
+        )
+    return producer
+
+
+def _common_indices(block: StmtSRef, store: BufferStore, buffer: Buffer) -> tuple[PrimExpr, ...]:
+    loads: list[BufferLoad] = []
+
+    def collect(node: Any) -> None:
+        if isinstance(node, BufferLoad) and node.buffer is buffer:
+            loads.append(node)
+
+    post_order_visit(store, collect)
+    analyzer = Analyzer()
+    if not loads or any(
+        not analyzer.can_prove_equal(a, b)
+        for load in loads[1:]
+        for a, b in zip(load.indices, loads[0].indices, strict=True)
+    ):
+        raise UnlikeLoads(block, block=block.name, buffer=buffer.name)
+    return loads[0].indices
+
+
+def _inverse(
+    block: StmtSRef, indices: Sequence[PrimExpr], values: Sequence[Range], made: BufferStore
+) -> dict[Var, PrimExpr]:
+    """The iterators of the consumer that read what one iteration of the producer writes."""
+    domains = {
+        iter_var.var: dom for iter_var, dom in zip(block.block.iter_vars, values, strict=True)
+    }
+    units: dict[Var, PrimExpr] = {var: dom.min for var, dom in domains.items() if _is_unit(dom)}
+    moving = {var: dom for var, dom in domains.items() if var not in units}
+    fixed = [substitute(index, units) for index in indices]
+    found = detect_iter_map(fixed, moving, TRUE, IterMapLevel.BIJECTIVE)
+    outputs = [Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
+    try:
+        if found.errors:
+            raise ArithError(found.errors[0])
+        inverse = inverse_affine_iter_map(found.indices, outputs)
+    except ArithError:
+        texts = ", ".join(map(str, indices))
+        raise IndicesNotBijective(block, block=block.name, indices=texts) from None
+    written = {
+        output: cast(output.dtype, index)
+        for output, index in zip(outputs, made.indices, strict=True)
+    }
+    solved = {var: substitute(value, written) for var, value in inverse.items()}
+    return {**units, **solved}
+
+
+def _is_unit(dom: Range) -> bool:
+    return isinstance(dom.extent, IntImm) and dom.extent.value == 1
+
+
+def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[PrimExpr]) -> None:
+    """Every iteration of the consumer reads an element that the producer writes."""
+    block, producer, buffer = plan.block, plan.producer, plan.made.buffer
+    root = scope_root(block)
+    written = produced_box(state, producer, producer.block.writes[0], root)
+    view = View(realize_of(block), [loop.loop for loop in loops_of(block)])
+    points = [Range(index, const(1, index.dtype)) for index in indices]
+    read, _ = view.box(points)
+    if written is None or not covers(list(map(interval_of, written)), list(map(interval_of, read))):
+        raise NotCovered(block, producer, block=block.name, buffer=buffer.name)
+
+
+def _guard(
+    plan: _Pair,
+    indices: Sequence[PrimExpr],
+    values: Sequence[Range],
+    inverse: Mapping[Var, PrimExpr],
+    analyzer: Analyzer,
+) -> PrimExpr:
+    """For which iterations of the producer there is one of the consumer."""
+    conditions: list[PrimExpr] = []
+    for iter_var, dom in zip(plan.block.block.iter_vars, values, strict=True):
+        value = inverse[iter_var.var]
+        conditions += [greater_equal(value, dom.min), less(value, dom.min + dom.extent)]
+    for index, written in zip(indices, plan.made.indices, strict=True):
+        conditions.append(equal(substitute(index, inverse), cast(index.dtype, written)))
+    predicate: PrimExpr = TRUE
+    for condition in conditions:
+        if not analyzer.can_prove(condition):
+            simple = analyzer.simplify(condition)
+            predicate = simple if predicate is TRUE else logical_and(predicate, simple)
+    return predicate
+
+
+class _Merger(Rewriter):
+    """The consumer's store in terms of the producer: its loads become the producer's value."""
+
+    def __init__(self, made: BufferStore) -> None:
+        self._made = made
+
+    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+        if node.buffer is self._made.buffer:
+            return self._made.value
+        load: BufferLoad = self.generic_visit(node)
+        return load
+
+
+def _merged_body(
+    store: BufferStore, made: BufferStore, inverse: Mapping[Var, PrimExpr]
+) -> BufferStore:
+    # Iterators are replaced first: those of the producer's value stay as they are.
+    moved = substitute(store, inverse)
+    result: BufferStore = _Merger(made).visit(moved)
+    return result
+
+
+class _ProducerUpdate(Rewriter):
+    """Gives the producer its new body and predicate."""
+
+    def __init__(self, plan: ReverseInlinePlan) -> None:
+        self._plan = plan
+        self._old = plan.producer.block
+        self.renewed: dict[Block, Block] = {}
+
+    def visit_block_realize(self, node: BlockRealize) -> BlockRealize:
+        if node.block is not self._old:
+            return node
+        bare = replace(self._old, body=self._plan.body)
+        found = block_access_regions(bare)
+        after = replace(bare, reads=found.reads, writes=found.writes)
+        self.renewed[self._old] = after
+        return replace(node, block=after, predicate=self._plan.predicate)
+
+
+def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
+    update = _ProducerUpdate(plan)
+
+    def change(root: Block) -> Block:
+        buffers = tuple(b for b in root.alloc_buffers if b is not plan.buffer)
+        return replace(root, body=update.visit(root.body), alloc_buffers=buffers)
+
+    scope = scope_of(state, scope_root(plan.block))
+    forget_flow(state, plan.producer, *(e.dst for e in scope.from_block(plan.block)))
+    state.info(plan.producer).affine_binding = None
+    remove(state, plan.removed, change, update.renewed)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    reverse_compute_inline(sch.state, sch.get_sref(inputs[0]))
+    return None, None
+
+
+register_primitive(
+    Primitive("ReverseComputeInline", "reverse_compute_inline", _run, keywords("block"))
+)

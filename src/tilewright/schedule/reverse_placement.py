@@ -1,0 +1,202 @@
+"""Moving a consumer to its producers: `plan_reverse_compute_at`.
+
+A consumer that runs earlier must find there everything it reads, must still run for all its
+iterations, and, when it accumulates, for each of them exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.arith import IterMapLevel, covers, detect_iter_map
+from tilewright.ir import (
+    TRUE,
+    BlockRealize,
+    BufferRegion,
+    For,
+    ForKind,
+    IntImm,
+    IterType,
+    Range,
+    replace,
+    uses_var,
+)
+from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.domains import CannotInvert, Solution, make_nest, solve, unite
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import box_covers
+from tilewright.schedule.placement import (
+    Plan,
+    Site,
+    UnknownIterations,
+    check_under_loop,
+    clipped,
+    find_position,
+    find_site,
+    values_of,
+)
+from tilewright.schedule.regions import Box, View, join, loops_between
+from tilewright.schedule.scope import loops_of, realize_of
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+Provided = list[tuple[BufferRegion, Box]]  # each read, and what one iteration provides for it
+
+
+class CannotFollowProducer(PrimitiveError):
+    reason = "index `{index}` of block {block!r} does not say which of its iterations read a region"
+    remedy = "only accesses that give each element to one iteration can follow their producer"
+
+
+class ProducerLeavesGaps(PrimitiveError):
+    reason = (
+        "block {producer!r} does not write a contiguous region of {buffer!r} in one iteration of "
+        "loop {loop!r}"
+    )
+    remedy = "choose a loop around all loops that the gaps come from"
+
+
+class NotYetProduced(PrimitiveError):
+    reason = (
+        "block {block!r} would read parts of buffer {buffer!r} that are not written in the same "
+        "iteration of loop {loop!r}"
+    )
+    remedy = "choose a loop further out"
+
+
+class IterationsLost(PrimitiveError):
+    reason = "block {block!r} would not run for all its iterations under loop {loop!r}"
+    remedy = "it does more than its producers, for example padding; choose another block to move"
+
+
+class ReductionOutOfOrder(PrimitiveError):
+    reason = "the reduction of block {block!r} would run {how} under loop {loop!r}"
+    remedy = "choose a loop around the reduction"
+
+
+def plan_reverse_compute_at(
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool, index: int
+) -> Plan:
+    """Run, in each iteration of `loop`, what can be computed from what was produced there."""
+    site = find_site(state, block, loop, may_be_output=True)
+    producers = site.producers
+    check_under_loop(site, producers, "producers")
+    position = find_position(site, index)
+    old = realize_of(block)
+    values = values_of(old, [outer.loop for outer in loops_of(block)])
+    if values is None:
+        raise UnknownIterations(block, block=block.name, predicate=old.predicate)
+    provided = _provided(site, producers)
+    wanted = unite([_solved(site, r, box) for r, box in provided], site.outer) if provided else {}
+    domains = clipped(site, wanted, values)
+    nest, realize, made = make_nest(
+        block.block, domains, site.outer, preserve_unit_loops=preserve_unit_loops
+    )
+    _check_produced(site, realize, made, provided)
+    loops = [*site.outer.loops, *made]
+    _check_all_iterations(site, realize, loops, values)
+    if block.block.init is not None:
+        _check_reduction(site, realize, loops)
+    return Plan(block, loop, site.removed, nest, realize, position, (block, *site.consumers))
+
+
+def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
+    found: Provided = []
+    for read in site.block.block.reads:
+        boxes: list[Box] = []
+        for producer in producers:
+            inner = loops_between(producer, site.loop)
+            for written in producer.block.writes:
+                if written.buffer is read.buffer:
+                    boxes.append(_written_box(site, producer, written, inner))
+        if boxes:
+            found.append((read, join(boxes, site.outer)))
+    return found
+
+
+def _written_box(
+    site: Site, producer: StmtSRef, written: BufferRegion, inner: Sequence[For]
+) -> Box:
+    """What a producer writes in one iteration, apart from what its predicate takes away.
+
+    The predicate of a block with affine bindings takes away the same elements in every iteration:
+    those that it never writes, which nobody reads from a covered region.
+    """
+    realize = realize_of(producer)
+    guarded = type(realize.predicate) is not IntImm
+    view = View(replace(realize, predicate=TRUE) if guarded else realize, inner, site.outer)
+    box, exact = view.box(written.region)
+    if not exact or (guarded and not has_affine_binding(site.state, producer)):
+        raise ProducerLeavesGaps(
+            producer,
+            site.loop,
+            producer=producer.name,
+            buffer=written.buffer.name,
+            loop=site.loop.name,
+        )
+    return box
+
+
+def _solved(site: Site, read: BufferRegion, box: Box) -> Solution:
+    try:
+        return solve(site.block.block, read, box, site.outer, strict=True)
+    except CannotInvert as failure:
+        raise CannotFollowProducer(
+            site.block, block=site.block.name, index=failure.args[0]
+        ) from None
+
+
+def _check_produced(
+    site: Site, realize: BlockRealize, made: Sequence[For], provided: Provided
+) -> None:
+    view = View(replace(realize, predicate=TRUE), made, site.outer)
+    for read, box in provided:
+        consumed, _ = view.box(read.region)
+        if not box_covers(box, consumed, read, site.outer):
+            raise NotYetProduced(
+                site.block,
+                site.loop,
+                block=site.block.name,
+                buffer=read.buffer.name,
+                loop=site.loop.name,
+            )
+
+
+def _check_all_iterations(
+    site: Site, realize: BlockRealize, loops: Sequence[For], values: Sequence[Range]
+) -> None:
+    after = values_of(replace(realize, predicate=TRUE), loops)
+    if after is None or not (
+        all(new is old for new, old in zip(after, values, strict=True)) or covers(after, values)
+    ):
+        raise IterationsLost(site.block, site.loop, block=site.block.name, loop=site.loop.name)
+
+
+def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
+    """Each iteration runs once, the one that initialises first."""
+    domains = {
+        loop.loop_var: Range(loop.min, loop.extent)
+        for loop in loops
+        if not (type(loop.extent) is IntImm and loop.extent.value == 1)
+    }
+    found = detect_iter_map(realize.iter_values, domains, TRUE, IterMapLevel.BIJECTIVE)
+    in_order = not found.errors and all(
+        type(split.scale) is IntImm and split.scale.value > 0
+        for total in found.indices
+        for split in total.args
+    )
+    how = "" if in_order else "more than once or out of order"
+    reduced = [
+        value
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if iter_var.iter_type is IterType.COMM_REDUCE
+    ]
+    for loop in loops:
+        if loop.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+            continue
+        if any(uses_var(value, lambda var, own=loop.loop_var: var is own) for value in reduced):  # type: ignore[misc]
+            how = "in parallel"
+    if how:
+        raise ReductionOutOfOrder(
+            site.block, site.loop, block=site.block.name, loop=site.loop.name, how=how
+        )
