@@ -35,11 +35,18 @@ from tilewright.schedule.state import ScheduleState
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statement goes in a scope: before `anchor`, or at an end of the scope's body."""
+    """Where a statement goes: before (or after) `anchor`, or first (or last) in the scope."""
 
     location: StmtSRef  # the loop or block whose iterations each run the statement
     anchor: Stmt | None = None
     at_end: bool = False
+    siblings: SeqStmt | None = None  # what holds the anchor, if it is not alone
+
+    @property
+    def surroundings(self) -> Stmt:
+        """The statement that runs whenever a statement at this place does."""
+        assert self.location.stmt is not None
+        return self.location.stmt.body if self.siblings is None else self.siblings
 
 
 def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Place:
@@ -50,9 +57,9 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Plac
     body = location.stmt.body
     while True:
         if isinstance(body, SeqStmt):
-            body = next(item for item in body.seq if _holds(item, later.stmt))
+            siblings, body = body, next(item for item in body.seq if _holds(item, later.stmt))
             if not _holds(body, earlier.stmt):
-                return Place(location, body)
+                return Place(location, body, siblings=siblings)
         else:
             body = next(
                 child
@@ -74,14 +81,15 @@ class RelaxedRegion:
 
 
 def relaxed_region(
-    state: ScheduleState, block: StmtSRef, region: BufferRegion, location: StmtSRef
+    state: ScheduleState, block: StmtSRef, region: BufferRegion, place: Place
 ) -> RelaxedRegion:
-    """The box that a region of a block sweeps in one iteration of `location`, inside its buffer."""
-    realize = realize_of(block)
+    """The box that a region of a block sweeps until a place is reached, inside its buffer."""
+    realize, location = realize_of(block), place.location
+    always = is_reached_freely(place.surroundings, realize)
     if location.is_block and has_affine_binding(state, block):
         whole = _iterator_domains(realize.block, region)
         if whole is not None:
-            return RelaxedRegion(whole, not _under_condition(location, realize))
+            return RelaxedRegion(whole, always)
     domains = _domains_between(block, location)
     variables = (iter_var.var for iter_var in realize.block.iter_vars)
     bound = substitute(region, dict(zip(variables, realize.iter_values, strict=True)))
@@ -92,7 +100,7 @@ def relaxed_region(
         _clipped(interval, extent, analyzer)
         for interval, extent in zip(found, region.buffer.shape, strict=True)
     )
-    return RelaxedRegion(ranges, exact is not None and not _under_condition(location, realize))
+    return RelaxedRegion(ranges, exact is not None and always)
 
 
 def _domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
@@ -122,18 +130,13 @@ def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] |
     return tuple(ranges)
 
 
-def _under_condition(location: StmtSRef, realize: BlockRealize) -> bool:
-    """True when something other than loops and sequences decides whether the block runs."""
-    assert location.stmt is not None
-    return not _reached_freely(location.stmt.body, realize)
-
-
-def _reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:
+def is_reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:
+    """True when nothing but loops and sequences decides whether the block runs."""
     if stmt is realize:
         return True
     if isinstance(stmt, For):
-        return _reached_freely(stmt.body, realize)
-    return isinstance(stmt, SeqStmt) and any(_reached_freely(item, realize) for item in stmt.seq)
+        return is_reached_freely(stmt.body, realize)
+    return isinstance(stmt, SeqStmt) and any(is_reached_freely(item, realize) for item in stmt.seq)
 
 
 def _analyzer_above(location: StmtSRef) -> Analyzer:

@@ -18,15 +18,11 @@ from tilewright.ir import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferRegion,
     BufferRewriter,
-    BufferStore,
     DType,
     For,
-    ForKind,
     IntImm,
-    IterType,
     IterVar,
     MatchBufferRegion,
     PointerType,
@@ -42,6 +38,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.schedule.cache_place import Place
+from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Speller
 from tilewright.schedule.scope import BlockScope, DepKind
@@ -89,17 +86,17 @@ class MatchedBufferScope(PrimitiveError):
     remedy = "declare the matched buffer with the scope of the cache"
 
 
-def check_storage_scope(scope: str) -> None:
+def check_storage_scope(scope: object) -> None:
     """A scope that some target knows."""
-    if _SCOPE_PATTERN.fullmatch(scope) is None:
+    if not isinstance(scope, str) or _SCOPE_PATTERN.fullmatch(scope) is None:
         raise BadStorageScope(scope=scope)
 
 
-def accessed_region(block: StmtSRef, side: str, index: int) -> BufferRegion:
+def accessed_region(block: StmtSRef, side: str, index: object) -> BufferRegion:
     """The region that a block declares at a position of its reads or writes."""
     stmt = block.block
     regions = stmt.reads if side == "reads" else stmt.writes
-    if not 0 <= index < len(regions):
+    if not isinstance(index, int) or not 0 <= index < len(regions):
         raise BufferIndexOutOfRange(
             block, block=block.name, side=side, count=len(regions), index=index
         )
@@ -173,46 +170,32 @@ def _same_value(a: PrimExpr, b: PrimExpr) -> bool:
     return a.value == b.value and a.dtype == b.dtype
 
 
-def copy_nest(cache: Cache, *, into_cache: bool) -> tuple[Stmt, Block]:
+def copy_nest(cache: Cache, *, into_cache: bool, predicate: PrimExpr = TRUE) -> tuple[Stmt, Block]:
     """Loops with a block that copies the cached region into the cache or back from it."""
-    loops: list[Var] = []
+    loops: list[tuple[Var, PrimExpr]] = []
     iterators: list[IterVar] = []
     bindings: list[PrimExpr] = []
+    compact = cache.offsets is not None
     for axis, (domain, extent) in enumerate(zip(cache.ranges, cache.original.shape, strict=True)):
-        dtype = domain.extent.dtype
-        loop_var, variable = Var(f"ax{axis}", dtype), Var(f"v{axis}", dtype)
-        compact = cache.offsets is not None
-        size = domain.extent if compact else with_dtype(extent, dtype)
-        iterators.append(IterVar(Range(const(0, dtype), size), variable, IterType.DATA_PAR))
+        loop_var = Var(f"ax{axis}", domain.extent.dtype)
+        size = domain.extent if compact else with_dtype(extent, loop_var.dtype)
+        iterators.append(spatial_iterator(f"v{axis}", size))
         bindings.append(loop_var if compact or _is_zero(domain.min) else domain.min + loop_var)
-        loops.append(loop_var)
-    block = _copy_block(cache, iterators, into_cache)
-    body: Stmt = BlockRealize(tuple(bindings), TRUE, block)
-    for loop_var, domain in zip(reversed(loops), reversed(cache.ranges), strict=True):
-        body = For(loop_var, const(0, loop_var.dtype), domain.extent, ForKind.SERIAL, body)
-    return body, block
-
-
-def with_dtype(extent: PrimExpr, dtype: DType) -> PrimExpr:
-    """A constant extent in another integer type; others stay."""
-    return const(extent.value, dtype) if isinstance(extent, IntImm) else extent
-
-
-def _copy_block(cache: Cache, iterators: Sequence[IterVar], into_cache: bool) -> Block:
+        loops.append((loop_var, domain.extent))
     at_cache: tuple[PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
     at_original = at_cache
     if cache.offsets is not None:
         pairs = zip(cache.offsets, at_cache, strict=True)
         at_original = tuple(var if _is_zero(low) else low + var for low, var in pairs)
     ends = ((cache.original, at_original), (cache.buffer, at_cache))
-    (source, source_at), (target, target_at) = ends if into_cache else ends[::-1]
-    return Block(
-        tuple(iterators),
-        (BufferRegion.from_point(source, source_at),),
-        (BufferRegion.from_point(target, target_at),),
-        cache.buffer.name,
-        BufferStore(target, BufferLoad(source, source_at), target_at),
-    )
+    source, target = ends if into_cache else ends[::-1]
+    block = make_copy_block(cache.buffer.name, iterators, source, target)
+    return realize_in_loops(loops, bindings, block, predicate), block
+
+
+def with_dtype(extent: PrimExpr, dtype: DType) -> PrimExpr:
+    """A constant extent in another integer type; others stay."""
+    return const(extent.value, dtype) if isinstance(extent, IntImm) else extent
 
 
 # --- switching blocks to the cache ---------------------------------------------------------------
@@ -282,6 +265,7 @@ class ScopeEdit:
     scope: StmtSRef
     reuse: dict[Block, Block] = field(default_factory=dict)
     before: dict[Stmt, Stmt] = field(default_factory=dict)
+    after: dict[Stmt, Stmt] = field(default_factory=dict)
     first: list[Stmt] = field(default_factory=list)
     last: list[Stmt] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
@@ -289,7 +273,7 @@ class ScopeEdit:
     def insert(self, place: Place, stmt: Stmt) -> None:
         """Put a statement at a place."""
         if place.anchor is not None:
-            self.before[place.anchor] = stmt
+            (self.after if place.at_end else self.before)[place.anchor] = stmt
         else:
             (self.last if place.at_end else self.first).append(stmt)
 
@@ -321,16 +305,23 @@ class ScopeEdit:
             result = map_children(
                 stmt, lambda child: self._rebuild(child) if isinstance(child, Stmt) else child
             )
-        extra = self.before.get(stmt)
-        return result if extra is None else SeqStmt((extra, result))
+        if stmt in self.before or stmt in self.after:
+            return seq((self.before.get(stmt), result, self.after.get(stmt)))
+        return result
 
 
-def mark_copy_block(state: ScheduleState, block: Block) -> StmtSRef:
-    """The reference to a new copy block; what it reads is always there in full."""
+def mark_copy_block(state: ScheduleState, block: Block, *, complete: bool) -> StmtSRef:
+    """The reference to a new copy block; `complete` says that all it reads has been written."""
     sref = state.srefs[block]
     info = state.info(sref)
-    info.region_cover = info.stage_pipeline = True
+    info.region_cover = complete or None
+    info.stage_pipeline = True
     return sref
+
+
+def written_region(block: StmtSRef, buffer: Buffer) -> BufferRegion:
+    """What a block writes of a buffer."""
+    return next(region for region in block.block.writes if region.buffer is buffer)
 
 
 def readers_after(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[StmtSRef]:

@@ -171,9 +171,8 @@ def test_a_block_that_updates_its_buffer_in_place() -> None:
 
 def test_what_a_block_leaves_alone_is_not_overwritten() -> None:
     assert _refused(every_other, "cache_write", "spread", 0, "local") == (
-        "ScheduleError: cache_write: block 'spread' may leave parts of what is copied back "
-        "unwritten, and others can see what buffer 'B' held there before; cache only blocks that "
-        "write their whole region, or buffers allocated in the scope"
+        "ScheduleError: cache_write: block 'spread' may leave parts of 'B' unwritten that would be "
+        "copied back; cache blocks that write all of a region"
     )
 
 

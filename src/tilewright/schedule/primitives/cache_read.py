@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import Buffer, BufferRegion
-from tilewright.schedule.cache_place import Place, place_before, relaxed_region
+from tilewright.ir import Buffer
+from tilewright.schedule.cache_place import (
+    Place,
+    RelaxedRegion,
+    place_before,
+    relaxed_region,
+)
 from tilewright.schedule.cache_stage import (
     ScopeEdit,
     accessed_region,
@@ -20,8 +25,10 @@ from tilewright.schedule.cache_stage import (
     readers_after,
     reads_buffer,
     spell_cache,
+    written_region,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import region_cover
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
 from tilewright.schedule.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
@@ -34,6 +41,11 @@ if TYPE_CHECKING:
 class NoReaderToCache(PrimitiveError):
     reason = "no block that reads {buffer!r} after it was written is to read the cache"
     remedy = "give a block, or consumer_blocks, of this scope that read it then"
+
+
+class ReadsMoreThanWritten(PrimitiveError):
+    reason = "block {block!r} may read parts of {buffer!r} or of other buffers before their writers"
+    remedy = "only what was written before is copied; put the blocks in the order of their data"
 
 
 def cache_read(
@@ -53,18 +65,19 @@ def cache_read(
     check_matched_buffers(readers, buffer, storage_scope)
     if writer is None:
         place = Place(top)
-        ranges = declared_region(top.block.reads, buffer)
+        region = RelaxedRegion(declared_region(top.block.reads, buffer), True)
     else:
+        _check_region_cover(state, readers, buffer)
         location = lowest_common_ancestor((writer, readers[0]))
         place = place_before(location, writer, readers[0])
-        ranges = relaxed_region(state, writer, _written(writer, buffer), place.location).ranges
-    cache = make_cache(buffer, storage_scope, ranges, compact=place.location.is_block)
+        region = relaxed_region(state, writer, written_region(writer, buffer), place)
+    cache = make_cache(buffer, storage_scope, region.ranges, compact=place.location.is_block)
     nest, copy = copy_nest(cache, into_cache=True)
     edit = ScopeEdit(top, buffers=[cache.buffer])
     edit.use_cache(readers, cache)
     edit.insert(place, nest)
     edit.apply(state)
-    return mark_copy_block(state, copy)
+    return mark_copy_block(state, copy, complete=region.is_exact)
 
 
 def _chosen_readers(
@@ -85,8 +98,11 @@ def _chosen_readers(
     return readers
 
 
-def _written(writer: StmtSRef, buffer: Buffer) -> BufferRegion:
-    return next(region for region in writer.block.writes if region.buffer is buffer)
+def _check_region_cover(state: ScheduleState, readers: Sequence[StmtSRef], buffer: Buffer) -> None:
+    """What the readers see was written before the copy is made."""
+    for reader in readers:
+        if state.enable_check and not region_cover(state, reader):
+            raise ReadsMoreThanWritten(reader, block=reader.name, buffer=buffer.name)
 
 
 def _run(

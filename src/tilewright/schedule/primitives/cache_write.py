@@ -21,6 +21,7 @@ from tilewright.schedule.cache_stage import (
     spell_cache,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import forget_flow
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
 from tilewright.schedule.scope import lowest_common_ancestor, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
@@ -36,11 +37,8 @@ class WriterReadsItsBuffer(PrimitiveError):
 
 
 class PartialWrite(PrimitiveError):
-    reason = (
-        "block {block!r} may leave parts of what is copied back unwritten, and others can see "
-        "what buffer {buffer!r} held there before"
-    )
-    remedy = "cache only blocks that write their whole region, or buffers allocated in the scope"
+    reason = "block {block!r} may leave parts of {buffer!r} unwritten that would be copied back"
+    remedy = "cache blocks that write all of a region"
 
 
 def cache_write(
@@ -66,20 +64,26 @@ def cache_write(
     place = Place(top, at_end=True)
     if others:
         place = place_before(lowest_common_ancestor((block, others[0])), block, others[0])
-    relaxed = relaxed_region(state, block, region, place.location)
-    _check_no_gaps(block, buffer, relaxed, top.block)
+    relaxed = relaxed_region(state, block, region, place)
+    check_no_gaps(block, buffer, relaxed, place, top.block)
     cache = make_cache(buffer, storage_scope, relaxed.ranges, compact=place.location.is_block)
     nest, copy = copy_nest(cache, into_cache=False)
     edit = ScopeEdit(top, buffers=[cache.buffer])
     edit.use_cache((block, *chosen), cache)
     edit.insert(place, nest)
     edit.apply(state)
-    return mark_copy_block(state, copy)
+    forget_flow(state, *readers)
+    return mark_copy_block(state, copy, complete=relaxed.is_exact)
 
 
-def _check_no_gaps(block: StmtSRef, buffer: Buffer, region: RelaxedRegion, scope: Block) -> None:
+def check_no_gaps(
+    block: StmtSRef, buffer: Buffer, region: RelaxedRegion, place: Place, scope: Block
+) -> None:
     """Copying back must not overwrite what the block left alone, unless that means nothing."""
-    if not region.is_exact and all(known is not buffer for known in scope.alloc_buffers):
+    if region.is_exact:
+        return
+    meaningless = any(known is buffer for known in scope.alloc_buffers)
+    if not (meaningless and place.location.is_block):
         raise PartialWrite(block, block=block.name, buffer=buffer.name)
 
 

@@ -1,0 +1,62 @@
+"""Blocks that copy one buffer into another, and the loops around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    const,
+)
+
+Access = tuple[Buffer, tuple[PrimExpr, ...]]
+
+
+def make_copy_block(
+    name: str, iterators: Sequence[IterVar], source: Access, target: Access
+) -> Block:
+    """A block that copies one element for each combination of its iterators."""
+    return Block(
+        tuple(iterators),
+        (BufferRegion.from_point(*source),),
+        (BufferRegion.from_point(*target),),
+        name,
+        BufferStore(target[0], BufferLoad(*source), target[1]),
+    )
+
+
+def spatial_iterator(name: str, extent: PrimExpr) -> IterVar:
+    """A spatial iterator over `[0, extent)`."""
+    domain = Range(const(0, extent.dtype), extent)
+    return IterVar(domain, Var(name, extent.dtype), IterType.DATA_PAR)
+
+
+def loop_nest(loops: Sequence[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
+    """Serial loops from 0 around a statement, given as variables and extents, outermost first."""
+    for variable, extent in reversed(loops):
+        body = For(variable, const(0, variable.dtype), extent, ForKind.SERIAL, body)
+    return body
+
+
+def realize_in_loops(
+    loops: Sequence[tuple[Var, PrimExpr]],
+    bindings: Sequence[PrimExpr],
+    block: Block,
+    predicate: PrimExpr = TRUE,
+) -> Stmt:
+    """A block bound to loops around it."""
+    return loop_nest(loops, BlockRealize(tuple(bindings), predicate, block))

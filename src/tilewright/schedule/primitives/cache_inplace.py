@@ -1,0 +1,98 @@
+"""`cache_inplace`: let a block that updates a buffer in place do so in a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import eval_set, region_union, to_range
+from tilewright.ir import Buffer, BufferRegion, Range, structural_equal, substitute
+from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_stage import (
+    Cache,
+    ScopeEdit,
+    accessed_region,
+    cache_buffer,
+    check_matched_buffers,
+    check_storage_scope,
+    copy_nest,
+    readers_after,
+    written_region,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import forget_flow
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import realize_of, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotUpdatedInPlace(PrimitiveError):
+    reason = "block {block!r} does not both read and write buffer {buffer!r}"
+    remedy = "use cache_read or cache_write"
+
+
+def cache_inplace(
+    state: ScheduleState, block: StmtSRef, index: int, storage_scope: str
+) -> tuple[StmtSRef, StmtSRef]:
+    """Copy the region before each run of the block, and what it wrote back afterwards."""
+    check_storage_scope(storage_scope)
+    read = accessed_region(block, "reads", index)
+    buffer = read.buffer
+    if all(region.buffer is not buffer for region in block.block.writes):
+        raise NotUpdatedInPlace(block, block=block.name, buffer=buffer.name)
+    check_matched_buffers((block,), buffer, storage_scope)
+    top, realize = scope_root(block), realize_of(block)
+    iterators = (iter_var.var for iter_var in block.block.iter_vars)
+    values = dict(zip(iterators, realize.iter_values, strict=True))
+    read_here = substitute(read, values)
+    written_here = substitute(written_region(block, buffer), values)
+    cache = cache_buffer(buffer, storage_scope)
+    filled = Cache(buffer, cache, _hull(read_here, written_here))
+    stored = Cache(buffer, cache, written_here.region)
+    fill, fill_block = copy_nest(filled, into_cache=True, predicate=realize.predicate)
+    store, store_block = copy_nest(stored, into_cache=False, predicate=realize.predicate)
+    edit = ScopeEdit(top, buffers=[cache])
+    edit.use_cache((block,), filled)
+    edit.insert(Place(top, realize), fill)
+    edit.insert(Place(top, realize, at_end=True), store)
+    edit.apply(state)
+    made = state.srefs[fill_block], state.srefs[store_block]
+    for sref in made:
+        state.info(sref).stage_pipeline = False
+    forget_flow(state, block, *_readers(state, top, made[1], buffer))
+    return made
+
+
+def _readers(
+    state: ScheduleState, top: StmtSRef, writer: StmtSRef, buffer: Buffer
+) -> list[StmtSRef]:
+    return readers_after(scope_of(state, top), writer, buffer)
+
+
+def _hull(read: BufferRegion, written: BufferRegion) -> tuple[Range, ...]:
+    """What must be in the cache: parts that the block leaves alone are stored back as well."""
+    if structural_equal(read, written):
+        return read.region
+    boxes = [[eval_set(axis, {}) for axis in region.region] for region in (read, written)]
+    return tuple(to_range(axis) for axis in region_union(boxes))
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    made = cache_inplace(sch.state, sch.get_sref(inputs[0]), *attrs)
+    return [sch.block_rv(sref) for sref in made], None
+
+
+register_primitive(
+    Primitive(
+        "CacheInplace",
+        "cache_inplace",
+        _run,
+        keywords("block", "read_buffer_index", "storage_scope"),
+    )
+)

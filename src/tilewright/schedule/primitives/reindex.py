@@ -1,0 +1,172 @@
+"""`reindex`: give a block a buffer of its own that is indexed by the block's iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    HANDLE,
+    Block,
+    Buffer,
+    For,
+    IntImm,
+    IterVar,
+    PointerType,
+    PrimExpr,
+    Stmt,
+    Var,
+    free_vars,
+    substitute,
+)
+from tilewright.schedule.buffer_access import AccessChanger, check_always_inside, single_access
+from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_stage import (
+    ScopeEdit,
+    accessed_region,
+    mark_copy_block,
+    readers_after,
+)
+from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.scope import leaf_realizes, realize_of, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+_SIDES = {"0": "read", "1": "write"}
+
+
+class NotALeafBlock(PrimitiveError):
+    reason = "block {block!r} holds other blocks"
+    remedy = "reindex the blocks inside it"
+
+
+class LoopsNotInAChain(PrimitiveError):
+    reason = "loop {loop!r} holds more than the way to block {block!r}"
+    remedy = "reindex before other blocks are moved under its loops"
+
+
+class IteratorNotFromZero(PrimitiveError):
+    reason = "block iterator {iterator!r} starts at {begin}, not at 0"
+    remedy = "indices of the new buffer start at 0"
+
+
+class SkipsIterations(PrimitiveError):
+    reason = "block {block!r} may not run for every value of its iterators"
+    remedy = "what it writes can be reindexed when its bindings take each combination of values"
+
+
+def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> StmtSRef:
+    """Copy what the block reads (side 0), or writes (side 1), in the order of its iterators."""
+    region = accessed_region(block, "writes" if side else "reads", index)
+    top = scope_root(block)
+    check_stage_pipeline(state, top)
+    stmt, buffer = block.block, region.buffer
+    if next(leaf_realizes(stmt.body), None) is not None:
+        raise NotALeafBlock(block, block=block.name)
+    access = single_access(block, buffer, side)
+    check_always_inside(block, buffer, access)
+    anchor = _top_of_chain(block)
+    if side == 1 and not has_affine_binding(state, block):
+        raise SkipsIterations(block, block=block.name)
+    indices = _simplified(stmt, access.indices)
+    covered = _covered(stmt.iter_vars, indices)
+    new = _reindexed(buffer, covered)
+    changer = AccessChanger(buffer, new, tuple(iter_var.var for iter_var in covered))
+    changer.visit(stmt)
+    nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
+    edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
+    edit.insert(Place(top, anchor, at_end=side == 1), nest)
+    edit.apply(state)
+    forget_flow(state, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
+    return mark_copy_block(state, copy, complete=side == 1)
+
+
+def _top_of_chain(block: StmtSRef) -> Stmt:
+    """The statement in the scope's body that leads to a block and to nothing else."""
+    node: Stmt = realize_of(block)
+    parent = block.parent
+    while parent is not None and isinstance(parent.stmt, For):
+        if parent.stmt.body is not node:
+            raise LoopsNotInAChain(parent, loop=parent.name, block=block.name)
+        node, parent = parent.stmt, parent.parent
+    return node
+
+
+def _simplified(block: Block, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+    """Indices without what the iterators' domains make superfluous; constants stay as written."""
+    if all(isinstance(index, Var) for index in indices):
+        return tuple(indices)
+    analyzer = Analyzer()
+    for iter_var in block.iter_vars:
+        if iter_var.dom is not None:
+            analyzer.bind(iter_var.var, iter_var.dom)
+    simple = [analyzer.simplify(index) for index in indices]
+    return tuple(
+        old if isinstance(new, IntImm) else new for old, new in zip(indices, simple, strict=True)
+    )
+
+
+def _covered(iter_vars: Sequence[IterVar], indices: Sequence[PrimExpr]) -> list[IterVar]:
+    used = {var for index in indices for var in free_vars(index)}
+    return [iter_var for iter_var in iter_vars if iter_var.var in used]
+
+
+def _reindexed(buffer: Buffer, covered: Sequence[IterVar]) -> Buffer:
+    name = f"{buffer.name}_reindex"
+    data = Var(name, HANDLE, PointerType(buffer.dtype, buffer.scope))
+    shape = tuple(_extent_of(iter_var) for iter_var in covered)
+    return Buffer(data, buffer.dtype, shape, name=name, data_alignment=buffer.data_alignment)
+
+
+def _extent_of(iter_var: IterVar) -> PrimExpr:
+    domain = iter_var.dom
+    assert domain is not None
+    if not isinstance(domain.min, IntImm) or domain.min.value != 0:
+        raise IteratorNotFromZero(iterator=iter_var.var.name, begin=domain.min)
+    return domain.extent
+
+
+def _copy(
+    buffer: Buffer,
+    new: Buffer,
+    covered: Sequence[IterVar],
+    indices: Sequence[PrimExpr],
+    *,
+    into_new: bool,
+) -> tuple[Stmt, Block]:
+    iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(new.shape)]
+    renamed: dict[Var, PrimExpr] = {
+        old.var: fresh.var for old, fresh in zip(covered, iterators, strict=True)
+    }
+    at_old = tuple(substitute(index, renamed) for index in indices)
+    ends = ((buffer, at_old), (new, tuple(renamed.values())))
+    source, target = ends if into_new else ends[::-1]
+    block = make_copy_block(f"{target[0].name}_reindex", iterators, source, target)
+    loops = [(Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(new.shape)]
+    return realize_in_loops(loops, [variable for variable, _ in loops], block), block
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    index, side = attrs
+    made = reindex(sch.state, sch.get_sref(inputs[0]), index, 1 if side else 0)
+    return sch.block_rv(made), None
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    (block,) = inputs
+    index, side = attrs
+    return [f"block={block}", f'buffer=("{_SIDES.get(side, side)}", {index})']
+
+
+register_primitive(Primitive("ReIndex", "reindex", _run, _spell))

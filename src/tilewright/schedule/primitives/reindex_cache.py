@@ -1,0 +1,305 @@
+"""`reindex_cache_read` and `reindex_cache_write`: cache stages with a layout of the user's choice.
+
+The cache is indexed by a function of the block's iterators; it serves this block alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer, IndexMap, IterMapLevel, detect_iter_map
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    For,
+    ForKind,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    free_vars,
+    structural_equal,
+    substitute,
+)
+from tilewright.schedule.buffer_access import (
+    AccessChanger,
+    check_always_inside,
+    single_access,
+)
+from tilewright.schedule.cache_place import Place, is_reached_freely, place_before
+from tilewright.schedule.cache_stage import (
+    ScopeEdit,
+    accessed_region,
+    cache_buffer,
+    check_storage_scope,
+    mark_copy_block,
+    only_writer,
+    readers_after,
+)
+from tilewright.schedule.copy_block import make_copy_block
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.scope import (
+    lowest_common_ancestor,
+    realize_of,
+    scope_of,
+    scope_root,
+)
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotASinglePoint(PrimitiveError):
+    reason = "block {block!r} accesses more than one element of {buffer!r} at a time"
+    remedy = "only element-wise accesses can get a new layout; use the plain cache stage"
+
+
+class WrongNumberOfIndices(PrimitiveError):
+    reason = "the index map takes {given} indices, block {block!r} has {expected} iterators"
+
+
+class OtherIterators(PrimitiveError):
+    reason = "iterator {iterator!r} of block {block!r} occurs in {there} but not in {missing}"
+    remedy = "the new indices must use the iterators that the old ones use"
+
+
+class ElementsCollide(PrimitiveError):
+    reason = "the index map to {indices} may put different elements of {buffer!r} in one place"
+    remedy = "use a map that keeps the iterators apart"
+
+
+class NegativeIndex(PrimitiveError):
+    reason = "the new index {index} may be negative"
+
+
+class ReadBeforeWritten(PrimitiveError):
+    reason = "block {block!r} reads {buffer!r} before block {writer!r} writes it"
+
+
+class UnderCondition(PrimitiveError):
+    reason = "block {block!r} stands under a condition that the copy would not obey"
+    remedy = "use the plain cache stage"
+
+
+@dataclass(frozen=True)
+class _NewAccess:
+    """An access of a block to a buffer, before and after."""
+
+    buffer: Buffer
+    old: tuple[PrimExpr, ...]
+    new: tuple[PrimExpr, ...]
+    iterators: tuple[IterVar, ...]  # of the block, which both use
+
+
+def reindex_cache(
+    state: ScheduleState,
+    block: StmtSRef,
+    index: int,
+    storage_scope: str,
+    index_map: IndexMap,
+    side: int,
+) -> StmtSRef:
+    """Cache what a block reads (side 0) or writes (side 1) at indices of its own."""
+    check_storage_scope(storage_scope)
+    region = accessed_region(block, "writes" if side else "reads", index)
+    top = scope_root(block)
+    check_stage_pipeline(state, top)
+    access = _new_access(block, region, index_map, side)
+    place = (_place_of_store if side else _place_of_fill)(state, block, access.buffer)
+    if not is_reached_freely(place.surroundings, realize_of(block)):
+        raise UnderCondition(block, block=block.name)
+    cache = cache_buffer(access.buffer, storage_scope, _shape(block, index_map))
+    changer = AccessChanger(access.buffer, cache, access.new)
+    changer.visit(block.block)
+    nest, copy = _copy(block, access, cache, place.location, into_cache=side == 0)
+    edit = ScopeEdit(top, reuse=changer.reuse, buffers=[cache])
+    edit.insert(place, nest)
+    edit.apply(state)
+    made = mark_copy_block(state, copy, complete=side == 1)
+    forget_flow(state, block, *readers_after(scope_of(state, top), made, access.buffer))
+    return made
+
+
+def _new_access(
+    block: StmtSRef, region: BufferRegion, index_map: IndexMap, side: int
+) -> _NewAccess:
+    buffer, stmt = region.buffer, block.block
+    if not all(
+        isinstance(axis.extent, IntImm) and axis.extent.value == 1 for axis in region.region
+    ):
+        raise NotASinglePoint(block, block=block.name, buffer=buffer.name)
+    count = len(stmt.iter_vars)
+    if len(index_map.initial_indices) != count:
+        given = len(index_map.initial_indices)
+        raise WrongNumberOfIndices(block, block=block.name, given=given, expected=count)
+    found = single_access(block, buffer, side)
+    check_always_inside(block, buffer, found)
+    new = tuple(index_map.map_indices([iter_var.var for iter_var in stmt.iter_vars]))
+    used = _iterators_in(stmt, found.indices)
+    _check_same_iterators(block, found.indices, new)
+    _check_apart(buffer, found.indices, new, used)
+    return _NewAccess(buffer, found.indices, new, tuple(used))
+
+
+def _check_same_iterators(
+    block: StmtSRef, old: Sequence[PrimExpr], new: Sequence[PrimExpr]
+) -> None:
+    for present, absent in ((new, old), (old, new)):
+        known = {iter_var.var for iter_var in _iterators_in(block.block, absent)}
+        for iter_var in _iterators_in(block.block, present):
+            if iter_var.var not in known:
+                raise OtherIterators(
+                    block,
+                    block=block.name,
+                    iterator=iter_var.var.name,
+                    there=_text(present),
+                    missing=_text(absent),
+                )
+
+
+def _text(indices: Sequence[PrimExpr]) -> str:
+    return f"({', '.join(map(str, indices))})"
+
+
+def _iterators_in(block: Block, indices: Sequence[PrimExpr]) -> list[IterVar]:
+    used = {var for index in indices for var in free_vars(index)}
+    return [iter_var for iter_var in block.iter_vars if iter_var.var in used]
+
+
+def _check_apart(
+    buffer: Buffer,
+    old: Sequence[PrimExpr],
+    new: Sequence[PrimExpr],
+    iterators: Sequence[IterVar],
+) -> None:
+    """Different elements stay different: the old indices can be told from the new ones."""
+    if all(any(structural_equal(index, other) for other in new) for index in old):
+        return
+    domains = {iv.var: iv.dom for iv in iterators if iv.dom is not None}
+    if detect_iter_map(new, domains, True, IterMapLevel.BIJECTIVE).errors:
+        raise ElementsCollide(indices=_text(new), buffer=buffer.name)
+
+
+def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[PrimExpr, ...]:
+    domains = [iv.dom for iv in block.block.iter_vars if iv.dom is not None]
+    analyzer = Analyzer()
+    ranges = index_map.map_ranges(domains, analyzer)
+    for index, axis in zip(index_map.final_indices, ranges, strict=True):
+        if not analyzer.can_prove(axis.min >= 0):
+            raise NegativeIndex(block, index=index)
+    return tuple(analyzer.simplify(axis.min + axis.extent) for axis in ranges)
+
+
+def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Place:
+    top = scope_root(block)
+    scope = scope_of(state, top)
+    writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
+    if writer is None:
+        return Place(top)
+    if block not in readers_after(scope, writer, buffer):
+        raise ReadBeforeWritten(block, block=block.name, buffer=buffer.name, writer=writer.name)
+    return place_before(lowest_common_ancestor((writer, block)), writer, block)
+
+
+def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Place:
+    top = scope_root(block)
+    scope = scope_of(state, top)
+    only_writer(scope.buffer_writers[buffer], buffer)
+    readers = readers_after(scope, block, buffer)
+    if not readers:
+        return Place(top, at_end=True)
+    return place_before(lowest_common_ancestor((block, readers[0])), block, readers[0])
+
+
+def _copy(
+    block: StmtSRef, access: _NewAccess, cache: Buffer, location: StmtSRef, *, into_cache: bool
+) -> tuple[Stmt, Block]:
+    """The copy, under copies of those loops below `location` that it needs."""
+    realize = realize_of(block)
+    used = {iter_var.var for iter_var in access.iterators}
+    bound = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    bindings = [value for iter_var, value in bound if iter_var.var in used]
+    loops = _needed_loops(block, location, [*bindings, realize.predicate])
+    fresh: dict[Var, PrimExpr] = {
+        loop.loop_var: Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
+    }
+    iterators = [
+        IterVar(iv.dom, Var(iv.var.name, iv.var.dtype), IterType.DATA_PAR)
+        for iv in access.iterators
+    ]
+    pairs = zip(access.iterators, iterators, strict=True)
+    renamed: dict[Var, PrimExpr] = {old.var: new.var for old, new in pairs}
+    at_old = tuple(substitute(index, renamed) for index in access.old)
+    at_new = tuple(substitute(index, renamed) for index in access.new)
+    ends = ((access.buffer, at_old), (cache, at_new))
+    source, target = ends if into_cache else ends[::-1]
+    made = make_copy_block(cache.name, iterators, source, target)
+    values = tuple(substitute(value, fresh) for value in bindings)
+    body: Stmt = BlockRealize(values, substitute(realize.predicate, fresh), made)
+    for loop in reversed(loops):
+        variable = fresh[loop.loop_var]
+        assert isinstance(variable, Var)
+        begin, extent = substitute(loop.min, fresh), substitute(loop.extent, fresh)
+        body = For(variable, begin, extent, ForKind.SERIAL, body)
+    return body, made
+
+
+def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Sequence[PrimExpr]) -> list[For]:
+    """The loops between a block and a location whose variables are used, outermost first."""
+    needed = {var for expr in used_by for var in free_vars(expr)}
+    loops: list[For] = []
+    node = block.parent
+    while node is not None and node is not location:
+        loop = node.loop
+        if loop.loop_var in needed:
+            loops.append(loop)
+            needed.update(free_vars(Range(loop.min, loop.extent)))
+        node = node.parent
+    loops.reverse()
+    return loops
+
+
+def _runner(side: int) -> Callable[..., tuple[Outputs, Any]]:
+    def run(
+        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> tuple[Outputs, Any]:
+        block, index_map = inputs
+        made = reindex_cache(sch.state, sch.get_sref(block), attrs[0], attrs[1], index_map, side)
+        return sch.block_rv(made), None
+
+    return run
+
+
+def _speller(index_name: str) -> Callable[[Sequence[str], Sequence[str]], list[str]]:
+    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+        block, index_map = inputs
+        index, scope = attrs
+        return [
+            f"block={block}",
+            f"{index_name}={index}",
+            f"storage_scope={scope}",
+            f"index_map={index_map}",
+        ]
+
+    return spell
+
+
+register_primitive(
+    Primitive("ReindexCacheRead", "reindex_cache_read", _runner(0), _speller("read_buffer_index"))
+)
+register_primitive(
+    Primitive(
+        "ReindexCacheWrite", "reindex_cache_write", _runner(1), _speller("write_buffer_index")
+    )
+)

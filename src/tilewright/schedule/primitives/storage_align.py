@@ -1,0 +1,83 @@
+"""`storage_align`: choose the stride of a dimension of what a block writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir.node import replace
+from tilewright.schedule.allocated_buffer import allocating_block
+from tilewright.schedule.cache_stage import accessed_region
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+ANNOTATION = "buffer_dim_align"
+
+
+class AxisOutOfRange(PrimitiveError):
+    reason = "buffer {buffer!r} has {ndim} dimensions, axis {axis} is not among them"
+    remedy = "use a number from -{ndim} to {ndim} - 1"
+
+
+class FactorNotPositive(PrimitiveError):
+    reason = "the factor {factor} of the alignment is not positive"
+
+
+class BadAlignment(PrimitiveError):
+    reason = "the annotation 'buffer_dim_align' of block {block!r} is {value!r}"
+    remedy = "it must be a list of [buffer_index, axis, factor, offset]"
+
+
+def storage_align(
+    state: ScheduleState, block: StmtSRef, index: int, axis: int, factor: int, offset: int
+) -> None:
+    """Let the stride of `axis` be `offset` modulo `factor` when the buffer is allocated."""
+    buffer = accessed_region(block, "writes", index).buffer
+    if factor <= 0:
+        raise FactorNotPositive(block, factor=factor)
+    if not -buffer.ndim <= axis < buffer.ndim:
+        raise AxisOutOfRange(block, buffer=buffer.name, ndim=buffer.ndim, axis=axis)
+    allocating_block(block, buffer)
+    entry = [index, axis % buffer.ndim, factor, offset]
+    stmt = block.block
+    entries = [entry if old[:2] == entry[:2] else old for old in _entries(block)]
+    if entry not in entries:
+        entries.append(entry)
+    changed = replace(stmt, annotations={**stmt.annotations, ANNOTATION: entries})
+    state.replace(block, changed, {stmt: changed})
+
+
+def _entries(block: StmtSRef) -> list[list[int]]:
+    value = block.block.annotations.get(ANNOTATION, [])
+    if isinstance(value, (list, tuple)) and all(map(_is_entry, value)):
+        return [[int(number) for number in entry] for entry in value]
+    raise BadAlignment(block, block=block.name, value=value)
+
+
+def _is_entry(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 4:
+        return False
+    return all(isinstance(number, int) for number in value)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    index, axis, factor, offset = (sch.int_of(number) for number in attrs)
+    storage_align(sch.state, sch.get_sref(inputs[0]), index, axis, factor, offset)
+    return None, None
+
+
+register_primitive(
+    Primitive(
+        "StorageAlign",
+        "storage_align",
+        _run,
+        keywords("block", "buffer_index", "axis", "factor", "offset"),
+    )
+)

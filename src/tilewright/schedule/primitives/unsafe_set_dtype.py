@@ -1,0 +1,98 @@
+"""`unsafe_set_dtype`: keep what a block writes in another type, with casts around every access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import TilewrightError
+from tilewright.ir import (
+    HANDLE,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Cast,
+    DType,
+    PointerType,
+    Var,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.allocated_buffer import (
+    AllocationChanger,
+    allocating_block,
+    change_allocation,
+)
+from tilewright.schedule.cache_stage import accessed_region
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotADtype(PrimitiveError):
+    reason = "{dtype!r} is no type of buffer elements"
+    remedy = 'use a type such as "float16" or "int8"'
+
+
+class DtypeChanger(AllocationChanger):
+    """Changes the type of a buffer; values have the old type again once they are loaded."""
+
+    def __init__(self, buffer: Buffer, dtype: DType) -> None:
+        super().__init__(buffer, with_dtype(buffer, dtype))
+        self._dtype = dtype
+
+    def change_match(self, buffer: Buffer) -> Buffer:
+        return with_dtype(buffer, self._dtype)
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        changed = super().visit_buffer_load(node)
+        return Cast(node.dtype, changed) if node.buffer in self.buffers else changed
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        changed: BufferStore = super().visit_buffer_store(node)
+        if node.buffer not in self.buffers:
+            return changed
+        dtype = self._dtype.with_lanes(changed.value.dtype.lanes)
+        return replace(changed, value=Cast(dtype, changed.value))
+
+
+def with_dtype(buffer: Buffer, dtype: DType) -> Buffer:
+    """A buffer of the same name and shape with elements of another type."""
+    data = Var(buffer.data.name, HANDLE, PointerType(dtype, buffer.scope))
+    return replace(buffer, dtype=dtype, data=data)
+
+
+def unsafe_set_dtype(state: ScheduleState, block: StmtSRef, index: int, dtype: str) -> None:
+    """Change the element type of a buffer that `block` writes; rounding is the user's concern."""
+    buffer = accessed_region(block, "writes", index).buffer
+    owner = allocating_block(block, buffer)
+    chosen = _element_type(dtype)
+    if chosen != buffer.dtype:
+        change_allocation(state, owner, DtypeChanger(buffer, chosen))
+
+
+def _element_type(dtype: str) -> DType:
+    try:
+        chosen = DType(dtype)
+    except (TilewrightError, TypeError) as error:
+        raise NotADtype(dtype=dtype) from error
+    if chosen.is_handle or chosen.lanes != 1:
+        raise NotADtype(dtype=dtype)
+    return chosen
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    unsafe_set_dtype(sch.state, sch.get_sref(inputs[0]), *attrs)
+    return None, None
+
+
+register_primitive(
+    Primitive(
+        "UnsafeSetDType", "unsafe_set_dtype", _run, keywords("block", "buffer_index", "dtype")
+    )
+)
