@@ -229,6 +229,9 @@ class IterMapRewriter(FactorArithmetic):
                 scale = rest[position].scale
                 if isinstance(scale, IntImm) and best_scale < scale.value < expected.value:
                     best, best_scale = position, scale.value
+        if best < 0:  # an iterator of one value adds nothing, whatever its scale
+            units = (at for at, arg in enumerate(rest) if is_constant(arg.extent, 1))
+            best = next(units, -1)
         if best < 0:
             raise NotAnIterMap("the scales of the iterators do not chain into one iterator")
         return best
