@@ -17,6 +17,7 @@ from tilewright.schedule.primitives import (
     loop_kind as loop_kind,
     reindex as reindex,
     reindex_cache as reindex_cache,
+    pad_einsum as pad_einsum,
     reorder as reorder,
     reorder_block_iter_var as reorder_block_iter_var,
     reverse_compute_inline as reverse_compute_inline,

@@ -1,0 +1,311 @@
+"""`pad_einsum`: a contraction over longer axes, with zeros where there is no data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    TRUE,
+    Add,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRewriter,
+    BufferStore,
+    Cast,
+    For,
+    IntImm,
+    IterType,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    less,
+    logical_and,
+    structural_equal,
+)
+from tilewright.ir.intrinsics import if_then_else
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import why_not_complete, why_not_reduction
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import check_stage_pipeline
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import BlockScope, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import BlockInfo, ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class WrongPadding(PrimitiveError):
+    reason = "the padding {padding} does not fit the {count} iterators of block {block!r}"
+    remedy = "give one number, zero or more, for each iterator"
+
+
+class BindingNotTrivial(PrimitiveError):
+    reason = "the iterators of block {block!r} are not bound to its loops one by one, in order"
+    remedy = "pad before transforming the loops"
+
+
+class NotAnEinsum(PrimitiveError):
+    reason = "block {block!r} is not a contraction that can be padded: {why}"
+    remedy = "its update must be `O[...] = O[...] + A[...] * B[...]`, indexed by iterators only"
+
+
+class BufferNotAllocated(PrimitiveError):
+    reason = "buffer {buffer!r} of block {block!r} is not allocated in its scope"
+    remedy = "use cache_read and cache_write to give the block buffers of its own"
+
+
+class CannotPadProducer(PrimitiveError):
+    reason = "block {block!r}, which makes {buffer!r}, cannot be padded: {why}"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a block and the buffer it writes become."""
+
+    block: StmtSRef
+    extra: dict[Var, int]  # by how much each iterator grows
+    guarded: bool  # elements beyond the old extents are stored as zero
+
+
+def pad_einsum(state: ScheduleState, block: StmtSRef, padding: Sequence[int]) -> None:
+    """Grow the iterators of a contraction by `padding`, and its inputs and output with them."""
+    root = scope_root(block)
+    if state.enable_check:
+        check_stage_pipeline(state, root)
+    scope = scope_of(state, root)
+    extra = _checked_padding(block, padding)
+    output, inputs = _operands(state, scope, block, extra)
+    grown: dict[Buffer, Buffer] = {}
+    accesses: list[BufferStore | BufferLoad] = [output, *inputs]
+    for access in accesses:
+        _grow_buffer(root, block, access, extra, grown)
+    changes = [Growth(block, extra, guarded=False)]
+    for load in {load.buffer: load for load in inputs}.values():
+        if load.buffer in grown:
+            changes.append(_grow_producer(scope, block, load, extra))
+    _install(state, root, changes, grown)
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[Var, int]:
+    iter_vars = block.block.iter_vars
+    if len(padding) != len(iter_vars) or any(amount < 0 for amount in padding):
+        raise WrongPadding(block, block=block.name, padding=list(padding), count=len(iter_vars))
+    if not _is_trivially_bound(block):
+        raise BindingNotTrivial(block, block=block.name)
+    return {iv.var: amount for iv, amount in zip(iter_vars, padding, strict=True) if amount}
+
+
+def _is_trivially_bound(block: StmtSRef) -> bool:
+    realize, loops = realize_of(block), loops_of(block)
+    if len(loops) != len(realize.iter_values) or not _is_true(realize.predicate):
+        return False
+    pairs = zip(realize.iter_values, loops, strict=True)
+    nested = all(outer.loop.body is inner.stmt for outer, inner in itertools.pairwise(loops))
+    alone = bool(loops) and loops[-1].loop.body is realize
+    return nested and alone and all(value is loop.loop.loop_var for value, loop in pairs)
+
+
+def _is_true(predicate: PrimExpr) -> bool:
+    return isinstance(predicate, IntImm) and bool(predicate.value)
+
+
+def _operands(
+    state: ScheduleState, scope: BlockScope, block: StmtSRef, extra: dict[Var, int]
+) -> tuple[BufferStore, list[BufferLoad]]:
+    def fail(why: str) -> NotAnEinsum:
+        return NotAnEinsum(block, block=block.name, why=why)
+
+    why = why_not_reduction(state, scope, block)
+    if why:
+        raise fail(f"it is no reduction: {why}")
+    store = block.block.body
+    if not isinstance(store, BufferStore) or not isinstance(store.value, Add):
+        raise fail("its body is not one store of a sum")
+    total, product = store.value.a, store.value.b
+    if not _is_load_of(total, store) or not isinstance(product, Mul):
+        raise fail("it does not add a product to what it stores to")
+    inputs = [_without_casts(product.a), _without_casts(product.b)]
+    loads = [value for value in inputs if isinstance(value, BufferLoad)]
+    if len(loads) != len(inputs):
+        raise fail("the factors are not elements of buffers")
+    iterators = {iter_var.var for iter_var in block.block.iter_vars}
+    accesses: list[BufferStore | BufferLoad] = [store, *loads]
+    for access in accesses:
+        if not all(index in iterators for index in access.indices):
+            raise fail(f"{access.buffer.name} is not indexed by plain iterators")
+    used = {index for load in loads for index in load.indices}
+    for iter_var in block.block.iter_vars:
+        is_padded = iter_var.var in extra and iter_var.iter_type is IterType.COMM_REDUCE
+        if is_padded and iter_var.var not in used:
+            raise fail(f"no factor depends on the padded iterator {iter_var.var.name!r}")
+    return store, loads
+
+
+def _is_load_of(value: PrimExpr, store: BufferStore) -> bool:
+    return (
+        isinstance(value, BufferLoad)
+        and value.buffer is store.buffer
+        and all(a is b for a, b in zip(value.indices, store.indices, strict=True))
+    )
+
+
+def _without_casts(value: PrimExpr) -> PrimExpr:
+    while isinstance(value, Cast):
+        value = value.value
+    return value
+
+
+# --- growing ------------------------------------------------------------------------------------
+
+
+def _grow_buffer(
+    root: StmtSRef,
+    block: StmtSRef,
+    access: BufferStore | BufferLoad,
+    extra: dict[Var, int],
+    grown: dict[Buffer, Buffer],
+) -> None:
+    buffer = access.buffer
+    amounts = [extra.get(index, 0) for index in access.indices]  # type: ignore[call-overload]
+    if not any(amounts):
+        return
+    if not any(buffer is other for other in root.block.alloc_buffers):
+        raise BufferNotAllocated(block, buffer=buffer.name, block=block.name)
+    if not all(isinstance(extent, IntImm) for extent in buffer.shape):
+        raise NotAnEinsum(block, block=block.name, why=f"the shape of {buffer.name} is symbolic")
+    shape = tuple(
+        extent + amount if amount else extent
+        for extent, amount in zip(buffer.shape, amounts, strict=True)
+    )
+    known = grown.get(buffer)
+    if known is None:
+        grown[buffer] = replace(buffer, shape=shape)
+    elif not all(structural_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
+        why = f"{buffer.name} is used twice and would be padded in two ways"
+        raise NotAnEinsum(block, block=block.name, why=why)
+
+
+def _grow_producer(
+    scope: BlockScope, block: StmtSRef, access: BufferLoad, extra: dict[Var, int]
+) -> Growth:
+    buffer = access.buffer
+    writers = scope.buffer_writers.get(buffer, [])
+
+    def fail(producer: StmtSRef, why: str) -> CannotPadProducer:
+        return CannotPadProducer(producer, block=producer.name, buffer=buffer.name, why=why)
+
+    if len(writers) != 1:
+        raise fail(block, f"{len(writers)} blocks write the buffer, expected one")
+    (producer,) = writers
+    why = why_not_complete(scope, producer)
+    if why:
+        raise fail(producer, why)
+    if not _is_trivially_bound(producer):
+        raise fail(producer, "its iterators are not bound to its loops one by one, in order")
+    store = producer.block.body
+    iterators = {iter_var.var for iter_var in producer.block.iter_vars}
+    if not isinstance(store, BufferStore) or store.buffer is not buffer:
+        raise fail(producer, "its body is not one store")
+    distinct = len(set(store.indices)) == len(store.indices)
+    if not distinct or not all(index in iterators for index in store.indices):
+        raise fail(producer, "its store is not indexed by distinct iterators")
+    amounts: dict[Var, int] = {}
+    for index, wanted in zip(store.indices, access.indices, strict=True):
+        amount = extra.get(wanted)  # type: ignore[call-overload]
+        if amount:
+            amounts[index] = amount  # type: ignore[index]
+    return Growth(producer, amounts, guarded=True)
+
+
+class _Grower(BufferRewriter):
+    """Exchanges the grown buffers and lengthens the loops and iterators of the grown blocks."""
+
+    def __init__(self, grown: dict[Buffer, Buffer], changes: Sequence[Growth]) -> None:
+        self.reuse: dict[Block, Block] = {}
+        self._grown = grown
+        self._changes = {change.block.block: change for change in changes}
+        self._extra_of_loop: dict[Var, int] = {}
+        for change in changes:
+            realize = realize_of(change.block)
+            for iter_var, loop_var in zip(
+                realize.block.iter_vars, realize.iter_values, strict=True
+            ):
+                if iter_var.var in change.extra:
+                    assert isinstance(loop_var, Var)
+                    self._extra_of_loop[loop_var] = change.extra[iter_var.var]
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return self._grown.get(buffer, buffer)
+
+    def visit_for(self, node: For) -> For:
+        loop: For = self.generic_visit(node)
+        amount = self._extra_of_loop.get(node.loop_var)
+        return loop if amount is None else replace(loop, extent=loop.extent + amount)
+
+    def visit_block(self, node: Block) -> Block:
+        block: Block = super().visit_block(node)
+        change = self._changes.get(node)
+        if change is not None:
+            block = _grown_block(block, change)
+        if block is not node:
+            self.reuse[node] = block
+        return block
+
+
+def _grown_block(block: Block, change: Growth) -> Block:
+    iter_vars = tuple(_grown_iterator(iv, change.extra.get(iv.var, 0)) for iv in block.iter_vars)
+    body = block.body
+    if change.guarded and change.extra:
+        assert isinstance(body, BufferStore)
+        inside: PrimExpr = TRUE
+        for iter_var in block.iter_vars:
+            if iter_var.var in change.extra:
+                assert iter_var.dom is not None
+                end = iter_var.dom.min + iter_var.dom.extent
+                inside = logical_and(inside, less(iter_var.var, end))
+        zero = const(0, body.value.dtype)
+        body = replace(body, value=if_then_else(inside, body.value, zero))
+    return replace(block, iter_vars=iter_vars, body=body)
+
+
+def _grown_iterator(iter_var: IterVar, amount: int) -> IterVar:
+    if not amount:
+        return iter_var
+    assert iter_var.dom is not None
+    domain = Range(iter_var.dom.min, iter_var.dom.extent + amount)
+    return replace(iter_var, dom=domain)
+
+
+def _install(
+    state: ScheduleState,
+    root: StmtSRef,
+    changes: Sequence[Growth],
+    grown: dict[Buffer, Buffer],
+) -> None:
+    grower = _Grower(grown, changes)
+    changed = grower.visit_block(root.block)
+    state.replace(root, changed, grower.reuse)
+    for sref in scope_of(state, root).blocks:
+        state.infos[sref] = BlockInfo()
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    pad_einsum(sch.state, sch.get_sref(inputs[0]), [sch.int_of(amount) for amount in attrs[0]])
+    return None, None
+
+
+register_primitive(Primitive("PadEinsum", "pad_einsum", _run, keywords("block", "padding")))
