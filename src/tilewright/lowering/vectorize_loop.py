@@ -40,6 +40,7 @@ from tilewright.ir import (
     Var,
     Visitor,
     While,
+    const,
     logical_and,
     logical_not,
     multiply,
@@ -54,6 +55,8 @@ from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter, is_true
 from tilewright.lowering.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target
+
+SHORTEST_PIECE = 4
 
 
 class _LoopBodyWidener(ExprWidener):
@@ -260,7 +263,27 @@ class _LoopVectorizer(StmtRewriter):
             return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
         if lanes_conflict(node, node.extent.value):
             return replace(node, kind=ForKind.SERIAL)
-        return _LoopBodyWidener(node, node.extent.value, is_multiple).statement(node.body)
+        return _vectorized(node, node.extent.value)
+
+
+def _vectorized(node: For, extent: int) -> Stmt:
+    lanes = _convenient_lanes(extent)
+    if lanes == extent:
+        return _LoopBodyWidener(node, lanes, is_multiple).statement(node.body)
+    piece = Var(f"{node.loop_var.name}_piece", node.loop_var.dtype)
+    inner = Var(node.loop_var.name, node.loop_var.dtype)
+    body = FoldingSubstituter({node.loop_var: piece * lanes + inner}).rewrite(node.body)
+    vector = For(inner, node.min, const(lanes, inner.dtype), ForKind.VECTORIZED, body)
+    count, zero = const(extent // lanes, piece.dtype), const(0, piece.dtype)
+    return For(piece, zero, count, ForKind.UNROLLED, _vectorized(vector, lanes))
+
+
+def _convenient_lanes(extent: int) -> int:
+    """Backends make good code of vectors of a power of two, and bad code of 48 lanes: take three
+    times 16 instead. A vector with no such divisor to speak of is left as it is.
+    """
+    divisor = extent & -extent  # the largest power of two in it
+    return extent if divisor == extent or divisor < SHORTEST_PIECE else divisor
 
 
 @register_pass
