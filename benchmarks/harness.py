@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-SETTLE_SECONDS = 0.02
+SETTLE_SECONDS = 0.05  # OpenMP threads spin for up to some 15 ms
 TVM_PYTHON = ROOT / ".venv-tvm" / "bin" / "python"
 
 

@@ -44,10 +44,24 @@ def _check_tiles(m: int, n: int, rows: int, columns: int, row_block: int) -> Non
 
 
 def packed_matmul(
-    m: int, n: int, k: int, *, rows: int = 8, columns: int = 32, row_block: int = 64
+    m: int,
+    n: int,
+    k: int,
+    *,
+    rows: int = 8,
+    columns: int = 32,
+    row_block: int = 128,
+    depth_block: int = 512,
 ) -> PrimFunc:
-    """Both operands packed into panels; for matrices that do not fit the inner caches."""
+    """Both operands packed into panels; for matrices that do not fit the inner caches.
+
+    The reduction is cut into pieces of `depth_block`, so that a block of rows of A stays in the
+    second-level cache while all panels of B pass by; the tile continues from what C holds.
+    """
     _check_tiles(m, n, rows, columns, row_block)
+    depth = min(k, depth_block)
+    if k % depth:
+        raise IRError(f"pieces of {depth} do not divide a reduction over {k}")
 
     @T.prim_func
     def main(
@@ -72,22 +86,29 @@ def packed_matmul(
                         with T.block("pack_A"):
                             vi, vr, vx = T.axis.remap("SSS", [ii, r, x])
                             block[vi, vr, vx] = A[vb * row_block + vi * rows + vx, vr]
-                for jo, ii in T.grid(n // columns, row_block // rows):
+                for ro, jo, ii in T.grid(k // depth, n // columns, row_block // rows):
                     with T.block("tile"):
+                        vo = T.axis.opaque(k // depth, ro)
                         vj, vi = T.axis.remap("SS", [jo, ii])
                         tile = T.alloc_buffer((rows, columns), "float32", scope="local")
                         for x in T.unroll(rows):
                             for c in T.vectorized(columns):
-                                with T.block("zero"):
+                                with T.block("begin"):
                                     vx, vc = T.axis.remap("SS", [x, c])
-                                    tile[vx, vc] = T.float32(0)
-                        for r in range(k):
+                                    tile[vx, vc] = T.if_then_else(
+                                        vo == 0,
+                                        T.float32(0),
+                                        C[vb * row_block + vi * rows + vx, vj * columns + vc],
+                                    )
+                        for r in range(depth):
                             for x in T.unroll(rows):
                                 for c in T.vectorized(columns):
                                     with T.block("multiply_add"):
                                         vr, vx, vc = T.axis.remap("RSS", [r, x, c])
                                         tile[vx, vc] = (
-                                            tile[vx, vc] + block[vi, vr, vx] * panels[vj, vr, vc]
+                                            tile[vx, vc]
+                                            + block[vi, vo * depth + vr, vx]
+                                            * panels[vj, vo * depth + vr, vc]
                                         )
                         for x in T.unroll(rows):
                             for c in T.vectorized(columns):
