@@ -10,7 +10,7 @@ import pytest
 import tilewright.intrin  # noqa: F401
 from tilewright.errors import RegistryError, ScheduleError
 from tilewright.ir import PrimFunc, assert_structural_equal, replace
-from tilewright.schedule import Schedule
+from tilewright.schedule import LoopRV, Schedule
 from tilewright.schedule.tensor_intrin import TensorIntrin, _registry, all_tensor_intrins
 from tilewright.script import from_source, tir as T
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
@@ -177,6 +177,50 @@ def test_annotations_of_both_are_kept(add4x4: str) -> None:
     sch.tensorize(block, add4x4)
     verify_trace_roundtrip(sch, add_one)
     assert sch.get(block).annotations == {"mine": "program", "permuted": 1}  # type: ignore[union-attr]
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+
+@T.prim_func
+def add_plain(A: T.Buffer((2, 8, 8), "float32"), C: T.Buffer((2, 8, 8), "float32")) -> None:
+    for n, i, j in T.grid(2, 8, 8):
+        with T.block("add"):
+            vn, vi, vj = T.axis.remap("SSS", [n, i, j])
+            C[vn, vi, vj] = A[vn, vi, vj] + T.float32(1)
+
+
+def tiled(func: PrimFunc) -> tuple[Schedule, LoopRV]:
+    """A schedule with tiles of 4x4, and the outer loop of a tile."""
+    sch = Schedule(func, debug_mask="all", error_render_level="fast")
+    _, i, j = sch.get_loops(sch.get_block("add"))
+    i_0, i_1 = sch.split(i, [None, 4])
+    j_0, j_1 = sch.split(j, [None, 4])
+    sch.reorder(i_0, j_0, i_1, j_1)
+    return sch, i_1
+
+
+def test_loops_are_blockized_first(add4x4: str) -> None:
+    sch, loop = tiled(add_plain)
+    sch.tensorize(loop, add4x4)
+    verify_trace_roundtrip(sch, add_plain)
+    expected = add_one_expected.with_attr("global_symbol", "add_plain")
+    assert_structural_equal(sch.mod["main"], expected)
+    assert sch.get(sch.get_block("add_o")).name_hint == "add_o"  # type: ignore[union-attr]
+
+
+def test_a_loop_that_does_not_match_is_left_alone(add4x4: str) -> None:
+    other = from_source(add_plain.script().replace("T.float32(1)", "T.float32(2)"))
+    assert isinstance(other, PrimFunc)
+    sch, loop = tiled(other)
+    before, steps = sch.mod, str(sch.trace)
+    with pytest.raises(ScheduleError) as caught:
+        sch.tensorize(loop, add4x4)
+    why = "expected `T.float32(1)`, found `T.float32(2)`"
+    assert str(caught.value) == PREFIX + why + SUFFIX
+    assert sch.mod is before
+    assert str(sch.trace) == steps
+    assert sch.get(loop).loop_var.name == "i_1"  # type: ignore[union-attr]
 
 
 # --- refusals -----------------------------------------------------------------------------------

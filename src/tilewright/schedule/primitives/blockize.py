@@ -121,8 +121,20 @@ def divide_block(
     )
 
 
-def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: bool) -> StmtSRef:
-    """Wrap what is under `loop`, and the loop, into a block."""
+@dataclass(frozen=True)
+class BlockizedLoop:
+    """What stands where a loop stood, and the block that was under it, before and after."""
+
+    realize: BlockRealize
+    block: StmtSRef
+    before: Block
+    after: Block
+
+
+def blockized_loop(
+    state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: bool
+) -> BlockizedLoop:
+    """What is under `loop`, and the loop, as a block; changes nothing yet."""
     found = list(leaf_realizes(loop.loop.body))
     if len(found) != 1:
         raise NotOneBlock(loop, loop=loop.name, count=len(found))
@@ -145,9 +157,15 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: 
         init,
     )
     new = BlockRealize(inner.outer_values, inner.outer_predicate, outer)
-    replace_in_parent(state, loop, (new,), {realize.block: inner_realize.block})
-    state.infos[block] = BlockInfo()
-    return state.srefs[outer]
+    return BlockizedLoop(new, block, realize.block, inner_realize.block)
+
+
+def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: bool) -> StmtSRef:
+    """Wrap what is under `loop`, and the loop, into a block."""
+    made = blockized_loop(state, loop, preserve_unit_iters=preserve_unit_iters)
+    replace_in_parent(state, loop, (made.realize,), {made.before: made.after})
+    state.infos[made.block] = BlockInfo()
+    return state.srefs[made.realize.block]
 
 
 def _divide(

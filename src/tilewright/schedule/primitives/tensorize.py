@@ -23,7 +23,9 @@ from tilewright.ir import (
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.primitives.blockize import blockized_loop
 from tilewright.schedule.renew import Renewer
+from tilewright.schedule.splice import replace_in_parent
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 from tilewright.schedule.tensor_intrin import TensorIntrin, parameters, root_block_of
@@ -46,33 +48,36 @@ class OperandNotContiguous(PrimitiveError):
     remedy = "change the layout of {buffer!r} first (transform_layout, or a packed copy)"
 
 
-class NotABlockOrLoop(PrimitiveError):
-    reason = "there is no block or loop to tensorize here"
-
-
-def tensorize(state: ScheduleState, target: StmtSRef, intrin: TensorIntrin) -> None:
-    """Let `intrin` do the work of a block."""
+def tensorize(
+    state: ScheduleState, target: StmtSRef, intrin: TensorIntrin, *, preserve_unit_iters: bool
+) -> None:
+    """Let `intrin` do the work of a block, or of all that is under a loop."""
+    if target.is_loop:
+        made = blockized_loop(state, target, preserve_unit_iters=preserve_unit_iters)
+        outer = tensorized_block(made.realize.block, intrin, target)
+        replace_in_parent(state, target, (replace(made.realize, block=outer),), {})
+        return
     block = target.block
-    changed = tensorized_block(block, intrin)
+    changed = tensorized_block(block, intrin, target)
     state.replace(target, changed, {block: changed})
     # What runs inside is new: whatever was known of the scope that the block opens is void.
     state.info(target).stage_pipeline = None
 
 
-def tensorized_block(block: Block, intrin: TensorIntrin) -> Block:
-    """`block` with the implementation of `intrin` as its body; raises if it does not match."""
+def tensorized_block(block: Block, intrin: TensorIntrin, place: StmtSRef) -> Block:
+    """`block` with the implementation of `intrin` as its body; an error points at `place`."""
     try:
         operands = match_description(block, root_block_of(intrin.desc))
     except Mismatch as mismatch:
         raise DoesNotMatch(
-            block, block=block.name_hint, intrin=intrin.name, why=str(mismatch)
+            place, block=block.name_hint, intrin=intrin.name, why=str(mismatch)
         ) from None
     implementation = root_block_of(intrin.impl)
     renewer = Renewer(_index_dtype(block))
     views = []
     for wanted, given in zip(parameters(intrin.desc), parameters(intrin.impl), strict=True):
         operand = operands[wanted]
-        _check_contiguous(intrin, given, operand)
+        _check_contiguous(intrin, given, operand, place)
         view = renewer.define_buffer(given)
         views.append(MatchBufferRegion(view, operand.region(given.shape)))
     body = renewer.rewrite(
@@ -104,7 +109,9 @@ def _merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
 # --- operands in one piece ----------------------------------------------------------------------
 
 
-def _check_contiguous(intrin: TensorIntrin, given: Buffer, operand: Operand) -> None:
+def _check_contiguous(
+    intrin: TensorIntrin, given: Buffer, operand: Operand, place: StmtSRef
+) -> None:
     if given.strides or given not in _whole_operands(intrin):
         return
     rank = len(given.shape)
@@ -113,7 +120,9 @@ def _check_contiguous(intrin: TensorIntrin, given: Buffer, operand: Operand) -> 
     wanted = _strides((), given.shape)
     for extent, stride, expected in zip(given.shape, mine, wanted, strict=True):
         if _number(extent) != 1 and stride != expected:
-            raise OperandNotContiguous(intrin=intrin.name, operand=given.name, buffer=source.name)
+            raise OperandNotContiguous(
+                place, intrin=intrin.name, operand=given.name, buffer=source.name
+            )
 
 
 def _strides(strides: tuple[PrimExpr, ...], shape: tuple[PrimExpr, ...]) -> list[int | None]:
@@ -174,7 +183,7 @@ def _run(
     target = sch.get_sref(inputs[0])
     intrin = TensorIntrin.get(attrs[0])
     assert intrin is not None
-    tensorize(sch.state, target, intrin)
+    tensorize(sch.state, target, intrin, preserve_unit_iters=bool(attrs[1]))
     return None, None
 
 

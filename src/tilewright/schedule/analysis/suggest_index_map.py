@@ -1,0 +1,117 @@
+"""The layout in which a loop nest reads a buffer from front to back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.arith import Analyzer, IndexMap, IterMapLevel, detect_iter_map
+from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr
+from tilewright.ir import (
+    INT32,
+    TRUE,
+    Buffer,
+    For,
+    IntImm,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    floordiv,
+    floormod,
+)
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """A part of a loop variable that an access uses, `(loop // lower) % extent`."""
+
+    position: int  # of the loop in the nest
+    lower: int
+    extent: int
+
+
+def suggest_index_map(
+    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr = TRUE
+) -> IndexMap | None:
+    """A layout in which the access at `indices` walks memory in the order of the loops.
+
+    The map comes with its inverse. None where the access is no sum of digits of loop variables.
+    """
+    shape = [extent.value if isinstance(extent, IntImm) else 0 for extent in buffer.shape]
+    if not all(shape):
+        return None
+    digits = _digits(buffer, indices, loops, predicate)
+    if digits is None or math.prod(digit.extent for digit in digits) != math.prod(shape):
+        return None
+    order = sorted(range(len(digits)), key=lambda d: (digits[d].position, -digits[d].lower))
+    return _index_map(shape, [digit.extent for digit in digits], order)
+
+
+def _digits(
+    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
+) -> list[_Digit] | None:
+    """The digits that the flat index consists of, most significant first."""
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
+    flat = buffer.offset_of(indices)
+    found = detect_iter_map([flat], domains, predicate, IterMapLevel.SURJECTIVE)
+    if len(found.indices) != 1:
+        return None
+    positions = {loop.loop_var: position for position, loop in enumerate(loops)}
+    digits: list[_Digit] = []
+    for split in _atoms(found.indices[0]):
+        source = split.source.source
+        numbers = split.lower_factor, split.extent
+        if not isinstance(source, Var) or source not in positions:
+            return None
+        if not isinstance(numbers[0], IntImm) or not isinstance(numbers[1], IntImm):
+            return None
+        digits.append(_Digit(positions[source], numbers[0].value, numbers[1].value))
+    return digits
+
+
+def _atoms(total: IterSumExpr) -> Iterator[IterSplitExpr]:
+    """The splits of loop variables in a sum, those inside fused iterators included."""
+    for split in total.args:
+        mark: IterMark = split.source
+        whole = isinstance(split.lower_factor, IntImm) and split.lower_factor.value == 1
+        if isinstance(mark.source, IterSumExpr) and whole:
+            yield from _atoms(mark.source)
+        else:
+            yield split
+
+
+def _index_map(shape: Sequence[int], extents: Sequence[int], order: Sequence[int]) -> IndexMap:
+    inputs = [Var(f"i{axis}", INT32) for axis in range(len(shape))]
+    outputs = [Var(f"i{axis}", INT32) for axis in range(len(extents))]
+    forward = _unflatten(_flatten(inputs, shape), extents, inputs, shape)
+    values: list[PrimExpr] = [const(0, INT32)] * len(extents)
+    for position, digit in enumerate(order):
+        values[digit] = outputs[position]
+    reordered = [extents[digit] for digit in order]
+    backward = _unflatten(_flatten(values, extents), shape, outputs, reordered)
+    inverse = IndexMap(tuple(outputs), tuple(backward))
+    return IndexMap(tuple(inputs), tuple(forward[digit] for digit in order), inverse)
+
+
+def _flatten(values: Sequence[PrimExpr], extents: Sequence[int]) -> PrimExpr:
+    flat: PrimExpr = const(0, INT32)
+    for value, extent in zip(values, extents, strict=True):
+        flat = flat * extent + value
+    return flat
+
+
+def _unflatten(
+    flat: PrimExpr, extents: Sequence[int], variables: Sequence[Var], domains: Sequence[int]
+) -> list[PrimExpr]:
+    """The digits of a flat index; `variables` lie in `domains`."""
+    analyzer = Analyzer()
+    for var, extent in zip(variables, domains, strict=True):
+        if extent != 1:
+            analyzer.bind(var, Range(const(0, var.dtype), const(extent, var.dtype)))
+    digits: list[PrimExpr] = []
+    for extent in reversed(extents):
+        digits.append(analyzer.simplify(floormod(flat, extent)))
+        flat = analyzer.simplify(floordiv(flat, extent))
+    return digits[::-1]
