@@ -16,7 +16,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFunc, Var, substitute
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import verify_cached_flags
+from tilewright.schedule.flag_check import verify_cached_flags
 from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
 from tilewright.schedule.instruction import (
     Instruction,

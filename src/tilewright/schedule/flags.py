@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tilewright.arith import Analyzer, IntervalSet, covers, intersect
 from tilewright.ir import BufferRegion, For, IntImm, Range, const
-from tilewright.schedule.conditions import compute_affine_binding, has_affine_binding
+from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions import (
     Box,
@@ -266,14 +266,3 @@ def forget_flow(state: ScheduleState, *blocks: StmtSRef) -> None:
     """Have region cover of some blocks computed anew when it is next asked for."""
     for block in blocks:
         state.info(block).region_cover = None
-
-
-def verify_cached_flags(state: ScheduleState) -> None:
-    """Check that what is remembered of each block is what the program says."""
-    for sref, info in list(state.infos.items()):
-        if sref.stmt is None or sref.parent is None:
-            continue
-        if info.affine_binding is not None and info.affine_binding != compute_affine_binding(sref):
-            raise AssertionError(f"affine_binding of block {sref.name!r} is out of date")
-        if info.region_cover is not None and info.region_cover != compute_region_cover(state, sref):
-            raise AssertionError(f"region_cover of block {sref.name!r} is out of date")
