@@ -36,7 +36,7 @@ from tilewright.schedule.placement import (
     values_of,
 )
 from tilewright.schedule.regions import Box, View, join, loops_between
-from tilewright.schedule.scope import loops_of, realize_of
+from tilewright.schedule.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -64,6 +64,11 @@ class NotYetProduced(PrimitiveError):
     remedy = "choose a loop further out"
 
 
+class ConsumersRunBefore(PrimitiveError):
+    reason = "{consumers} read what block {block!r} writes, and run before loop {loop!r}"
+    remedy = "choose a loop that comes before all consumers"
+
+
 class IterationsLost(PrimitiveError):
     reason = "block {block!r} would not run for all its iterations under loop {loop!r}"
     remedy = "it does more than its producers, for example padding; choose another block to move"
@@ -81,6 +86,7 @@ def plan_reverse_compute_at(
     site = find_site(state, block, loop, may_be_output=True)
     producers = site.producers
     check_under_loop(site, producers, "producers")
+    _check_consumers_follow(site)
     position = find_position(site, index)
     old = realize_of(block)
     values = values_of(old, [outer.loop for outer in loops_of(block)])
@@ -98,6 +104,22 @@ def plan_reverse_compute_at(
     if block.block.init is not None:
         _check_reduction(site, realize, loops)
     return Plan(block, loop, site.removed, nest, realize, position, (block, *site.consumers))
+
+
+def _check_consumers_follow(site: Site) -> None:
+    """No consumer comes before the loop; those under it are a matter of the position there."""
+    order = {block: number for number, block in enumerate(site.scope.blocks)}
+    start = min(order[block] for block in child_blocks(site.state, site.loop))
+    early = [
+        consumer
+        for consumer in site.consumers
+        if order[consumer] < start and not is_ancestor(site.loop, consumer)
+    ]
+    if early:
+        names = ", ".join(repr(consumer.name) for consumer in early)
+        raise ConsumersRunBefore(
+            site.loop, *early, block=site.block.name, loop=site.loop.name, consumers=names
+        )
 
 
 def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
