@@ -113,7 +113,10 @@ class BinaryOp(PrimExpr, frozen=True):
 
     @property
     def dtype(self) -> DType:
-        return self.a.dtype
+        node = self.a  # a loop, because sums can be long
+        while isinstance(node, BinaryOp) and not isinstance(node, CmpOp):
+            node = node.a
+        return node.dtype
 
 
 class Add(BinaryOp, frozen=True):

@@ -33,6 +33,7 @@ from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vectorize_loop import VectorizeLoop
 from tilewright.lowering.verify_lowered import verify_lowered
+from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
 
@@ -132,6 +133,7 @@ def lower(
 ) -> Stages: ...
 
 
+@nested_deeply(LowerError, "the program to lower")
 def lower(
     program: PrimFunc | IRModule,
     target: Target | str | None = None,

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.errors import ScriptError
 from tilewright.ir import (
     HANDLE,
     VOID,
@@ -39,6 +40,7 @@ from tilewright.script.evaluator import Evaluator
 from tilewright.script.exprs import as_argument
 from tilewright.script.frames import FunctionFrame, fold, plain_value
 from tilewright.script.parser import Parser
+from tilewright.support.nesting import nested_deeply
 
 
 class FunctionReference:
@@ -72,6 +74,7 @@ class ModuleNamespace:
         return list(self._functions or ())
 
 
+@nested_deeply(ScriptError, "the script")
 def parse_function(
     source: Source, node: ast.FunctionDef, names: Mapping[str, Any], *, private: bool = False
 ) -> PrimFunc:
@@ -145,6 +148,7 @@ def _return_type(parser: Evaluator, node: ast.FunctionDef) -> str:
     return str(kind.dtype)
 
 
+@nested_deeply(ScriptError, "the script")
 def check(program: PrimFunc | IRModule) -> None:
     """Refuse a program that breaks a rule of TensorIR.
 

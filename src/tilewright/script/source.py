@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.errors import ScriptError
 from tilewright.script.diagnostics import Source
+from tilewright.support.nesting import nested_deeply
 
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -53,6 +54,7 @@ def _end_line(node: Definition) -> int:
     return node.end_lineno or node.lineno
 
 
+@nested_deeply(ScriptError, "the script")
 def parse_text(text: str, filename: str) -> tuple[Source, ast.Module]:
     """The syntax tree of a text; common indentation is ignored."""
     lines = text.splitlines()

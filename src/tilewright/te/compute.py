@@ -24,6 +24,7 @@ from tilewright.ir import (
     convert,
     post_order_visit,
 )
+from tilewright.support.nesting import nested_deeply
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor, shape_of
 
 
@@ -114,10 +115,11 @@ def compute(
             _axis_names(fcompute, len(extents), what, varargs_names), extents, strict=True
         )
     )
-    result = fcompute(*(axis.var for axis in axes))
-    several = isinstance(result, (tuple, list))
-    body = tuple(_body_expr(item, what) for item in (result if several else (result,)))
-    _check_body(body, what)
+    with nested_deeply(TensorExpressionError, what):
+        result = fcompute(*(axis.var for axis in axes))
+        several = isinstance(result, (tuple, list))
+        body = tuple(_body_expr(item, what) for item in (result if several else (result,)))
+        _check_body(body, what)
     dtypes = tuple(expr.dtype for expr in body)
     operation = ComputeOp(name, tag, dict(attrs or {}), axes, body, dtypes)
     return operation.outputs() if several else operation.output(0)

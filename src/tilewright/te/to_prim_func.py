@@ -11,10 +11,12 @@ from typing import Any
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import HANDLE, Block, PrimFunc, Var, root_realize, seq
+from tilewright.support.nesting import nested_deeply
 from tilewright.te.emit import Emitter, emit_operation
 from tilewright.te.tensor import Operation, PlaceholderOp, Tensor
 
 
+@nested_deeply(TensorExpressionError, "the tensor expression")
 def create_prim_func(ops: Sequence[Tensor | Var] | Tensor) -> PrimFunc:
     """The function that computes the tensors among `ops` that are not placeholders.
 

@@ -33,6 +33,7 @@ from tilewright.ir import (
     Var,
     Visitor,
 )
+from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
 
@@ -75,12 +76,8 @@ def _function_text(context: ModuleContext, name: str, func: PrimFunc) -> str:
     generator = FunctionGenerator(context, FunctionEmitter(), name)
     no_alias = bool(func.attrs.get("tir.noalias", False))
     symbol = quoted(function_symbol(name))
-    try:
+    with nested_deeply(CodegenError, f"function {name!r}"):
         return generator.function(symbol, func.params, func.body, no_alias)
-    except RecursionError:
-        raise CodegenError(
-            f"function {name!r}: an expression is nested too deeply; bind parts of it to variables"
-        ) from None
 
 
 class FunctionGenerator(StmtGenerator):

@@ -12,6 +12,7 @@ scope.py        lines, indentation, unique names
 
 from __future__ import annotations
 
+from tilewright.errors import IRError
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.function import IRModule, PrimFunc
 from tilewright.ir.node import Node, register_renderer
@@ -22,8 +23,10 @@ from tilewright.ir.printer.exprs import ExprPrinter, register_expr_printer as re
 from tilewright.ir.printer.functions import TIR_HEADER, function_lines, module_lines
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.stmt import Stmt
+from tilewright.support.nesting import nested_deeply
 
 
+@nested_deeply(IRError, "the program to print")
 def script(node: Node, *, name: str | None = None) -> str:
     """Any piece of IR as script; `name` is what a function printed alone is called."""
     match node:
