@@ -1,0 +1,100 @@
+"""May loop nests be interleaved? What they touch in an iteration decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.arith import (
+    Analyzer,
+    IterMapLevel,
+    detect_iter_map,
+    estimate_region_upper_bound,
+    to_range,
+)
+from tilewright.ir import (
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    For,
+    IntImm,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    children,
+    floordiv,
+    structural_equal,
+    substitute,
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A region that a statement touches while the loops inside it run; None: unknown."""
+
+    buffer: Buffer
+    region: tuple[Range | None, ...]
+    is_write: bool
+
+
+def accesses_of(stmt: Stmt) -> list[Access]:
+    """What the blocks of a statement touch, in terms of the loops around it."""
+    found: list[Access] = []
+    _collect(stmt, {}, found)
+    return found
+
+
+def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[Access]) -> None:
+    if isinstance(stmt, For):
+        _collect(stmt.body, {**domains, stmt.loop_var: Range(stmt.min, stmt.extent)}, found)
+    elif isinstance(stmt, SeqStmt):
+        for item in stmt.seq:
+            _collect(item, domains, found)
+    elif isinstance(stmt, BlockRealize):
+        iterators = (iter_var.var for iter_var in stmt.block.iter_vars)
+        values = dict(zip(iterators, stmt.iter_values, strict=True))
+        for regions, is_write in ((stmt.block.reads, False), (stmt.block.writes, True)):
+            for region in regions:
+                box = _relaxed(substitute(region, values), domains)
+                found.append(Access(region.buffer, box, is_write))
+    else:
+        for child in children(stmt):
+            if isinstance(child, Stmt):
+                _collect(child, domains, found)
+
+
+def _relaxed(region: BufferRegion, domains: Mapping[Var, Range]) -> tuple[Range | None, ...]:
+    analyzer = Analyzer()
+    bounds = estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
+    return tuple(
+        to_range(bound, analyzer) if bound.has_lower_bound and bound.has_upper_bound else None
+        for bound in bounds
+    )
+
+
+def conflicts(first: Sequence[Access], second: Sequence[Access]) -> list[tuple[Access, Access]]:
+    """Pairs that touch one buffer, at least one of them writing."""
+    return [
+        (a, b) for a in first for b in second if a.buffer is b.buffer and (a.is_write or b.is_write)
+    ]
+
+
+def stays_within_iteration(a: Access, b: Access, domains: Mapping[Var, Range]) -> bool:
+    """True when two accesses can only meet in the same iteration of the loops `domains`."""
+    positions: list[PrimExpr] = []
+    for one, other in zip(a.region, b.region, strict=True):
+        if one is None or other is None or not structural_equal(one, other):
+            continue
+        if isinstance(one.extent, IntImm):
+            positions.append(floordiv(one.min, one.extent))
+    moving = {
+        var: domain
+        for var, domain in domains.items()
+        if not (isinstance(domain.extent, IntImm) and domain.extent.value == 1)
+    }
+    if not moving:
+        return True
+    found = detect_iter_map(positions, moving, True, IterMapLevel.BIJECTIVE)
+    return bool(positions) and not found.errors

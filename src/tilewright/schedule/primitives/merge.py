@@ -1,0 +1,223 @@
+"""`merge`: sibling loop nests into one that runs their bodies one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    Block,
+    For,
+    ForKind,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    seq,
+    structural_equal,
+    substitute,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import check_plain_loop
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.interference import accesses_of, conflicts, stays_within_iteration
+from tilewright.schedule.scope import lowest_common_ancestor, scope_root
+from tilewright.schedule.splice import splice
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class TooFewLoops(PrimitiveError):
+    reason = "{count} loops were given"
+    remedy = "merge takes two or more"
+
+
+class NotSiblings(PrimitiveError):
+    reason = "loops {loops} are not in nests that follow each other in one sequence"
+
+
+class NotSingleNest(PrimitiveError):
+    reason = "loop {inner!r} is not the only statement in loop {outer!r}"
+
+
+class DifferentDepth(PrimitiveError):
+    reason = "loop {loop!r} is loop number {depth} of its nest, loop {first!r} number {expected}"
+
+
+class DifferentExtents(PrimitiveError):
+    reason = "loop {loop!r} has extent {extent}, loop {first!r} has {expected}"
+
+
+class NestsDependOnEachOther(PrimitiveError):
+    reason = (
+        "the nests of loops {first!r} and {second!r} both access {buffer!r}, which one of them "
+        "writes, and not within the same iteration"
+    )
+    remedy = "loops can be merged if what an iteration reads was made in the same iteration"
+
+
+class StatementsBetween(PrimitiveError):
+    reason = "a statement between the nests accesses {buffer!r} too, which one of them writes"
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops from directly under the common ancestor to the given one."""
+
+    loops: tuple[StmtSRef, ...]
+
+    @property
+    def top(self) -> StmtSRef:
+        return self.loops[0]
+
+    @property
+    def body(self) -> Stmt:
+        return self.loops[-1].loop.body
+
+
+def merge(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
+    """Merge the nests of `loops`; the bodies run in the order in which the loops are given."""
+    nests, parent = _checked_nests(loops)
+    variables = [Var(f"{sref.name}_m", sref.loop.loop_var.dtype) for sref in nests[0].loops]
+    bodies = [_renamed(nest, variables) for nest in nests]
+    _check_dependencies(nests, bodies, variables, parent)
+    merged: Stmt = seq(bodies)
+    for variable, sref in zip(reversed(variables), reversed(nests[0].loops), strict=True):
+        merged = For(variable, sref.loop.min, sref.loop.extent, ForKind.SERIAL, merged)
+    last = max(nests, key=lambda nest: nest.top.seq_index)
+    assert parent.stmt is not None
+    body = splice(parent.stmt.body, last.top.loop, (merged,))
+    for nest in nests:
+        if nest is not last:
+            body = splice(body, nest.top.loop, ())
+    target = replace(parent.stmt, body=body)
+    reuse = {parent.stmt: target} if isinstance(parent.stmt, Block) else {}
+    state.replace(parent, target, reuse)  # type: ignore[arg-type]
+    innermost = merged
+    for _ in variables[1:]:
+        innermost = innermost.body  # type: ignore[attr-defined]
+    _forget(state, state.srefs[innermost])  # type: ignore[index]
+    return state.srefs[innermost]  # type: ignore[index]
+
+
+def _forget(state: ScheduleState, loop: StmtSRef) -> None:
+    """Producers and consumers share loops now, which changes what covers what."""
+    root = scope_root(loop)
+    for sref, info in state.infos.items():
+        if sref.parent is not None and scope_root(sref) is root:
+            info.region_cover = None
+    state.info(root).stage_pipeline = None
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[Nest], StmtSRef]:
+    if len(loops) < 2:
+        raise TooFewLoops(count=len(loops))
+    names = ", ".join(repr(loop.name) for loop in loops)
+    parent = lowest_common_ancestor(loops)
+    if parent in loops:
+        raise NotSiblings(*loops, loops=names)
+    nests = [_nest_of(loop, parent, loops, names) for loop in loops]
+    if len({nest.top for nest in nests}) != len(nests):
+        raise NotSiblings(*loops, loops=names)
+    first = nests[0]
+    for nest in nests:
+        loop = nest.loops[-1]
+        shared = {"loop": loop.name, "first": first.loops[-1].name}
+        if len(nest.loops) != len(first.loops):
+            depth, expected = len(nest.loops), len(first.loops)
+            raise DifferentDepth(loop, depth=depth, expected=expected, **shared)
+        for mine, theirs in zip(nest.loops, first.loops, strict=True):
+            if not structural_equal(mine.loop.extent, theirs.loop.extent):
+                raise DifferentExtents(
+                    mine,
+                    loop=mine.name,
+                    first=theirs.name,
+                    extent=mine.loop.extent,
+                    expected=theirs.loop.extent,
+                )
+    return nests, parent
+
+
+def _nest_of(loop: StmtSRef, parent: StmtSRef, loops: Sequence[StmtSRef], names: str) -> Nest:
+    chain = [loop]
+    check_plain_loop(loop)
+    while chain[-1].parent is not parent:
+        outer, inner = chain[-1].parent, chain[-1]
+        assert outer is not None
+        if not outer.is_loop:
+            raise NotSiblings(*loops, loops=names)
+        check_plain_loop(outer)
+        if outer.loop.body is not inner.stmt:
+            raise NotSingleNest(outer, inner, outer=outer.name, inner=inner.name)
+        chain.append(outer)
+    if chain[-1].seq_index < 0:
+        raise NotSiblings(*loops, loops=names)
+    return Nest(tuple(reversed(chain)))
+
+
+def _renamed(nest: Nest, variables: Sequence[Var]) -> Stmt:
+    old = (sref.loop.loop_var for sref in nest.loops)
+    values: dict[Var, PrimExpr] = dict(zip(old, variables, strict=True))
+    return substitute(nest.body, values)
+
+
+def _check_dependencies(
+    nests: Sequence[Nest], bodies: Sequence[Stmt], variables: Sequence[Var], parent: StmtSRef
+) -> None:
+    """Interleaving, reordering and moving the nests must not change what anybody reads."""
+    pairs = zip(variables, nests[0].loops, strict=True)
+    domains = {var: Range(sref.loop.min, sref.loop.extent) for var, sref in pairs}
+    touched = [accesses_of(body) for body in bodies]
+    for later in range(len(nests)):
+        for earlier in range(later):
+            in_order = nests[earlier].top.seq_index < nests[later].top.seq_index
+            for a, b in conflicts(touched[earlier], touched[later]):
+                if not in_order or not stays_within_iteration(a, b, domains):
+                    first, second = nests[earlier].loops[-1], nests[later].loops[-1]
+                    raise NestsDependOnEachOther(
+                        first,
+                        second,
+                        first=first.name,
+                        second=second.name,
+                        buffer=a.buffer.name,
+                    )
+    _check_between(nests, parent)
+
+
+def _check_between(nests: Sequence[Nest], parent: StmtSRef) -> None:
+    """All nests move to where the last one stands, past the statements in between."""
+    assert parent.stmt is not None
+    body = parent.stmt.body
+    if not isinstance(body, SeqStmt):
+        return
+    positions = {nest.top.seq_index for nest in nests}
+    last = max(positions)
+    for nest in nests:
+        moved = accesses_of(nest.top.loop)
+        for position in range(nest.top.seq_index + 1, last):
+            if position in positions:
+                continue
+            for a, _ in conflicts(moved, accesses_of(body.seq[position])):
+                raise StatementsBetween(nest.top, buffer=a.buffer.name)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    return sch.loop_rv(merge(sch.state, [sch.get_sref(loop) for loop in inputs])), None
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    return list(inputs)
+
+
+register_primitive(Primitive("Merge", "merge", _run, _spell))

@@ -1,0 +1,308 @@
+"""`rolling_buffer`: keep only the part of a buffer that later iterations still need.
+
+A producer inside a consumer's loop computes a window that moves with the loop. Windows of
+consecutive iterations overlap: the overlap is not computed again, and the buffer shrinks to one
+window, in which positions are taken modulo its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer, estimate_region_upper_bound, to_range
+from tilewright.ir import (
+    Add,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterType,
+    Mul,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    floormod,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    substitute,
+    uses_var,
+)
+from tilewright.ir.node import map_children, replace
+from tilewright.schedule.allocated_buffer import (
+    AllocationChanger,
+    allocating_block,
+    change_allocation,
+)
+from tilewright.schedule.conditions import why_not_complete, why_not_reduction
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import region_cover
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import (
+    DepKind,
+    is_ancestor,
+    loops_of,
+    lowest_common_ancestor,
+    realize_of,
+    scope_of,
+    scope_root,
+)
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import BlockInfo, ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NoSuchWrite(PrimitiveError):
+    reason = "block {block!r} writes {count} buffers, none has number {index}"
+
+
+class NotAnIntermediate(PrimitiveError):
+    reason = "buffer {buffer!r}, which block {block!r} writes, is not allocated in its scope"
+
+
+class NotAProducer(PrimitiveError):
+    reason = "block {block!r} cannot be a producer of a rolling buffer: {why}"
+
+
+class NoCommonLoop(PrimitiveError):
+    reason = "block {block!r} and the consumers of {buffer!r} have no loop in common"
+    remedy = "use compute_at to bring the block into a loop of its consumer"
+
+
+class NothingRolls(PrimitiveError):
+    reason = "no dimension of {buffer!r} moves along with a loop in overlapping windows: {why}"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How the produced region moves in one dimension."""
+
+    axis: int
+    size: int
+    overlap: int
+    loop: For
+    depth: int  # of the loop, outermost is 0
+    offset: PrimExpr  # position inside the window, in terms of loops
+
+
+def rolling_buffer(state: ScheduleState, block: StmtSRef, write_index: int) -> None:
+    """Shrink the buffer that `block` writes to the window its consumers need."""
+    region = _written_region(block, write_index)
+    buffer = region.buffer
+    owner = allocating_block(block, buffer)
+    if owner is not scope_root(block):
+        raise NotAnIntermediate(block, block=block.name, buffer=buffer.name)
+    consumers = _consumers(state, block, buffer)
+    loop = lowest_common_ancestor([block, *consumers])
+    if not loop.is_loop:
+        raise NoCommonLoop(block, *consumers, block=block.name, buffer=buffer.name)
+    windows = _windows(block, region, loop)
+    outermost = min(windows, key=lambda window: window.depth)
+    change_allocation(state, owner, _Roller(buffer, outermost, block.block, _guard(windows)))
+    for sref in (block, *consumers):
+        state.infos[sref] = BlockInfo()
+    state.info(owner).stage_pipeline = None
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def _written_region(block: StmtSRef, write_index: int) -> BufferRegion:
+    writes = block.block.writes
+    if not 0 <= write_index < len(writes):
+        raise NoSuchWrite(block, block=block.name, count=len(writes), index=write_index)
+    return writes[write_index]
+
+
+def _consumers(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
+    scope = scope_of(state, scope_root(block))
+    if why_not_complete(scope, block):
+        why = why_not_reduction(state, scope, block)
+        if why:
+            raise NotAProducer(block, block=block.name, why=why)
+    dependencies = [*scope.from_block(block), *scope.to_block(block)]
+    if any(dependency.kind is not DepKind.RAW for dependency in dependencies):
+        why = "other blocks write what it reads or writes"
+        raise NotAProducer(block, block=block.name, why=why)
+    consumers = [
+        dependency.dst
+        for dependency in scope.from_block(block)
+        if any(region.buffer is buffer for region in dependency.dst.block.reads)
+    ]
+    if not consumers:
+        raise NotAProducer(block, block=block.name, why=f"nothing reads {buffer.name!r}")
+    for consumer in consumers:
+        if not region_cover(state, consumer):
+            why = f"block {consumer.name!r} reads more than the same iteration has produced"
+            raise NotAProducer(block, consumer, block=block.name, why=why)
+        if consumer.block.match_buffers or block.block.match_buffers:
+            raise NotAProducer(consumer, block=block.name, why="match_buffer is used")
+    return list(dict.fromkeys(consumers))
+
+
+def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Window]:
+    """The dimensions in which the produced region moves along with a loop and overlaps itself."""
+    realize, loops = realize_of(block), loops_of(block)
+    outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
+    inner = {s.loop.loop_var: Range(s.loop.min, s.loop.extent) for s in loops[len(outer) :]}
+    iterators = (iter_var.var for iter_var in realize.block.iter_vars)
+    values = dict(zip(iterators, realize.iter_values, strict=True))
+    produced = substitute(region, values)
+    analyzer = Analyzer()
+    analyzer.bind_all({loop.loop_var: Range(loop.min, loop.extent) for loop in outer})
+    bounds = estimate_region_upper_bound(produced.region, inner, analyzer=analyzer)
+    windows = []
+    for axis, (bound, point) in enumerate(zip(bounds, produced.region, strict=True)):
+        if not (bound.has_lower_bound and bound.has_upper_bound):
+            raise _nothing(block, region.buffer, f"the region in dimension {axis} is unbounded")
+        span = to_range(bound, analyzer)
+        window = _window(block, region.buffer, axis, span, point.min, outer, analyzer)
+        if window is not None:
+            windows.append(window)
+    if len({window.depth for window in windows}) != len(windows):
+        raise _nothing(block, region.buffer, "two dimensions move along with the same loop")
+    if not windows:
+        raise _nothing(block, region.buffer, "windows of consecutive iterations do not overlap")
+    return windows
+
+
+def _nothing(block: StmtSRef, buffer: Buffer, why: str) -> NothingRolls:
+    return NothingRolls(block, buffer=buffer.name, why=why)
+
+
+def _window(
+    block: StmtSRef,
+    buffer: Buffer,
+    axis: int,
+    span: Range,
+    point: PrimExpr,
+    outer: Sequence[For],
+    analyzer: Analyzer,
+) -> Window | None:
+    if isinstance(span.min, IntImm):
+        return None  # it does not move
+    moving = _moving(span.min)
+    depth = next((d for d, loop in enumerate(outer) if moving and loop.loop_var is moving[0]), -1)
+    if moving is None or depth < 0 or not isinstance(span.extent, IntImm):
+        why = f"dimension {axis} starts at `{span.min}`, not at a multiple of one loop variable"
+        raise _nothing(block, buffer, why)
+    loop, stride, size = outer[depth], moving[1], span.extent.value
+    overlap = size - stride
+    if overlap <= 0:
+        return None
+    sequential = loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+    if not sequential or not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+        why = f"the iterations of loop {loop.loop_var.name!r} do not run in order from 0"
+        raise _nothing(block, buffer, why)
+    return Window(axis, size, overlap, loop, depth, analyzer.simplify(point - span.min))
+
+
+def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
+    """(loop variable, stride) of `var * stride + constant`."""
+    match begin:
+        case Add(a=rest, b=IntImm()):
+            return _moving(rest)
+        case Var():
+            return begin, 1
+        case Mul(a=Var() as variable, b=IntImm(value=stride)) if stride > 0:
+            return variable, stride
+    return None
+
+
+def _guard(windows: Sequence[Window]) -> PrimExpr:
+    """Compute only what the iteration before has not computed."""
+    guard: PrimExpr | None = None
+    for window in windows:
+        variable = window.loop.loop_var
+        first = less(variable, const(1, variable.dtype))
+        fresh = less_equal(const(window.overlap, window.offset.dtype), window.offset)
+        part = logical_or(first, fresh)
+        guard = part if guard is None else logical_and(guard, part)
+    assert guard is not None
+    return guard
+
+
+# --- the new program ----------------------------------------------------------------------------
+
+
+class _Roller(AllocationChanger):
+    """Shrinks the buffer, wraps the indices, guards the producer, marks the rolled iterators."""
+
+    def __init__(self, buffer: Buffer, window: Window, producer: Block, guard: PrimExpr) -> None:
+        extent = const(window.size, buffer.shape[window.axis].dtype)
+        self._axis = window.axis
+        self._size = extent
+        shape = (*buffer.shape[: window.axis], extent, *buffer.shape[window.axis + 1 :])
+        super().__init__(buffer, replace(buffer, shape=shape))
+        self._old = buffer
+        self._loop_var = window.loop.loop_var
+        self._producer = producer
+        self._guard = guard
+
+    def _wrapped(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        axis = self._axis
+        rolled = floormod(indices[axis], self._size)
+        return (*indices[:axis], rolled, *indices[axis + 1 :])
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        indices = map_children(node, self.visit).indices
+        if node.buffer is not self._old:
+            return replace(node, indices=indices) if indices is not node.indices else node
+        return BufferLoad(self.buffers[self._old], self._wrapped(indices), node.predicate)
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        changed: BufferStore = map_children(node, self.visit)
+        if node.buffer is not self._old:
+            return changed
+        indices = self._wrapped(changed.indices)
+        return replace(changed, buffer=self.buffers[self._old], indices=indices)
+
+    def visit_buffer_region(self, node: BufferRegion) -> Any:
+        if node.buffer is not self._old:
+            return node
+        axis = self._axis
+        dimension = node.region[axis]
+        if isinstance(dimension.extent, IntImm) and dimension.extent.value == 1:
+            rolled = Range(floormod(dimension.min, self._size), dimension.extent)
+        else:
+            rolled = Range(const(0, self._size.dtype), self._size)
+        region = (*node.region[:axis], rolled, *node.region[axis + 1 :])
+        return BufferRegion(self.buffers[self._old], region)
+
+    def visit_block_realize(self, node: BlockRealize) -> Any:
+        block: Block = self.visit(node.block)
+        predicate = node.predicate
+        if node.block is self._producer:
+            predicate = logical_and(predicate, self._guard)
+        if block is not node.block:
+            iter_vars = tuple(
+                replace(iter_var, iter_type=IterType.OPAQUE)
+                if uses_var(value, lambda var: var is self._loop_var)
+                else iter_var
+                for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True)
+            )
+            block = self.reuse[node.block] = replace(block, iter_vars=iter_vars)
+        return BlockRealize(node.iter_values, predicate, block)
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    rolling_buffer(sch.state, sch.get_sref(inputs[0]), sch.int_of(attrs[0]))
+    return None, None
+
+
+register_primitive(
+    Primitive("RollingBuffer", "rolling_buffer", _run, keywords("block", "write_buffer_index"))
+)
