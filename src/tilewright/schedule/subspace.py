@@ -6,10 +6,11 @@ single value are left out of the block that does not need them. This is what `bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import (
+    Analyzer,
     IterMapLevel,
     IterMark,
     IterSplitExpr,
@@ -20,6 +21,7 @@ from tilewright.arith import (
 from tilewright.ir import (
     TRUE,
     Add,
+    And,
     BlockRealize,
     DType,
     IntImm,
@@ -30,6 +32,7 @@ from tilewright.ir import (
     Var,
     cast,
     const,
+    logical_and,
     uses_var,
 )
 
@@ -96,7 +99,45 @@ def divide_bindings(
             divisions.append(_all_outer(iter_var, value))
         else:
             divisions.append(_division_of(*pair, iter_var.var.dtype))
-    return DividedBindings(tuple(divisions), outer_condition.extent, inner_condition.extent)
+    found = (outer_condition.extent, inner_condition.extent)
+    predicates = found if unguarded else _with_lost_parts(realize, domains, inner_loops, *found)
+    return None if predicates is None else DividedBindings(tuple(divisions), *predicates)
+
+
+def _with_lost_parts(
+    realize: BlockRealize,
+    domains: Mapping[Var, Range],
+    inner_loops: set[Var],
+    outer: PrimExpr,
+    inner: PrimExpr,
+) -> tuple[PrimExpr, PrimExpr] | None:
+    """Add what the two predicates do not say of the block's own; None if it fits neither.
+
+    The division knows of a bound on a single loop, and drops it: its iterators are shorter than
+    the loops, which go on running as far as they did.
+    """
+    analyzer = Analyzer()
+    analyzer.bind_all(domains)
+    with analyzer.constraint_scope(logical_and(outer, inner)):
+        lost = [part for part in conjuncts(realize.predicate) if not analyzer.can_prove(part)]
+    for part in lost:
+        simple = analyzer.simplify(part)
+        if not uses_var(simple, inner_loops.__contains__):
+            outer = logical_and(outer, simple)
+        elif not uses_var(simple, lambda var: var in domains and var not in inner_loops):
+            inner = logical_and(inner, simple)
+        else:
+            return None
+    return outer, inner
+
+
+def conjuncts(predicate: PrimExpr) -> Iterator[PrimExpr]:
+    """The parts of a conjunction."""
+    if isinstance(predicate, And):
+        yield from conjuncts(predicate.a)
+        yield from conjuncts(predicate.b)
+    else:
+        yield predicate
 
 
 def _division_of(outer: IterMark, inner: IterMark, dtype: DType) -> Division:
