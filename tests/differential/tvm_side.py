@@ -23,6 +23,7 @@ RENAMED = {
     "T.alloc_buffer": "T.sblock_alloc_buffer",
     "@T.prim_func": "@T.prim_func(s_tir=True)",
     '"tir.noalias": T.bool(True)': '"tirx.noalias": True',
+    '"auto_copy": 1': '"auto_copy": True',
 }
 TRACE_RENAMED = {
     "get_block(": "get_sblock(",

@@ -346,3 +346,62 @@ def tall_sum() -> PrimFunc:
                 D[vi, vj] = B[vi, vj] / C[vi]
 
     return main
+
+
+def nested() -> PrimFunc:
+    """A block that holds another one, between two plain stages."""
+
+    @T.prim_func
+    def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((16, 16), "float32")
+        C = T.alloc_buffer((16, 16), "float32")
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for i, j in T.grid(4, 4):
+            with T.block("outer"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
+                T.writes(C[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
+                for ii, jj in T.grid(4, 4):
+                    with T.block("inner"):
+                        vii, vjj = T.axis.remap("SS", [ii, jj])
+                        C[vi * 4 + vii, vj * 4 + vjj] = B[vi * 4 + vii, vj * 4 + vjj] + T.float32(1)
+        for i, j in T.grid(16, 16):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vi, vj] * T.float32(3)
+
+    return main
+
+
+def interleaved() -> PrimFunc:
+    """Two stages under one loop, and a third after it."""
+
+    @T.prim_func
+    def main(
+        A: T.Buffer((32, 16), "float32"),
+        C: T.Buffer((32, 16), "float32"),
+        D: T.Buffer((32, 16), "float32"),
+    ):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((32, 16), "float32")
+        for i0 in range(4):
+            for i, j in T.grid(8, 16):
+                with T.block("B"):
+                    vi = T.axis.spatial(32, i0 * 8 + i)
+                    vj = T.axis.spatial(16, j)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for i, j in T.grid(8, 16):
+                with T.block("C"):
+                    vi = T.axis.spatial(32, i0 * 8 + i)
+                    vj = T.axis.spatial(16, j)
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        for i, j in T.grid(32, 16):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = B[vi, vj] * T.float32(3)
+
+    return main

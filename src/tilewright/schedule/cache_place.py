@@ -93,9 +93,10 @@ def relaxed_region(
     domains = _domains_between(block, location)
     variables = (iter_var.var for iter_var in realize.block.iter_vars)
     bound = substitute(region, dict(zip(variables, realize.iter_values, strict=True)))
+    # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
+    exact = estimate_region_strict_bound(bound.region, domains, realize.predicate)
+    found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
     analyzer = _analyzer_above(location)
-    exact = estimate_region_strict_bound(bound.region, domains, realize.predicate, analyzer)
-    found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate, analyzer)
     ranges = tuple(
         _clipped(interval, extent, analyzer)
         for interval, extent in zip(found, region.buffer.shape, strict=True)
@@ -160,5 +161,5 @@ def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Ran
     if interval.has_lower_bound and interval.has_upper_bound:
         low, high = interval.min_value, interval.max_value
         if analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent):
-            return to_range(interval, analyzer)
+            return to_range(interval)
     return to_range(intersect([interval, inside], analyzer), analyzer)

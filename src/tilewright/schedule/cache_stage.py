@@ -273,7 +273,8 @@ class ScopeEdit:
     def insert(self, place: Place, stmt: Stmt) -> None:
         """Put a statement at a place."""
         if place.anchor is not None:
-            (self.after if place.at_end else self.before)[place.anchor] = stmt
+            beside = self.after if place.at_end else self.before
+            beside[place.anchor] = seq((beside.get(place.anchor), stmt))
         else:
             (self.last if place.at_end else self.first).append(stmt)
 

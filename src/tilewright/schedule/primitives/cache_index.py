@@ -1,0 +1,251 @@
+"""`cache_index`: compute index expressions of a block ahead, into buffers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    HANDLE,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    CallEffect,
+    Div,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    IterVar,
+    Let,
+    LetStmt,
+    Mod,
+    Op,
+    PointerType,
+    PrimExpr,
+    Rewriter,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    children,
+    free_vars,
+    structural_equal,
+    structural_hash,
+    substitute,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_stage import ScopeEdit, check_storage_scope, mark_copy_block
+from tilewright.schedule.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import leaf_realizes, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NegativeThreshold(PrimitiveError):
+    reason = "cse_thresh is {threshold}, it cannot be negative"
+    remedy = "it is how often an expression must occur to be computed ahead"
+
+
+class NestedBlocks(PrimitiveError):
+    reason = "block {block!r} holds other blocks"
+    remedy = "cache the indices of the blocks inside it"
+
+
+def cache_index(
+    state: ScheduleState, block: StmtSRef, storage_scope: str, threshold: int
+) -> list[StmtSRef]:
+    """Compute ahead what depends on iterators alone, if it occurs `threshold` times or more."""
+    check_storage_scope(storage_scope)
+    if threshold < 0:
+        raise NegativeThreshold(block, threshold=threshold)
+    top, stmt = scope_root(block), block.block
+    if next(leaf_realizes(stmt.body), None) is not None:
+        raise NestedBlocks(block, block=block.name)
+    tables, body = _choose(stmt, storage_scope, max(threshold, 1))
+    if not tables:
+        return []
+    reads = tuple(BufferRegion.from_point(table.buffer, table.indices) for table in tables)
+    changed = replace(stmt, body=body, reads=(*stmt.reads, *reads))
+    nests = [table.nest() for table in tables]
+    edit = ScopeEdit(top, reuse={stmt: changed}, buffers=[table.buffer for table in tables])
+    anchor = _anchor(top.block.body, stmt)
+    for nest, _ in nests:
+        edit.insert(Place(top, anchor), nest)
+    edit.apply(state)
+    return [mark_copy_block(state, made, complete=True) for _, made in nests]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """An expression over iterators, the buffer that holds its values, and where they lie."""
+
+    number: int
+    expr: PrimExpr
+    iterators: tuple[IterVar, ...]
+    buffer: Buffer
+
+    @property
+    def indices(self) -> tuple[PrimExpr, ...]:
+        return tuple(iter_var.var for iter_var in self.iterators)
+
+    def nest(self) -> tuple[Stmt, Block]:
+        """Loops with a block that fill the buffer."""
+        extents = self.buffer.shape
+        iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(extents)]
+        pairs = zip(self.iterators, iterators, strict=True)
+        renamed: dict[Var, PrimExpr] = {old.var: new.var for old, new in pairs}
+        at = tuple(renamed.values())
+        block = Block(
+            tuple(iterators),
+            (),
+            (BufferRegion.from_point(self.buffer, at),),
+            f"index_{self.number}",
+            BufferStore(self.buffer, substitute(self.expr, renamed), at),
+        )
+        loops = [(Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(extents)]
+        return realize_in_loops(loops, [variable for variable, _ in loops], block), block
+
+
+def _choose(block: Block, scope: str, threshold: int) -> tuple[list[_Table], Stmt]:
+    """The tables for a block, largest expressions first, and its body with them."""
+    finder = _Candidates(block)
+    finder.visit(block.body)
+    tables: list[_Table] = []
+    body = block.body
+    for candidate in sorted(finder.found, key=lambda found: -found.size):
+        table = _table(block, len(tables), candidate.expr, scope)
+        lookup = _UseTable(candidate.expr, BufferLoad(table.buffer, table.indices))
+        changed = lookup.rewrite(body)
+        if lookup.count >= threshold:
+            tables.append(table)
+            body = changed
+    return tables, body
+
+
+def _table(block: Block, number: int, expr: PrimExpr, scope: str) -> _Table:
+    by_var = {iter_var.var: iter_var for iter_var in block.iter_vars}
+    iterators = tuple(by_var[var] for var in free_vars(expr) if var in by_var)
+    shape = tuple(iter_var.dom.extent for iter_var in iterators if iter_var.dom is not None)
+    name = f"index_var_{number}"
+    data = Var(name, HANDLE, PointerType(expr.dtype, scope))
+    return _Table(number, expr, iterators, Buffer(data, expr.dtype, shape, name=name))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    expr: PrimExpr
+    size: int
+
+
+class _Candidates(Visitor):
+    """Finds the expressions in stored values that use nothing but iterators from 0."""
+
+    def __init__(self, block: Block) -> None:
+        self._iterators = {
+            iter_var.var
+            for iter_var in block.iter_vars
+            if iter_var.dom is not None
+            and isinstance(iter_var.dom.min, IntImm)
+            and iter_var.dom.min.value == 0
+        }
+        self._bound: set[Var] = {iter_var.var for iter_var in block.iter_vars} - self._iterators
+        self._seen: dict[int, list[PrimExpr]] = {}
+        self.found: list[_Candidate] = []
+
+    def visit_for(self, node: For) -> None:
+        self._bound.add(node.loop_var)
+        self.visit(node.body)
+
+    def visit_let_stmt(self, node: LetStmt) -> None:
+        self._bound.add(node.var)
+        self._measure(node.value)
+        self.visit(node.body)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._measure(node.value)
+
+    def _measure(self, expr: PrimExpr) -> int | None:
+        """How many nodes an expression has; None if it cannot be computed ahead."""
+        if isinstance(expr, Let):
+            self._bound.add(expr.var)
+        sizes = [self._measure(child) for child in children(expr) if isinstance(child, PrimExpr)]
+        if not self._is_plain(expr):
+            return None
+        total = 1
+        for size in sizes:
+            if size is None:
+                return None
+            total += size
+        if total > 1 and any(var in self._iterators for var in free_vars(expr)):
+            self._record(expr, total)
+        return total
+
+    def _is_plain(self, expr: PrimExpr) -> bool:
+        match expr:
+            case BufferLoad() | Let():
+                return False
+            case Var():
+                return expr not in self._bound and not expr.dtype.is_handle
+            case Call():
+                return isinstance(expr.op, Op) and expr.op.effect is CallEffect.PURE
+            case Div() | Mod() | FloorDiv() | FloorMod():  # never divide by 0 ahead of a check
+                return isinstance(expr.b, IntImm) or expr.dtype.is_float
+        return expr.dtype.lanes == 1
+
+    def _record(self, expr: PrimExpr, size: int) -> None:
+        alike = self._seen.setdefault(structural_hash(expr), [])
+        if not any(structural_equal(expr, other) for other in alike):
+            alike.append(expr)
+            self.found.append(_Candidate(expr, size))
+
+
+class _UseTable(Rewriter):
+    """Replaces an expression in stored values by a look-up, and counts how often."""
+
+    def __init__(self, expr: PrimExpr, lookup: BufferLoad) -> None:
+        self._expr = expr
+        self._hash = structural_hash(expr)
+        self._lookup = lookup
+        self.count = 0
+
+    def visit_prim_expr(self, node: PrimExpr) -> Any:
+        if type(node) is type(self._expr) and structural_equal(node, self._expr):
+            self.count += 1
+            return self._lookup
+        return self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        value = self.visit(node.value)
+        return node if value is node.value else replace(node, value=value)
+
+
+def _anchor(body: Stmt, block: Block) -> Stmt:
+    """The statement of a scope's body that holds a block."""
+    for item in body.seq if isinstance(body, SeqStmt) else ():
+        if any(realize.block is block for realize in leaf_realizes(item)):
+            return item
+    return body
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    scope, threshold = attrs
+    made = cache_index(sch.state, sch.get_sref(inputs[0]), scope, sch.int_of(threshold))
+    return [sch.block_rv(sref) for sref in made], None
+
+
+register_primitive(
+    Primitive("CacheIndex", "cache_index", _run, keywords("block", "storage_scope", "cse_thresh"))
+)

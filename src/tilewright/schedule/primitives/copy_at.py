@@ -1,0 +1,296 @@
+"""`read_at` and `write_at`: copy what the body of a loop reads or writes, in one block.
+
+The block carries the annotation `auto_copy`, which asks the code generators of some targets for
+their best way to move the data; its body is a plain copy that runs everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer, covers, eval_set, region_union, to_range
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    free_vars,
+    structural_equal,
+    substitute,
+)
+from tilewright.schedule.cache_place import Place, RelaxedRegion, relaxed_region
+from tilewright.schedule.cache_stage import (
+    Cache,
+    ScopeEdit,
+    accessed_region,
+    cache_buffer,
+    check_matched_buffers,
+    check_storage_scope,
+    reads_buffer,
+)
+from tilewright.schedule.copy_block import loop_nest
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import forget_flow
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+ANNOTATION = "auto_copy"
+
+
+class LoopNotAround(PrimitiveError):
+    reason = "loop {loop!r} is not around block {block!r}"
+    remedy = "use one of the loops that get_loops gives for it"
+
+
+class WrittenAfterRead(PrimitiveError):
+    reason = "under loop {loop!r} block {writer!r} writes {buffer!r} after its first read there"
+    remedy = "the copy is made before the first read; use a loop further inside"
+
+
+class ReadAfterWritten(PrimitiveError):
+    reason = "under loop {loop!r} block {reader!r} reads {buffer!r} after its last write there"
+    remedy = "the copy is made after the last write; use a loop further inside"
+
+
+class ReadsOldValues(PrimitiveError):
+    reason = (
+        "under loop {loop!r} block {reader!r} may read values of {buffer!r} from before the loop's "
+        "body, which are not in the cache"
+    )
+    remedy = "choose a loop whose body writes everything first"
+
+
+class WritesWithGaps(PrimitiveError):
+    reason = "the blocks under loop {loop!r} may leave parts of {buffer!r} unwritten"
+    remedy = "the region that is copied back must be written completely in each iteration"
+
+
+def read_at(
+    state: ScheduleState, loop: StmtSRef, block: StmtSRef, index: int, storage_scope: str
+) -> StmtSRef:
+    """Copy what the blocks under `loop` read of a buffer, before the first of them."""
+    check_storage_scope(storage_scope)
+    buffer = accessed_region(block, "reads", index).buffer
+    _check_around(loop, block)
+    leaves = child_blocks(state, loop)
+    readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
+    check_matched_buffers(readers, buffer, storage_scope)
+    items = _items(loop)
+    first = min(_position(items, reader) for reader in readers)
+    for writer in leaves:
+        if _writes(writer.block, buffer) and _position(items, writer) >= first:
+            raise WrittenAfterRead(
+                writer, loop, loop=loop.name, writer=writer.name, buffer=buffer.name
+            )
+    boxes = [
+        relaxed_region(state, reader, region, Place(loop))
+        for reader in readers
+        for region in reader.block.reads
+        if region.buffer is buffer
+    ]
+    cache = Cache(buffer, cache_buffer(buffer, storage_scope), _hull(boxes))
+    place = Place(loop, items[first])
+    return _insert(state, loop, cache, readers, place, into_cache=True)
+
+
+def write_at(
+    state: ScheduleState, loop: StmtSRef, block: StmtSRef, index: int, storage_scope: str
+) -> StmtSRef:
+    """Let the blocks under `loop` write a buffer of their own, copied after the last of them."""
+    check_storage_scope(storage_scope)
+    buffer = accessed_region(block, "writes", index).buffer
+    _check_around(loop, block)
+    leaves = child_blocks(state, loop)
+    writers = [leaf for leaf in leaves if _writes(leaf.block, buffer)]
+    readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
+    users = [leaf for leaf in leaves if leaf in writers or leaf in readers]
+    check_matched_buffers(users, buffer, storage_scope)
+    items = _items(loop)
+    last = max(_position(items, writer) for writer in writers)
+    for reader in readers:
+        if _position(items, reader) > last:
+            raise ReadAfterWritten(
+                reader, loop, loop=loop.name, reader=reader.name, buffer=buffer.name
+            )
+    boxes = [
+        relaxed_region(state, writer, region, Place(loop))
+        for writer in writers
+        for region in writer.block.writes
+        if region.buffer is buffer
+    ]
+    ranges = _hull(boxes)
+    _check_written_first(state, loop, buffer, users, boxes[0])
+    if not any(box.is_exact and _same_ranges(box.ranges, ranges) for box in boxes):
+        raise WritesWithGaps(loop, loop=loop.name, buffer=buffer.name)
+    cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
+    place = Place(loop, items[last], at_end=True)
+    return _insert(state, loop, cache, users, place, into_cache=False)
+
+
+def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
+    if (
+        not loop.is_loop
+        or not is_ancestor(loop, block)
+        or scope_root(loop) is not scope_root(block)
+    ):
+        raise LoopNotAround(loop, block, loop=loop.name, block=block.name)
+
+
+def _items(loop: StmtSRef) -> tuple[Stmt, ...]:
+    body = loop.loop.body
+    return body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def _position(items: Sequence[Stmt], block: StmtSRef) -> int:
+    return next(
+        position
+        for position, item in enumerate(items)
+        if any(realize.block is block.stmt for realize in leaf_realizes(item))
+    )
+
+
+def _writes(block: Block, buffer: Buffer) -> bool:
+    return any(region.buffer is buffer for region in block.writes)
+
+
+def _hull(boxes: Sequence[RelaxedRegion]) -> tuple[Range, ...]:
+    """The smallest box around several."""
+    first = boxes[0].ranges
+    if all(_same_ranges(box.ranges, first) for box in boxes[1:]):
+        return first
+    analyzer = Analyzer()
+    intervals = [[eval_set(axis, {}, analyzer) for axis in box.ranges] for box in boxes]
+    return tuple(to_range(axis, analyzer) for axis in region_union(intervals, analyzer))
+
+
+def _same_ranges(a: Sequence[Range], b: Sequence[Range]) -> bool:
+    return all(x is y or structural_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _check_written_first(
+    state: ScheduleState,
+    loop: StmtSRef,
+    buffer: Buffer,
+    users: Sequence[StmtSRef],
+    first_written: RelaxedRegion,
+) -> None:
+    """Whatever is read under the loop was written before by the first block."""
+    for position, user in enumerate(users):
+        for region in user.block.reads:
+            if region.buffer is not buffer:
+                continue
+            read = relaxed_region(state, user, region, Place(loop))
+            if (
+                position == 0
+                or not first_written.is_exact
+                or not covers(first_written.ranges, read.ranges)
+            ):
+                raise ReadsOldValues(
+                    user, loop, loop=loop.name, reader=user.name, buffer=buffer.name
+                )
+
+
+def _insert(
+    state: ScheduleState,
+    loop: StmtSRef,
+    cache: Cache,
+    users: Sequence[StmtSRef],
+    place: Place,
+    *,
+    into_cache: bool,
+) -> StmtSRef:
+    realize = _copy_realize(loop, cache, into_cache)
+    edit = ScopeEdit(scope_root(loop), buffers=[cache.buffer])
+    edit.use_cache(users, cache)
+    edit.insert(place, realize)
+    edit.apply(state)
+    forget_flow(state, *child_blocks(state, scope_root(loop)))
+    made = state.srefs[realize.block]
+    state.info(made).stage_pipeline = True
+    return made
+
+
+def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealize:
+    """The block that copies a region, bound to the loops that the region depends on."""
+    domains = _loops_from(loop)
+    used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
+    iterators = [
+        IterVar(domains[var], Var(f"v{number}", var.dtype), IterType.DATA_PAR)
+        for number, var in enumerate(used)
+    ]
+    renamed: dict[Var, PrimExpr] = {
+        var: iter_var.var for var, iter_var in zip(used, iterators, strict=True)
+    }
+    ranges = tuple(substitute(axis, renamed) for axis in cache.ranges)
+    loops = [(Var(f"ax{d}", axis.extent.dtype), axis.extent) for d, axis in enumerate(ranges)]
+    at = tuple(
+        var if isinstance(axis.min, IntImm) and axis.min.value == 0 else axis.min + var
+        for axis, (var, _) in zip(ranges, loops, strict=True)
+    )
+    ends = (cache.original, cache.buffer)
+    source, target = ends if into_cache else ends[::-1]
+    block = Block(
+        tuple(iterators),
+        (BufferRegion(source, ranges),),
+        (BufferRegion(target, ranges),),
+        cache.buffer.name,
+        loop_nest(loops, BufferStore(target, BufferLoad(source, at), at)),
+        annotations={ANNOTATION: 1},
+    )
+    return BlockRealize(tuple(used), TRUE, block)
+
+
+def _loops_from(loop: StmtSRef) -> dict[Var, Range]:
+    """The domains of a loop and of those around it, up to the nearest block."""
+    domains: dict[Var, Range] = {}
+    node: StmtSRef | None = loop
+    while node is not None and node.is_loop:
+        domains[node.loop.loop_var] = Range(node.loop.min, node.loop.extent)
+        node = node.parent
+    return domains
+
+
+def _variables(ranges: Sequence[Range]) -> list[Var]:
+    return [var for axis in ranges for var in free_vars(axis)]
+
+
+def _runner(copy: Callable[..., StmtSRef]) -> Callable[..., tuple[Outputs, Any]]:
+    def run(
+        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+    ) -> tuple[Outputs, Any]:
+        loop, block = (sch.get_sref(rv) for rv in inputs)
+        return sch.block_rv(copy(sch.state, loop, block, *attrs)), None
+
+    return run
+
+
+def _speller(index_name: str) -> Callable[[Sequence[str], Sequence[str]], list[str]]:
+    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+        loop, block = inputs
+        index, scope = attrs
+        return [f"loop={loop}", f"block={block}", f"{index_name}={index}", f"storage_scope={scope}"]
+
+    return spell
+
+
+register_primitive(Primitive("ReadAt", "read_at", _runner(read_at), _speller("read_buffer_index")))
+register_primitive(
+    Primitive("WriteAt", "write_at", _runner(write_at), _speller("write_buffer_index"))
+)
