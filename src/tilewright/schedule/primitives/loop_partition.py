@@ -1,0 +1,253 @@
+"""`loop_partition`: a loop as several that run over consecutive parts of its range.
+
+Each part gets a copy of the block, all parts together one block around them. These blocks declare
+what they access and have iterators for the loops outside, so that they can be scheduled further.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    For,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    const,
+    structural_equal,
+    substitute,
+    uses_var,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.conditions import LoopHasAnnotations
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.init_block import reads_with_writes
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.interference import Access, accesses_of
+from tilewright.schedule.renew import Renewer
+from tilewright.schedule.scope import child_blocks, loops_of, realize_of
+from tilewright.schedule.splice import copy_path, replace_in_parent
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class RangeNotConstant(PrimitiveError):
+    reason = "loop {loop!r} runs over a range that is not constant"
+
+
+class SeveralInferredParts(PrimitiveError):
+    reason = "{count} factors of loop {loop!r} are None"
+    remedy = "at most one part can take what the others leave"
+
+
+class FactorNotPositive(PrimitiveError):
+    reason = "factor {factor} of loop {loop!r} is not positive"
+
+
+class NothingLeft(PrimitiveError):
+    reason = "the factors {factors} of loop {loop!r} make {total}, its extent is {extent}"
+    remedy = "the parts must leave at least one iteration for the last one"
+
+
+class NotOneBlock(PrimitiveError):
+    reason = "{count} blocks are under loop {loop!r}, expected one"
+
+
+class MixedIterators(PrimitiveError):
+    reason = "spatial and reduction iterators of block {block!r} are both bound to loop {loop!r}"
+
+
+class OuterReduction(PrimitiveError):
+    reason = "loop {outer!r}, around loop {loop!r}, carries the reduction of block {block!r}"
+    remedy = "partition before the reduction loop is moved outside, or decompose the reduction"
+
+
+def loop_partition(
+    state: ScheduleState, loop: StmtSRef, factors: Sequence[int | None]
+) -> list[StmtSRef]:
+    """Cut the range of `loop` after each of `factors` iterations; the loops of the parts."""
+    stmt = loop.loop
+    if stmt.annotations or stmt.thread_binding is not None:
+        raise LoopHasAnnotations(loop, loop=loop.name)
+    starts = _starts(loop, factors)
+    blocks = child_blocks(state, loop)
+    if len(blocks) != 1:
+        raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
+    (block,) = blocks
+    reduces = _is_reduction_loop(block, loop)
+    around = loops_of(block)
+    iter_vars, values, renamed = _outer_iterators(block, around[: around.index(loop)], loop.name)
+    parts = [
+        _part(loop, block, number, start, end, continues=reduces and number > 0)
+        for number, (start, end) in enumerate(itertools.pairwise(starts))
+    ]
+    name = f"{block.name}_{loop.name}"
+    wrapped = [
+        _wrap(f"{name}{number}_partition", substitute(part, renamed))
+        for number, part in enumerate(parts)
+    ]
+    whole = _wrap(f"{name}_common", substitute(stmt, renamed)).block
+    common = replace(whole, iter_vars=iter_vars, body=SeqStmt(tuple(wrapped)))
+    replace_in_parent(state, loop, (BlockRealize(values, TRUE, common),), {})
+    return [state.srefs[realize.block.body] for realize in wrapped]  # type: ignore[index]
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def _starts(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
+    """Where each part begins, and the end of the last one."""
+    begin, extent = loop.loop.min, loop.loop.extent
+    if not isinstance(begin, IntImm) or not isinstance(extent, IntImm):
+        raise RangeNotConstant(loop, loop=loop.name)
+    missing = sum(factor is None for factor in factors)
+    if missing > 1:
+        raise SeveralInferredParts(loop, loop=loop.name, count=missing)
+    for factor in factors:
+        if factor is not None and factor <= 0:
+            raise FactorNotPositive(loop, loop=loop.name, factor=factor)
+    total = sum(factor for factor in factors if factor is not None)
+    rest = extent.value - total
+    if rest <= 0:
+        raise NothingLeft(
+            loop, loop=loop.name, factors=list(factors), total=total, extent=extent.value
+        )
+    lengths = [rest if factor is None else factor for factor in factors]
+    if not missing:
+        lengths.append(rest)
+    return list(itertools.accumulate(lengths, initial=begin.value))
+
+
+def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
+    variable = loop.loop.loop_var
+    realize = realize_of(block)
+    kinds = {
+        iter_var.iter_type is IterType.COMM_REDUCE
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if uses_var(value, lambda var: var is variable)
+    }
+    if len(kinds) > 1:
+        raise MixedIterators(block, loop, block=block.name, loop=loop.name)
+    return kinds == {True} and realize.block.init is not None
+
+
+# --- the new program ----------------------------------------------------------------------------
+
+
+def _outer_iterators(
+    block: StmtSRef, outside: Sequence[StmtSRef], inner: str
+) -> tuple[tuple[IterVar, ...], tuple[PrimExpr, ...], dict[Var, PrimExpr]]:
+    """Iterators of the new block for the loops around it that the old block is bound to."""
+    realize = realize_of(block)
+    iter_vars, values = [], []
+    renamed: dict[Var, PrimExpr] = {}
+    for sref in outside:
+        loop = sref.loop
+        kinds = {
+            iter_var.iter_type
+            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+            if uses_var(value, lambda var, v=loop.loop_var: var is v)  # type: ignore[misc]
+        }
+        if IterType.COMM_REDUCE in kinds and realize.block.init is not None:
+            raise OuterReduction(sref, block, outer=sref.name, loop=inner, block=block.name)
+        kind = kinds.pop() if len(kinds) == 1 else IterType.OPAQUE if kinds else IterType.DATA_PAR
+        variable = Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
+        iter_vars.append(IterVar(Range(loop.min, loop.extent), variable, kind))
+        values.append(loop.loop_var)
+        renamed[loop.loop_var] = variable
+    return tuple(iter_vars), tuple(values), renamed
+
+
+def _part(
+    loop: StmtSRef, block: StmtSRef, number: int, start: int, end: int, *, continues: bool
+) -> Stmt:
+    """A copy of the loop over `[start, end)`; one that continues a reduction has no init."""
+    realize = realize_of(block)
+    stmt = replace(realize.block, name_hint=f"{block.name}_{loop.name}{number}")
+    if continues:
+        stmt = replace(stmt, init=None, reads=reads_with_writes(stmt))
+    nest: For = Renewer().rewrite(copy_path(loop, block, replace(realize, block=stmt)))  # type: ignore[assignment]
+    old, dtype = nest.loop_var, nest.loop_var.dtype
+    variable = Var(f"{loop.name}{number}", dtype)
+    return For(
+        variable,
+        const(start, dtype),
+        const(end - start, dtype),
+        nest.kind,
+        substitute(nest.body, {old: variable}),
+    )
+
+
+def _wrap(name: str, body: Stmt) -> BlockRealize:
+    """A block without iterators around a statement."""
+    accesses = accesses_of(body)
+    reads = _regions(access for access in accesses if not access.is_write)
+    writes = _regions(access for access in accesses if access.is_write)
+    return BlockRealize((), TRUE, Block((), reads, writes, name, body))
+
+
+def _regions(accesses: Iterable[Access]) -> tuple[BufferRegion, ...]:
+    """One region a buffer; accesses of different places of it count as all of it."""
+    by_buffer: dict[Buffer, BufferRegion] = {}
+    for access in accesses:
+        buffer = access.buffer
+        whole = BufferRegion.full(buffer)
+        region = BufferRegion(
+            buffer,
+            tuple(
+                a if a is not None else b for a, b in zip(access.region, whole.region, strict=True)
+            ),
+        )
+        known = by_buffer.setdefault(buffer, region)
+        if not structural_equal(known, region):
+            by_buffer[buffer] = whole
+    return tuple(by_buffer.values())
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    loop, *factors = inputs
+    numbers = [None if factor is None else sch.int_of(factor) for factor in factors]
+    made = loop_partition(sch.state, sch.get_sref(loop), numbers)
+    return [sch.loop_rv(sref) for sref in made], None
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    loop, *factors = inputs
+    return [f"loop={loop}", f"factors=[{', '.join(factors)}]", f"preserve_unit_iters={attrs[0]}"]
+
+
+def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
+    return [int(flag) for flag in attrs]
+
+
+def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
+    return [bool(flag) for flag in attrs]
+
+
+register_primitive(
+    Primitive(
+        "LoopPartition",
+        "loop_partition",
+        _run,
+        _spell,
+        attrs_to_json=_attrs_to_json,
+        attrs_from_json=_attrs_from_json,
+    )
+)
