@@ -20,6 +20,7 @@ from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
 from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.errors import CodegenError
 from tilewright.ir import (
+    INT64,
     Allocate,
     AllocateConst,
     BufferLoad,
@@ -121,13 +122,32 @@ class FunctionGenerator(StmtGenerator):
         passed = [var for var in captured if var not in constants]
         symbol = f"{self.name}.parallel{self.context.next_number()}"
         self._outline(node, symbol, passed, constants)
-        frame = self._capture([first, *(self.env[var] for var in passed)])
         extent = self.index(node.extent)
+        workers, step, following = self._share(extent)
+        values = [first, extent, step, following, *(self.env[var] for var in passed)]
+        frame = self._capture(values)
         self.context.declare("i32", "tw_parallel_launch", "ptr, ptr, i64")
         code = self.emitter.here(
-            "i32", f"call i32 @tw_parallel_launch(ptr {quoted(symbol)}, {frame}, {extent})"
+            "i32", f"call i32 @tw_parallel_launch(ptr {quoted(symbol)}, {frame}, {workers})"
         )
         self.fail_unless_zero(code)
+
+    def _share(self, extent: Value) -> tuple[Value, Value, Value]:
+        """How many workers to ask for, how many iterations each takes at a time, and a counter.
+
+        Workers take the next iterations when they are done with the last: a thread that lost its
+        core to another program does not hold up the rest.
+        """
+        self.context.declare("i32", "tw_num_threads", "")
+        threads = self.emitter.here("i32", "call i32 @tw_num_threads()")
+        wide = self.convert("zext", threads, "i64")
+        workers = self.intrinsic("smin", INT64, wide, extent)
+        rounds = self.int_op("mul", wide, Value("i64", str(TURNS_PER_THREAD)))
+        part = self.int_op("udiv", extent, rounds)
+        step = self.intrinsic("smax", INT64, part, Value("i64", "1"))
+        following = self.emitter.alloca("alloca i64, align 64")
+        self.emitter.line(f"store i64 0, {following}, align 64")
+        return workers, step, following
 
     def _capture(self, values: list[Value]) -> Value:
         frame_type = f"{{ {', '.join(value.type for value in values)} }}"
@@ -165,7 +185,7 @@ class FunctionGenerator(StmtGenerator):
             f"define internal i32 {inner}({', '.join(signature)}) noinline #0 "
             f"{{\n{worker.emitter.body()}\n}}"
         )
-        self.outlined.append(_trampoline(quoted(symbol), inner, ["i64", *types]))
+        self.outlined.append(_trampoline(quoted(symbol), inner, types))
 
 
 PACKED_SUFFIX = ".packed"
@@ -188,20 +208,46 @@ def _packed_entry(name: str, symbol: str, types: list[str]) -> str:
     return f"define i32 {quoted(name + PACKED_SUFFIX)}(ptr %slots) #0 {{\n{body}\n}}"
 
 
+# Fewer turns share the work less evenly, more turns lose the advantage of long ones.
+TURNS_PER_THREAD = 8
+_SHARED_TYPES = ("i64", "i64", "i64", "ptr")  # first iteration, extent, step, counter
+
+
 def _trampoline(symbol: str, inner: str, types: list[str]) -> str:
-    """Unpack the captured values; the first one is where the loop starts."""
-    frame = f"{{ {', '.join(types)} }}"
-    lines = []
-    for position, type_ in enumerate(types):
+    """Unpack the captured values, then take turns until no iterations are left.
+
+    The pool's own share (`begin`, `end`) does not matter: the counter says what is left to do.
+    """
+    fields = [*_SHARED_TYPES, *types]
+    frame = f"{{ {', '.join(fields)} }}"
+    lines = ["entry:"]
+    for position, type_ in enumerate(fields):
         lines.append(
             f"  %p{position} = getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {position}"
         )
         lines.append(f"  %c{position} = load {type_}, ptr %p{position}")
-    lines.append("  %first = add i64 %c0, %begin")
-    lines.append("  %last = add i64 %c0, %end")
-    passed = "".join(f", {type_} %c{i + 1}" for i, type_ in enumerate(types[1:]))
-    lines.append(f"  %code = call i32 {inner}(i64 %first, i64 %last{passed})")
-    lines.append("  ret i32 %code")
+    passed = "".join(f", {type_} %c{i + len(_SHARED_TYPES)}" for i, type_ in enumerate(types))
+    lines += [
+        "  br label %turn",
+        "turn:",
+        "  %at = atomicrmw add ptr %c3, i64 %c2 monotonic, align 8",
+        "  %left = icmp slt i64 %at, %c1",
+        "  br i1 %left, label %work, label %done",
+        "work:",
+        "  %until = add i64 %at, %c2",
+        "  %short = icmp slt i64 %until, %c1",
+        "  %stop = select i1 %short, i64 %until, i64 %c1",
+        "  %first = add i64 %c0, %at",
+        "  %last = add i64 %c0, %stop",
+        f"  %code = call i32 {inner}(i64 %first, i64 %last{passed})",
+        "  %ok = icmp eq i32 %code, 0",
+        "  br i1 %ok, label %turn, label %failed",
+        "failed:",
+        "  store atomic i64 %c1, ptr %c3 monotonic, align 8",  # nobody starts another turn
+        "  ret i32 %code",
+        "done:",
+        "  ret i32 0",
+    ]
     body = "\n".join(lines)
     return f"define internal i32 {symbol}(ptr %frame, i64 %begin, i64 %end) #0 {{\n{body}\n}}"
 
