@@ -13,6 +13,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import PrimExpr
 from tilewright.schedule.core import BufferLike, IndexMapLike, ScheduleCore, as_index_map
 from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
+from tilewright.schedule.layout import as_pad_value
 
 BlockLike: TypeAlias = BlockRV | str
 Factor: TypeAlias = int | PrimExpr | None
@@ -308,7 +309,8 @@ class Schedule(ScheduleCore):
         kind, index = self.buffer_side(target, buffer)
         chosen = self.buffer_of(target, kind, index)
         layout, separators = as_index_map(index_map, chosen.ndim)
-        attrs = (index, kind, pad_value, assume_injective_transform)
+        padding = as_pad_value(pad_value, len(layout.final_indices), chosen)
+        attrs = (index, kind, padding, assume_injective_transform)
         self._run("TransformLayout", (target, layout), attrs)
         if separators:
             self._run("SetAxisSeparator", (target,), (index, kind, separators))

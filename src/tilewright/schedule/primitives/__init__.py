@@ -30,9 +30,11 @@ from tilewright.schedule.primitives import (
     sample_categorical as sample_categorical,
     sample_compute_location as sample_compute_location,
     sample_perfect_tile as sample_perfect_tile,
+    set_axis_separator as set_axis_separator,
     set_scope as set_scope,
     split as split,
     storage_align as storage_align,
     tensorize as tensorize,
+    transform_layout as transform_layout,
     unsafe_set_dtype as unsafe_set_dtype,
 )

@@ -1,0 +1,222 @@
+"""Changing the layout of a buffer everywhere it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.arith import Analyzer, IndexMap
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferRewriter,
+    BufferStore,
+    For,
+    IntImm,
+    MatchBufferRegion,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Var,
+    const,
+    convert,
+    map_children,
+    replace,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+
+class BufferIsView(PrimitiveError):
+    reason = "buffer {buffer!r} is a view of another one, made by match_buffer"
+    remedy = "change the buffer behind it instead"
+
+
+class BufferUnknown(PrimitiveError):
+    reason = "buffer {buffer!r} is neither allocated around block {block!r} nor a parameter"
+
+
+class OpaqueAccess(PrimitiveError):
+    reason = "buffer {buffer!r} is accessed {how}, which cannot follow a change of its layout"
+    remedy = "change the layout before tensorizing, vectorizing or passing the buffer on"
+
+
+@dataclass(frozen=True)
+class BufferSite:
+    """Where a buffer comes from: the block that holds it, and the parameter it belongs to."""
+
+    buffer: Buffer
+    owner: StmtSRef  # allocates it, or is the root of the function that takes it
+    parameter: Var | None = None
+
+
+def buffer_site(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> BufferSite:
+    """Find the definition of a buffer that a block uses."""
+    node: StmtSRef = block
+    while True:
+        stmt = node.stmt
+        if isinstance(stmt, Block):
+            if any(match.buffer is buffer for match in stmt.match_buffers):
+                raise BufferIsView(block, buffer=buffer.name)
+            if any(known is buffer for known in stmt.alloc_buffers):
+                return BufferSite(buffer, node)
+        if node.parent is None:
+            break
+        node = node.parent
+    func = state.mod.functions[state.function_of(node)]
+    for param, known in func.buffer_map.items():
+        if known is buffer:
+            return BufferSite(buffer, node, param)
+    raise BufferUnknown(block, buffer=buffer.name, block=block.name)
+
+
+class LayoutRewriter(BufferRewriter):
+    """Makes every access of a buffer one of its successor, at mapped indices.
+
+    What it cannot rewrite it takes down in `problem`.
+    """
+
+    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap | None) -> None:
+        self.old = old
+        self.new = new
+        self.index_map = index_map  # None: indices stay
+        self.problem = ""
+        self.reuse: dict[Block, Block] = {}
+        self.analyzer = Analyzer()
+
+    # --- accesses -------------------------------------------------------------------------------
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return self.new if buffer is self.old else buffer
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        return self._access(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        return self._access(node)
+
+    def _access(self, node: BufferLoad | BufferStore) -> Any:
+        changed = map_children(node, self.visit)
+        if node.buffer is not self.old:
+            return changed
+        if any(index.dtype.lanes > 1 for index in changed.indices):
+            self.problem = self.problem or "by vectors"
+            return changed
+        return replace(changed, buffer=self.new, indices=self.indices(changed.indices))
+
+    def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The indices of an element in the new layout."""
+        if self.index_map is None:
+            return indices
+        return tuple(self.index_map.map_indices(indices, self.analyzer))
+
+    def visit_buffer_region(self, node: BufferRegion) -> Any:
+        if node.buffer is not self.old:
+            return node
+        return BufferRegion(self.new, self.region(node.region))
+
+    def region(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+        """The box of elements in the new layout that a box becomes."""
+        if self.index_map is None:
+            return ranges
+        if all(_is_one(axis.extent) for axis in ranges):
+            points = self.indices(tuple(axis.min for axis in ranges))
+            return BufferRegion.from_point(self.new, points).region
+        try:
+            found = self.index_map.map_ranges(ranges, self.analyzer)
+        except ArithError:
+            return BufferRegion.full(self.new).region
+        simplify = self.analyzer.simplify
+        return tuple(Range(simplify(axis.min), simplify(axis.extent)) for axis in found)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
+        if node.source.buffer is self.old:
+            self.problem = self.problem or f"through its view {node.buffer.name!r}"
+        return super().visit_match_buffer_region(node)
+
+    def visit_var(self, node: Var) -> Var:
+        if node is self.old.data and self.index_map is not None:
+            self.problem = self.problem or "through its pointer"
+        return node
+
+    # --- domains --------------------------------------------------------------------------------
+
+    def _bind(self, var: Var, domain: Range | None) -> None:
+        """A variable with one value keeps its name in indices."""
+        if domain is not None and not _is_one(domain.extent):
+            self.analyzer.bind(var, domain, allow_override=True)
+
+    def visit_for(self, node: For) -> Any:
+        self._bind(node.loop_var, Range(node.min, node.extent))
+        return map_children(node, self.visit)
+
+    def visit_block(self, node: Block) -> Block:
+        for iter_var in node.iter_vars:
+            self._bind(iter_var.var, iter_var.dom)
+        changed: Block = super().visit_block(node)
+        if changed is not node:
+            self.reuse[node] = changed
+        return changed
+
+    def check(self, place: StmtSRef) -> None:
+        """Raise if something could not be rewritten."""
+        if self.problem:
+            raise OpaqueAccess(place, buffer=self.old.name, how=self.problem)
+
+
+def _is_one(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def change_buffer(
+    state: ScheduleState, site: BufferSite, changed: Block, rewriter: LayoutRewriter
+) -> None:
+    """Put the rewritten owner of a buffer in place, and the new buffer into the signature."""
+    owner = site.owner
+    before = owner.block
+    state.replace(owner, changed, {**rewriter.reuse, before: changed})
+    if site.parameter is None:
+        return
+    name = state.function_of(owner)
+    func: PrimFunc = state.mod.functions[name]
+    buffer_map = {**func.buffer_map, site.parameter: rewriter.new}
+    state.set_function(name, replace(func, buffer_map=buffer_map))
+
+
+def iteration(shape: Sequence[PrimExpr], prefix: str = "axis") -> tuple[list[Var], list[Range]]:
+    """Variables `axis0`, `axis1`, ... over a shape."""
+    variables = [Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
+    domains = [Range(const(0, extent.dtype), extent) for extent in shape]
+    return variables, domains
+
+
+def as_pad_value(pad_value: Any, ndim: int, buffer: Buffer) -> IndexMap | None:
+    """A padding value in any of the usual forms as a map from the new indices.
+
+    A number takes the type of the buffer if it can be one of its values.
+    """
+    if pad_value is None or isinstance(pad_value, IndexMap):
+        return pad_value
+    if callable(pad_value):
+        return _typed(IndexMap.from_func(pad_value, ndim=ndim, index_dtype="int32"), buffer)
+    value = convert(pad_value)
+    return _typed(
+        IndexMap.from_func(lambda *indices: value, ndim=ndim, index_dtype="int32"), buffer
+    )
+
+
+def _typed(value: IndexMap, buffer: Buffer) -> IndexMap:
+    results = tuple(_literal_as(result, buffer) for result in value.final_indices)
+    return IndexMap(value.initial_indices, results)
+
+
+def _literal_as(value: PrimExpr, buffer: Buffer) -> PrimExpr:
+    is_int_literal = isinstance(value, IntImm) and not value.dtype.is_bool
+    fits = is_int_literal or (value.dtype.is_float and buffer.dtype.is_float)
+    number = getattr(value, "value", None)
+    return const(number, buffer.dtype) if fits and number is not None else value

@@ -1,0 +1,262 @@
+"""`transform_layout`: the elements of a buffer in another order, possibly padded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer, IndexMap
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    Call,
+    IntImm,
+    Op,
+    PrimExpr,
+    SeqStmt,
+    const,
+    post_order_visit,
+    replace,
+    seq,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.layout import BufferSite, LayoutRewriter, buffer_site, change_buffer
+from tilewright.schedule.layout_padding import Padding, assumption, padded_writer, with_fill
+from tilewright.schedule.scope import leaf_realizes
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+_UNDEF = Op.get("tir.undef")
+
+
+class WrongRank(PrimitiveError):
+    reason = "buffer {buffer!r} has {ndim} dimensions, the index map takes {given}"
+
+
+class NotInvertible(PrimitiveError):
+    reason = "the index map {index_map} cannot be inverted on buffer {buffer!r}: {why}"
+    remedy = "pass assume_injective_transform=True if it sends no two elements to one place"
+
+
+class IntroducesPadding(PrimitiveError):
+    reason = (
+        "the index map {index_map} takes buffer {buffer!r} from shape ({old}) to ({new}) and adds "
+        "elements where {condition}"
+    )
+    remedy = "say with pad_value what they hold, or pass assume_injective_transform=True"
+
+
+class BadPadValue(PrimitiveError):
+    reason = "the pad_value of buffer {buffer!r} {why}"
+
+
+class BufferHasStrides(PrimitiveError):
+    reason = "buffer {buffer!r} has strides or an offset of its own"
+    remedy = "only compact buffers can change their layout"
+
+
+def transform_layout(
+    state: ScheduleState,
+    block: StmtSRef,
+    buffer: Buffer,
+    index_map: IndexMap,
+    pad_value: IndexMap | None,
+    *,
+    assume_injective: bool,
+) -> None:
+    """Store `buffer` in the layout that `index_map` describes, wherever it is used."""
+    site = buffer_site(state, block, buffer)
+    _check_buffer(block, buffer, index_map)
+    if buffer.shape:
+        index_map = index_map.with_dtype(buffer.shape[0].dtype)
+    new = replace(
+        buffer,
+        shape=tuple(_new_shape(block, buffer, index_map)),
+        axis_separators=(),
+    )
+    _check_pad_value(block, new, pad_value)
+    padding = None
+    if not assume_injective:
+        padding = _padding(block, buffer, new, index_map, pad_value)
+    rewriter = LayoutRewriter(buffer, new, index_map)
+    changed, fresh = _rewrite_owner(site, rewriter, padding)
+    rewriter.check(block)
+    change_buffer(state, site, changed, rewriter)
+    for made in fresh:
+        state.infos[state.srefs[made]] = BlockInfo()
+
+
+def _check_buffer(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> None:
+    if len(index_map.initial_indices) != buffer.ndim:
+        raise WrongRank(
+            block, buffer=buffer.name, ndim=buffer.ndim, given=len(index_map.initial_indices)
+        )
+    if buffer.strides or buffer.elem_offset is not None:
+        raise BufferHasStrides(block, buffer=buffer.name)
+
+
+def _new_shape(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> list[PrimExpr]:
+    try:
+        shape = index_map.map_shape(buffer.shape)
+    except ArithError as error:
+        raise NotInvertible(
+            block, index_map=index_map, buffer=buffer.name, why=str(error)
+        ) from None
+    kind = buffer.shape[0].dtype if buffer.shape else shape[0].dtype
+    return [const(e.value, kind) if isinstance(e, IntImm) else e for e in shape]
+
+
+def _check_pad_value(block: StmtSRef, new: Buffer, pad_value: IndexMap | None) -> None:
+    if pad_value is None:
+        return
+    why = ""
+    if len(pad_value.final_indices) != 1:
+        why = f"has {len(pad_value.final_indices)} results, it must have one"
+    elif len(pad_value.initial_indices) != new.ndim:
+        why = f"takes {len(pad_value.initial_indices)} indices, the new layout has {new.ndim}"
+    elif pad_value.final_indices[0].dtype != new.dtype:
+        why = f"is of type {pad_value.final_indices[0].dtype!s}, the buffer holds {new.dtype!s}"
+    elif _loads_something(pad_value.final_indices[0]):
+        why = "reads a buffer; it may only depend on the indices"
+    if why:
+        raise BadPadValue(block, buffer=new.name, why=why)
+
+
+def _loads_something(value: PrimExpr) -> bool:
+    found: list[BufferLoad] = []
+    post_order_visit(value, lambda node: found.append(node) if isinstance(node, BufferLoad) else 0)
+    return bool(found)
+
+
+def _padding(
+    block: StmtSRef, old: Buffer, new: Buffer, index_map: IndexMap, value: IndexMap | None
+) -> Padding | None:
+    """The elements that the layout adds; None if there are none that matter."""
+    try:
+        inverse, condition = index_map.non_surjective_inverse(old.shape)
+    except ArithError as error:
+        raise NotInvertible(block, index_map=index_map, buffer=old.name, why=str(error)) from None
+    condition = Analyzer().simplify(condition)
+    if isinstance(condition, IntImm) and not condition.value:
+        return None
+    if value is None:
+        raise IntroducesPadding(
+            block,
+            index_map=index_map,
+            buffer=old.name,
+            old=", ".join(map(str, old.shape)),
+            new=", ".join(map(str, new.shape)),
+            condition=condition,
+        )
+    filler = value.final_indices[0]
+    if isinstance(filler, Call) and filler.op is _UNDEF:
+        return None
+    return Padding(old, new, inverse, condition, value)
+
+
+def _rewrite_owner(
+    site: BufferSite, rewriter: LayoutRewriter, padding: Padding | None
+) -> tuple[Block, list[Block]]:
+    """The owner of the buffer in the new layout, and the blocks in it that are new."""
+    owner = site.owner.block
+    if padding is None:
+        return rewriter.visit(owner), []
+    if not _is_written(owner, site.buffer):
+        changed: Block = rewriter.visit(owner)
+        promise = assumption(padding)
+        return replace(changed, body=seq([promise, changed.body])), _blocks_in(promise)
+    found = padded_writer(owner.body, padding)
+    if found is None:
+        changed = rewriter.visit(owner)
+        body = with_fill(changed.body, padding)
+        kept = {leaf.block for leaf in leaf_realizes(changed.body)}
+        fresh = [leaf.block for leaf in leaf_realizes(body) if leaf.block not in kept]
+        return replace(changed, body=body), fresh
+    old_nest, new_nest, reuse = found
+    items = owner.body.seq if isinstance(owner.body, SeqStmt) else (owner.body,)
+    # The nest already speaks of the new buffer: the rewriter finds nothing to do in it.
+    body = seq([new_nest if item is old_nest else item for item in items])
+    changed = rewriter.visit(replace(owner, body=body))
+    rewriter.reuse.update(reuse)
+    return changed, list(reuse.values())
+
+
+def _blocks_in(stmt: Any) -> list[Block]:
+    return [leaf.block for leaf in leaf_realizes(stmt)]
+
+
+def _is_written(owner: Block, buffer: Buffer) -> bool:
+    return any(
+        region.buffer is buffer
+        for leaf in leaf_realizes(owner.body)
+        for region in leaf.block.writes
+    )
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    target, index_map = inputs
+    index, kind, pad_value, assume_injective = attrs
+    transform_layout(
+        sch.state,
+        sch.get_sref(target),
+        sch.buffer_of(target, kind, index),
+        index_map,
+        pad_value,
+        assume_injective=bool(assume_injective),
+    )
+    return None, None
+
+
+def buffer_text(index: str, kind: str) -> str:
+    """How a buffer of a block is spelled: `("read", 0)`."""
+    side = "read" if kind == "0" else "write"
+    return f'("{side}", {index})'
+
+
+def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    block, index_map = inputs
+    index, kind, pad_value, assume_injective = attrs
+    return [
+        f"block={block}",
+        f"buffer={buffer_text(index, kind)}",
+        f"index_map={index_map}",
+        f"pad_value={pad_value}",
+        f"assume_injective_transform={assume_injective}",
+    ]
+
+
+def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
+    index, kind, pad_value, assume_injective = attrs
+    text = None if pad_value is None else index_map_to_json(pad_value)
+    return [index, kind, text, bool(assume_injective)]
+
+
+def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
+    index, kind, text, assume_injective = attrs
+    return [
+        index,
+        kind,
+        None if text is None else index_map_from_json(text),
+        bool(assume_injective),
+    ]
+
+
+register_primitive(
+    Primitive(
+        "TransformLayout",
+        "transform_layout",
+        _run,
+        _spell,
+        attrs_to_json=_attrs_to_json,
+        attrs_from_json=_attrs_from_json,
+    )
+)
