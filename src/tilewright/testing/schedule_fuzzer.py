@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 from tilewright.driver import build
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, verify_well_formed
-from tilewright.schedule import Instruction, Schedule, Trace
+from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 from tilewright.schedule.instruction import Outputs, Primitive
 from tilewright.schedule.state import VERIFY_SREF_TREE
 from tilewright.testing import oracle
@@ -92,26 +92,25 @@ class RecordingSchedule(Schedule):
 
 def run_case(seed: int | str, counts: Counter[str] | None = None) -> Report | None:
     """Try one case; None when all is well."""
-    program = random_program(f"program {seed}")
-    rng = random.Random(f"steps {seed}")
-    sch = RecordingSchedule(program, seed=rng.randint(1, 2**31 - 2), debug_mask=DEBUG_MASK)
-    failure = _apply_random_steps(rng, sch, counts)
-    assert sch.trace is not None
-    trace = sch.trace
-    if failure is not None and sch.attempted is not None:
-        primitive, inputs, attrs, decision = sch.attempted
-        trace = trace.copy()
-        trace.append(Instruction(primitive, inputs, attrs, ()), decision)
-    elif failure is None:
+    program, sch, failure = apply_random_steps(seed, counts)
+    if failure is None:
         failure = check_result(program, sch)
     if failure is None:
         return None
-    return Report(seed, failure, program, shrink(program, trace, failure))
+    return Report(seed, failure, program, shrink(program, _with_attempt(sch), failure))
 
 
-def _apply_random_steps(
-    rng: random.Random, sch: Schedule, counts: Counter[str] | None
-) -> Failure | None:
+def apply_random_steps(
+    seed: int | str, counts: Counter[str] | None
+) -> tuple[PrimFunc, RecordingSchedule, Failure | None]:
+    """The program of a case, scheduled; a failure if a primitive broke down."""
+    program = random_program(f"program {seed}")
+    rng = random.Random(f"steps {seed}")
+    sch = RecordingSchedule(program, seed=rng.randint(1, 2**31 - 2), debug_mask=DEBUG_MASK)
+    return program, sch, _take_steps(rng, sch, counts)
+
+
+def _take_steps(rng: random.Random, sch: Schedule, counts: Counter[str] | None) -> Failure | None:
     steps = available_steps()
     weights = [weight for _, _, weight in steps]
     draw = Draw(rng, sch)
@@ -162,31 +161,88 @@ def shrink(program: PrimFunc, trace: Trace, failure: Failure) -> Trace:
         for position in reversed(range(len(smallest.insts))):
             if position >= len(smallest.insts):
                 continue
-            candidate = _without(smallest, position)
-            if _fails(program, candidate) == failure:
+            candidate = _Replay(program, smallest).without(position)
+            if candidate is not None and _fails(program, candidate) == failure:
                 smallest, progress = candidate, True
     return smallest
 
 
-def _without(trace: Trace, position: int) -> Trace:
-    """The trace without one step and without those that need its results."""
-    gone: set[Any] = set(trace.insts[position].outputs)
-    kept = []
-    for index, inst in enumerate(trace.insts):
-        if index == position or _uses(inst.inputs, gone):
-            gone.update(inst.outputs)
-        else:
-            kept.append(inst)
-    return Trace(kept, {inst: trace.decisions[inst] for inst in kept if inst in trace.decisions})
+class _Replay:
+    """Runs parts of a trace: results are told apart by the names of their blocks and loops.
+
+    Without a split, `get_loops` gives fewer loops than the trace says; those that are still there
+    are what later steps go on with, and steps that need the others are left out too.
+    """
+
+    def __init__(self, program: PrimFunc, trace: Trace) -> None:
+        self._program = program
+        self._trace = trace
+        self._names: dict[Any, str] = {}
+        self._run(leave_out=-1)
+
+    def without(self, position: int) -> Trace | None:
+        """The trace that is left without one step; None if nothing else changes with it."""
+        shorter = self._run(position)
+        return shorter if len(shorter.insts) < len(self._trace.insts) else None
+
+    def _run(self, leave_out: int) -> Trace:
+        sch = RecordingSchedule(self._program, seed=1)
+        known: dict[Any, Any] = {}
+        for position, inst in enumerate(self._trace.insts):
+            if position == leave_out or not all(value in known for value in _handles(inst.inputs)):
+                continue
+            inputs = _exchanged(inst.inputs, known)
+            try:
+                made = sch.run(inst.primitive, inputs, inst.attrs, self._trace.decisions.get(inst))
+            except ScheduleError:
+                continue
+            except Exception:  # the failing step itself; it stays the last one
+                return _with_attempt(sch)
+            results = made if isinstance(made, list) else [] if made is None else [made]
+            self._match(sch, inst, results, known)
+        assert sch.trace is not None
+        return sch.trace
+
+    def _match(
+        self, sch: Schedule, inst: Instruction, results: Sequence[Any], known: dict[Any, Any]
+    ) -> None:
+        if len(results) == len(inst.outputs):
+            known.update(zip(inst.outputs, results, strict=True))
+            for old, new in zip(inst.outputs, results, strict=True):
+                self._names.setdefault(old, _name(sch, new))
+            return
+        by_name = {_name(sch, result): result for result in results}
+        for output in inst.outputs:
+            if self._names.get(output) in by_name:
+                known[output] = by_name[self._names[output]]
 
 
-def _uses(value: Any, gone: set[Any]) -> bool:
+def _name(sch: Schedule, handle: Any) -> str:
+    return sch.get_sref(handle).name if isinstance(handle, (BlockRV, LoopRV)) else "number"
+
+
+def _handles(value: Any) -> Iterator[Any]:
     if isinstance(value, (list, tuple)):
-        return any(_uses(item, gone) for item in value)
-    try:
-        return value in gone
-    except TypeError:
-        return False
+        for item in value:
+            yield from _handles(item)
+    elif isinstance(value, (BlockRV, LoopRV, ExprRV)):
+        yield value
+
+
+def _exchanged(value: Any, known: Mapping[Any, Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_exchanged(item, known) for item in value)
+    return known[value] if isinstance(value, (BlockRV, LoopRV, ExprRV)) else value
+
+
+def _with_attempt(sch: RecordingSchedule) -> Trace:
+    """The trace, ending with the step that did not come back."""
+    assert sch.trace is not None
+    trace = sch.trace.copy()
+    if sch.attempted is not None:
+        primitive, inputs, attrs, decision = sch.attempted
+        trace.append(Instruction(primitive, inputs, attrs, ()), decision)
+    return trace
 
 
 def _fails(program: PrimFunc, trace: Trace) -> Failure | None:

@@ -1,0 +1,76 @@
+# mypy: disable-error-code="valid-type, no-untyped-def"
+"""Schedules that once computed something else; each was found by the schedule fuzzer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import PrimFunc
+from tilewright.schedule import Schedule
+from tilewright.schedule.conditions import has_affine_binding
+from tilewright.script import tir as T
+from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
+
+
+@T.prim_func
+def three_stages(A: T.Buffer((8, 4), "int32"), D: T.Buffer((8,), "int32")):
+    T.func_attr({"tir.noalias": T.bool(True)})
+    B = T.alloc_buffer((8,), "int32")
+    C = T.alloc_buffer((8,), "int32")
+    for i, k in T.grid(8, 4):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] * 2
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = C[vi] + 1
+
+
+def test_a_consumer_does_not_run_before_its_producer() -> None:
+    """A block without producers in the program could be moved past its consumers."""
+    sch = Schedule(three_stages, error_render_level="fast")
+    loop = sch.get_loops("D")[0]
+    with pytest.raises(ScheduleError) as failure:
+        sch.reverse_compute_at("B", loop)
+    assert str(failure.value) == (
+        "ScheduleError: reverse_compute_at: 'C' read what block 'B' writes, and run before loop "
+        "'i'; choose a loop that comes before all consumers"
+    )
+
+
+def test_a_guard_on_one_loop_stays_when_it_becomes_a_block() -> None:
+    """The bound of a single loop made its iterator shorter, but not the loop."""
+    sch = Schedule(three_stages)
+    loops = sch.split(sch.get_loops("D")[0], [None, 11])
+    sch.blockize(loops[1], preserve_unit_iters=False)
+    assert "T.where(i_1 < 8)" in sch.mod.script()
+    assert_same_result(three_stages, sch.mod)
+    verify_trace_roundtrip(sch, three_stages, debug_mask=1)
+
+
+def test_a_guarded_reduction_becomes_a_block() -> None:
+    sch = Schedule(three_stages)
+    outer, _ = sch.split(sch.get_loops("B")[0], [9, 1])
+    sch.blockize(outer)
+    assert_same_result(three_stages, sch.mod)
+
+
+@pytest.mark.parametrize("factors", [[1, None, 5], [1, 1, 11], [None, 1, 3], [2, 1, 6]])
+def test_guarded_splits_with_unit_factors_stay_affine(
+    factors: list[int | None], matmul: PrimFunc
+) -> None:
+    """A loop of one iteration between the others broke the chain of a guarded split."""
+    sch = Schedule(three_stages, debug_mask="all")
+    sch.split(sch.get_loops("C")[0], factors)
+    block = sch.get_sref(sch.get_block("C"))
+    sch.state.info(block).affine_binding = None
+    assert has_affine_binding(sch.state, block)
+    assert_same_result(three_stages, sch.mod)
