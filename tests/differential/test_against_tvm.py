@@ -111,7 +111,8 @@ def test_same_program_as_tvm(name: str, tvm: Tvm) -> None:
     assert isinstance(expected, IRModule)
     assert sch.mod.script() == expected.script()
     assert_structural_equal(sch.mod, expected)
-    assert str(sch.trace) == theirs["trace"]
+    if not theirs["trace"].startswith("Trace("):  # TVM cannot print decompose_padding
+        assert str(sch.trace) == theirs["trace"]
     verify_trace_roundtrip(sch, module)
 
 

@@ -405,3 +405,26 @@ def interleaved() -> PrimFunc:
                 D[vi, vj] = B[vi, vj] * T.float32(3)
 
     return main
+
+
+def stencils() -> PrimFunc:
+    """A maximum over windows of a maximum over windows."""
+
+    @T.prim_func
+    def main(A: T.Buffer((12, 12), "int8"), C: T.Buffer((8, 8), "int8")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((10, 10), "int8")
+        for i, j, ki, kj in T.grid(10, 10, 3, 3):
+            with T.block("B"):
+                vi, vj, vki, vkj = T.axis.remap("SSRR", [i, j, ki, kj])
+                with T.init():
+                    B[vi, vj] = T.int8(-128)
+                B[vi, vj] = T.max(B[vi, vj], A[vi + vki, vj + vkj])
+        for i, j, ki, kj in T.grid(8, 8, 3, 3):
+            with T.block("C"):
+                vi, vj, vki, vkj = T.axis.remap("SSRR", [i, j, ki, kj])
+                with T.init():
+                    C[vi, vj] = T.int8(-128)
+                C[vi, vj] = T.max(C[vi, vj], B[vi + vki, vj + vkj])
+
+    return main
