@@ -12,9 +12,11 @@ from tilewright.ir import (
     PrimExpr,
     Range,
     Var,
+    const,
     uses_var,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.regions import View
 from tilewright.schedule.scope import (
     BlockScope,
     child_blocks,
@@ -81,6 +83,9 @@ def compute_affine_binding(block: StmtSRef) -> bool:
     distinct = len({id(value) for value in values}) == len(values)
     plain = all(type(value) is Var and value in domains for value in values)
     if distinct and plain and _is_true(realize.predicate):
+        return True
+    points = [Range(value, const(1, value.dtype)) for value in values]
+    if View(realize, [loop.loop for loop in loops]).is_one_to_one(points):
         return True
     found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
     if len(found.indices) != len(values):

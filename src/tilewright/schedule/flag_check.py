@@ -125,6 +125,8 @@ def _touched(
     offsets = np.indices([_extent(item) for item in region.region]).reshape(len(starts), -1)
     shape = tuple(_number(extent) for extent in region.buffer.shape)
     count = len(offsets[0]) if len(offsets) else 1
+    if count * len(runs) > _MOST_ITERATIONS * 16:
+        raise _TooMuch
     iteration = np.zeros(int(runs.sum()), np.int64)
     for loop in outer:
         iteration = iteration * _number(loop.extent) + (grid[loop.loop_var][runs])

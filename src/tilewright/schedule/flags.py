@@ -125,7 +125,7 @@ def produced_box(
     outer = Surroundings(loops_from(top))
     view = View(realize, loops_between(producer, top), outer)
     box, exact = view.box(written.region)
-    if exact and (type(realize.predicate) is IntImm or view.inner_predicate() is realize.predicate):
+    if exact:
         return box
     return _guarded_box(state, producer, written, view, outer)
 

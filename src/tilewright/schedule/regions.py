@@ -47,11 +47,12 @@ class NotASum(Exception):
 class Span:
     """The integers from `Σ coefficient · atom + offset` on, `extent` of them.
 
-    `exact` says that each of them is touched, and not only the first and the last; `inner` are the
-    variables that were relaxed.
+    `exact` says that each of them is touched, and not only the first and the last, `once` that each
+    is touched by one combination of iterations only, in ascending order; `inner` are the variables that were
+    relaxed.
     """
 
-    __slots__ = ("dtype", "exact", "extent", "inner", "offset", "terms")
+    __slots__ = ("dtype", "exact", "extent", "inner", "offset", "once", "terms")
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Span:
         dtype: DType,
         *,
         exact: bool = True,
+        once: bool = True,
         inner: Sequence[Var] = (),
     ) -> None:
         self.terms = terms
@@ -68,6 +70,7 @@ class Span:
         self.extent = extent
         self.dtype = dtype
         self.exact = exact
+        self.once = once
         self.inner = inner
 
     def low(self) -> PrimExpr:
@@ -224,10 +227,24 @@ class View:
             return Span(terms, offset, extent.value, item.min.dtype)
         return self._relaxed(terms, offset, extent.value, inner, item.min.dtype)
 
+    def is_one_to_one(self, region: Sequence[Range]) -> bool:
+        """True when a region surely touches each point of a box by one combination of iterations.
+
+        Loops that the region does not depend on are left out of account.
+        """
+        if type(self.predicate) is not IntImm:
+            return False
+        try:
+            spans = [self.span(item) for item in region]
+        except NotASum:
+            return False
+        return all(span.exact and span.once for span in spans) and _independent(spans)
+
     def _relaxed(
         self, terms: Terms, offset: int, width: int, inner: Sequence[PrimExpr], dtype: DType
     ) -> Span:
         steps: list[tuple[int, int]] = []
+        exact = once = True
         for atom in inner:
             factor = terms.pop(atom)
             domain = self._inner[atom]  # type: ignore[index]
@@ -238,14 +255,15 @@ class View:
                 continue
             offset += factor * (begin if factor > 0 else begin + count - 1)
             steps.append((abs(factor), count - 1))
+            once = once and factor > 0
         steps.sort()
-        exact = True
         for step, times in steps:
-            if times and step > width:
-                exact = False
+            if times and step != width:
+                exact = exact and step < width
+                once = once and step > width
             width += step * times
         variables = [atom for atom in inner if isinstance(atom, Var)]
-        return Span(terms, offset, width, dtype, exact=exact, inner=variables)
+        return Span(terms, offset, width, dtype, exact=exact, once=once, inner=variables)
 
     def _collect(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
         """Add `scale * expr` to `terms`; the constant part is returned."""
@@ -289,7 +307,8 @@ class View:
         predicate = self.inner_predicate()
         exact = estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
         if exact is not None:
-            return [compact(item, self._outer.analyzer) for item in exact], True
+            honoured = predicate is self.predicate
+            return [compact(item, self._outer.analyzer) for item in exact], honoured
         bounds = estimate_region_upper_bound(ranges, domains, predicate, self._outer.analyzer)
         return [compact(item, self._outer.analyzer) for item in bounds], False
 
@@ -303,7 +322,7 @@ class View:
 
     def inner_predicate(self) -> PrimExpr:
         """The predicate of the block where the relaxed loops decide it alone, else "always"."""
-        if uses_var(self.predicate, lambda var: var not in self._inner):
+        if uses_var(self.predicate, self._outer.domains.__contains__):
             return TRUE
         return self.predicate
 

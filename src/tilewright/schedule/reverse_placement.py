@@ -17,6 +17,7 @@ from tilewright.ir import (
     ForKind,
     IntImm,
     IterType,
+    PrimExpr,
     Range,
     replace,
     uses_var,
@@ -79,6 +80,24 @@ class ReductionOutOfOrder(PrimitiveError):
     remedy = "choose a loop around the reduction"
 
 
+class WrittenByAll(PrimitiveError):
+    reason = "all iterations of the parallel loop {loop!r} would write what block {block!r} writes"
+    remedy = "make the loop parallel only where each iteration writes elements of its own"
+
+
+def check_no_race(block: StmtSRef, values: Sequence[PrimExpr], loops: Sequence[For]) -> None:
+    """No parallel loop runs a block with these bindings several times for the same iterators."""
+    for loop in loops:
+        if loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED) or _is_unit(loop):
+            continue
+        if not any(uses_var(value, lambda var, own=loop.loop_var: var is own) for value in values):  # type: ignore[misc]
+            raise WrittenByAll(block, loop, block=block.name, loop=loop.loop_var.name)
+
+
+def _is_unit(loop: For) -> bool:
+    return type(loop.extent) is IntImm and loop.extent.value == 1
+
+
 def plan_reverse_compute_at(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool, index: int
 ) -> Plan:
@@ -101,6 +120,7 @@ def plan_reverse_compute_at(
     _check_produced(site, realize, made, provided)
     loops = [*site.outer.loops, *made]
     _check_all_iterations(site, realize, loops, values)
+    check_no_race(block, realize.iter_values, site.outer.loops)
     if block.block.init is not None:
         _check_reduction(site, realize, loops)
     return Plan(block, loop, site.removed, nest, realize, position, (block, *site.consumers))
@@ -196,11 +216,7 @@ def _check_all_iterations(
 
 def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
     """Each iteration runs once, the one that initialises first."""
-    domains = {
-        loop.loop_var: Range(loop.min, loop.extent)
-        for loop in loops
-        if not (type(loop.extent) is IntImm and loop.extent.value == 1)
-    }
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops if not _is_unit(loop)}
     found = detect_iter_map(realize.iter_values, domains, TRUE, IterMapLevel.BIJECTIVE)
     in_order = not found.errors and all(
         type(split.scale) is IntImm and split.scale.value > 0

@@ -50,6 +50,7 @@ from tilewright.schedule.primitives.compute_inline import (
 )
 from tilewright.schedule.regions import Surroundings, View, domain_of, interval_of
 from tilewright.schedule.relocate import check_removable, remove
+from tilewright.schedule.reverse_placement import check_no_race
 from tilewright.schedule.scope import (
     BlockScope,
     DepKind,
@@ -152,6 +153,8 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     made = single_store(producer)
     removed = check_removable(block)
     check_plain_loads(block, made.buffer)
+    around = [loop.loop for loop in loops_of(producer)]
+    check_no_race(producer, realize_of(producer).iter_values, around)
     pair = _Pair(block, producer, made)
     indices = _common_indices(block, store, made.buffer)
     values = values_of(realize, [loop.loop for loop in loops_of(block)])
