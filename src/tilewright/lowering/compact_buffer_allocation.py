@@ -207,8 +207,13 @@ class _UsageFinder(Visitor):
         size = self._analyzer.const_int_bound(extent).max_value
         if size == POS_INF or size < 1:
             return everything
-        whole = old.value if isinstance(old, IntImm) else POS_INF
+        whole = old.value if isinstance(old, IntImm) else _LARGEST_TILE
         return everything if size >= whole else (const(size, old.dtype), used.low)
+
+
+# Of an extent that is not known a constant bound up to this is that of a tile; a larger one comes
+# from the range of the integers that sizes are held in.
+_LARGEST_TILE = 1 << 20
 
 
 def _mentions(expr: PrimExpr, variables: set[Var]) -> bool:

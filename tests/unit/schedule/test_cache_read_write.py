@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
@@ -230,3 +232,25 @@ def test_buffers_by_name_and_listed_consumers_in_the_trace() -> None:
         "consumer_blocks=[b1])"
     )
     assert sch.trace.as_json()[0][-1] == ["CacheWrite", ["b0", ["b1"]], [0, "shared.dyn"], ["b2"]]
+
+
+@T.prim_func
+def rows(a: T.handle, b: T.handle, n: T.int32) -> None:
+    A = T.match_buffer(a, (n, 16), "float32")
+    B = T.match_buffer(b, (n, 16), "float32")
+    for i, j in T.grid(n, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + 1.0
+
+
+@pytest.mark.parametrize("scope", ["global", "local"])
+def test_a_cache_of_unknown_size_is_built(scope: str) -> None:
+    sch = Schedule(rows, debug_mask="all")
+    sch.cache_read("B", 0, scope)
+    sch.cache_write("B", 0, scope)
+    verify_trace_roundtrip(sch, rows)
+    a = np.random.default_rng(0).random((7, 16), dtype=np.float32)
+    b = np.zeros_like(a)
+    tw.build(sch.mod)(a, b, 7)
+    np.testing.assert_allclose(b, a + 1, rtol=1e-6)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith import Analyzer, IndexMap, IterMapLevel, detect_iter_map
+from tilewright.arith import Analyzer, IndexMap
+from tilewright.errors import ArithError
 from tilewright.ir import (
     Block,
     BlockRealize,
@@ -186,9 +187,23 @@ def _check_apart(
     """Different elements stay different: the old indices can be told from the new ones."""
     if all(any(structural_equal(index, other) for other in new) for index in old):
         return
-    domains = {iv.var: iv.dom for iv in iterators if iv.dom is not None}
-    if detect_iter_map(new, domains, True, IterMapLevel.BIJECTIVE).errors:
+    if not _is_invertible(new, iterators):
         raise ElementsCollide(indices=_text(new), buffer=buffer.name)
+
+
+def _is_invertible(indices: Sequence[PrimExpr], iterators: Sequence[IterVar]) -> bool:
+    """True when the values of the iterators follow from the indices."""
+    variables = [iter_var.var for iter_var in iterators]
+    domains = [iter_var.dom for iter_var in iterators if iter_var.dom is not None]
+    try:
+        inverse, _ = IndexMap(tuple(variables), tuple(indices)).non_surjective_inverse(domains)
+    except ArithError:
+        return False
+    analyzer = Analyzer()
+    for variable, domain in zip(variables, domains, strict=True):
+        analyzer.bind(variable, domain)
+    values = zip(inverse.map_indices(indices), variables, strict=True)
+    return all(analyzer.can_prove_equal(value, variable) for value, variable in values)
 
 
 def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[PrimExpr, ...]:
