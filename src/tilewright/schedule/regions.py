@@ -48,8 +48,8 @@ class Span:
     """The integers from `Σ coefficient · atom + offset` on, `extent` of them.
 
     `exact` says that each of them is touched, and not only the first and the last, `once` that each
-    is touched by one combination of iterations only, in ascending order; `inner` are the variables that were
-    relaxed.
+    is touched by one combination of iterations only, in ascending order; `inner` are the variables
+    that were relaxed.
     """
 
     __slots__ = ("dtype", "exact", "extent", "inner", "offset", "once", "terms")

@@ -109,6 +109,13 @@ def remove(
     state.replace(top, after, {**renewed, before: after})
 
 
+def without(body: Stmt, path: Sequence[StmtSRef]) -> Stmt:
+    """`body` without the statement at the end of `path`, which must leave something behind."""
+    rest = _edited(body, path, lambda stmt: None)
+    assert rest is not None
+    return rest
+
+
 def path_below(top: StmtSRef, sref: StmtSRef) -> list[StmtSRef]:
     """What lies between `top` (left out) and `sref` (included), outermost first."""
     path: list[StmtSRef] = []

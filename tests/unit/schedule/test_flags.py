@@ -1,0 +1,77 @@
+"""Region cover, stage pipeline, and the check of cached flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.ir import PrimFunc
+from tilewright.schedule import Schedule
+from tilewright.schedule.flag_check import verify_cached_flags
+from tilewright.schedule.flags import is_stage_pipeline, region_cover
+from tilewright.testing.placement_programs import (
+    guarded_writer,
+    half_written,
+    halves,
+    matmul_relu,
+    overwritten,
+    padding,
+    two_stages,
+)
+
+COVERED = [
+    (two_stages, True),
+    (matmul_relu, True),
+    (halves, True),
+    (padding, True),
+    (guarded_writer, True),
+    (half_written, False),
+]
+
+
+@pytest.mark.parametrize(("func", "covered"), COVERED)
+def test_region_cover(func: PrimFunc, covered: bool) -> None:
+    sch = Schedule(func, debug_mask="all")
+    last = "D" if func is matmul_relu else "C"
+    block = sch.get_sref(sch.get_block(last))
+    assert region_cover(sch.state, block) is covered
+    assert sch.state.info(block).region_cover is covered
+    root = sch.get_sref(sch.get_block("root"))
+    assert is_stage_pipeline(sch.state, root) is covered
+    assert sch.state.info(root).stage_pipeline is covered
+
+
+def test_overwriting_is_no_pipeline() -> None:
+    sch = Schedule(overwritten, debug_mask="all")
+    root = sch.get_sref(sch.get_block("root"))
+    assert not is_stage_pipeline(sch.state, root)
+
+
+def test_without_checks_anything_goes() -> None:
+    sch = Schedule(half_written, enable_check=False)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    assert "for i in range(8)" in sch.mod.script()
+
+
+@pytest.mark.parametrize("tile", [2, 3, 4, 5])
+def test_cover_within_tiles(tile: int) -> None:
+    sch = Schedule(matmul_relu, debug_mask="all")
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, tile])
+    sch.reverse_compute_at("D", outer)
+    assert region_cover(sch.state, sch.get_sref(sch.get_block("D")))
+
+
+def test_wrong_flags_are_found() -> None:
+    sch = Schedule(half_written)
+    block = sch.get_sref(sch.get_block("C"))
+    sch.state.info(block).region_cover = True
+    with pytest.raises(AssertionError, match="region_cover of block 'C' is out of date"):
+        verify_cached_flags(sch.state)
+    sch = Schedule(two_stages)
+    block = sch.get_sref(sch.get_block("C"))
+    sch.state.info(block).region_cover = False
+    with pytest.raises(AssertionError, match="region_cover of block 'C' is out of date"):
+        verify_cached_flags(sch.state)
+    sch.state.info(block).region_cover = None
+    sch.state.info(block).affine_binding = False
+    with pytest.raises(AssertionError, match="affine_binding of block 'C' is out of date"):
+        verify_cached_flags(sch.state)
