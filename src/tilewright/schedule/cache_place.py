@@ -13,11 +13,15 @@ from tilewright.arith import (
     to_range,
 )
 from tilewright.ir import (
+    Add,
     Block,
     BlockRealize,
     BufferRegion,
+    FloorDiv,
+    FloorMod,
     For,
     IntImm,
+    Mul,
     PrimExpr,
     Range,
     SeqStmt,
@@ -25,6 +29,7 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    structural_equal,
     substitute,
 )
 from tilewright.schedule.conditions import has_affine_binding
@@ -86,11 +91,11 @@ def relaxed_region(
     """The box that a region of a block sweeps until a place is reached, inside its buffer."""
     realize, location = realize_of(block), place.location
     always = is_reached_freely(place.surroundings, realize)
+    domains = domains_between(block, location)
     if location.is_block and has_affine_binding(state, block):
         whole = _iterator_domains(realize.block, region)
-        if whole is not None:
+        if whole is not None and takes_all_values(realize, domains):
             return RelaxedRegion(whole, always)
-    domains = _domains_between(block, location)
     variables = (iter_var.var for iter_var in realize.block.iter_vars)
     bound = substitute(region, dict(zip(variables, realize.iter_values, strict=True)))
     # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
@@ -104,7 +109,7 @@ def relaxed_region(
     return RelaxedRegion(ranges, exact is not None and always)
 
 
-def _domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
+def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
     """The loops around a block that lie below `location`, outermost first."""
     loops: list[For] = []
     parent = block.parent
@@ -129,6 +134,59 @@ def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] |
             return None
         ranges.append(domain)
     return tuple(ranges)
+
+
+def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
+    """True when the bindings, known to leave no gaps, span the domains of the iterators.
+
+    Those of a part of a program, such as what `loop_partition` makes, do not.
+    """
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        assert iter_var.dom is not None
+        if isinstance(value, Var) and _is_domain(loops.get(value), iter_var.dom):
+            continue
+        wanted, span = _bounds(iter_var.dom), _span(value, loops)
+        if wanted is None or span is None or span[0] > wanted[0] or span[1] < wanted[1]:
+            return False
+    return True
+
+
+def _is_domain(loop: Range | None, domain: Range) -> bool:
+    if loop is None or not structural_equal(loop.min, domain.min):
+        return False
+    return loop.extent is domain.extent or structural_equal(loop.extent, domain.extent)
+
+
+def _span(value: PrimExpr, loops: dict[Var, Range]) -> tuple[int, int] | None:
+    """The smallest and the largest number that a sum of scaled loop variables can be."""
+    match value:
+        case IntImm(value=number):
+            return number, number
+        case Var():
+            return _bounds(loops[value]) if value in loops else None
+        case Add(a=a, b=b):
+            left, right = _span(a, loops), _span(b, loops)
+            if left is None or right is None:
+                return None
+            return left[0] + right[0], left[1] + right[1]
+        case Mul(a=a, b=IntImm(value=scale)) if scale >= 0:
+            inner = _span(a, loops)
+            return None if inner is None else (inner[0] * scale, inner[1] * scale)
+        case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            inner = _span(a, loops)
+            return None if inner is None else (inner[0] // divisor, inner[1] // divisor)
+        case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            inner = _span(a, loops)
+            if inner is None or inner[0] != 0:
+                return None
+            return 0, min(inner[1], divisor - 1)
+    return None
+
+
+def _bounds(domain: Range) -> tuple[int, int] | None:
+    if not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
+        return None
+    return domain.min.value, domain.min.value + domain.extent.value - 1
 
 
 def is_reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from typing_extensions import Self
 
 from tilewright.arith import Analyzer, IndexMap
-from tilewright.errors import ScheduleError
+from tilewright.errors import ArithError, ScheduleError
 from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFunc, Var, substitute
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import PrimitiveError
@@ -234,6 +235,8 @@ class ScheduleCore:
         primitive = None if name.startswith("_") else find_method(name)
         if primitive is None:
             raise AttributeError(f"Schedule has no primitive {name!r}")
+        if primitive.call is not None:
+            return functools.partial(primitive.call, self)
         return lambda *inputs, attrs=(), decision=None: self.run(primitive, inputs, attrs, decision)
 
     # --- arguments ------------------------------------------------------------------------------
@@ -309,7 +312,10 @@ def _moved_symbols(
 def as_index_map(index_map: IndexMapLike, ndim: int) -> tuple[IndexMap, list[int]]:
     if isinstance(index_map, IndexMap):
         return index_map, []
-    layout, separators = IndexMap.from_func_with_separators(index_map, ndim=ndim)
+    try:
+        layout, separators = IndexMap.from_func_with_separators(index_map, ndim=ndim)
+    except ArithError as error:
+        raise ScheduleError(f"the index map does not fit: {error}") from None
     return layout, list(separators)
 
 

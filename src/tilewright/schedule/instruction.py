@@ -36,6 +36,8 @@ class Primitive:
     is_pure: bool = False  # has no effect but its outputs: unused ones are dropped from traces
     attrs_to_json: Converter = list
     attrs_from_json: Converter = list
+    # (schedule, *arguments, **arguments) -> results: the method, where `Schedule` has none
+    call: Callable[..., Any] | None = None
 
     @property
     def is_postproc(self) -> bool:
@@ -51,6 +53,11 @@ def register_primitive(primitive: Primitive) -> Primitive:
     """Make a primitive known under its kind and method names."""
     if primitive.kind in _by_kind:
         raise RegistryError(f"the schedule primitive {primitive.kind!r} is registered already")
+    if primitive.method in _by_method:
+        raise RegistryError(
+            f"the schedule method {primitive.method!r} belongs to the primitive "
+            f"{_by_method[primitive.method].kind!r} already"
+        )
     _by_kind[primitive.kind] = primitive
     _by_method[primitive.method] = primitive
     return primitive
@@ -73,6 +80,11 @@ def find_method(method: str) -> Primitive | None:
 def all_primitives() -> list[Primitive]:
     """Every registered primitive."""
     return list(_by_kind.values())
+
+
+def positional(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    """Spell inputs by position and the attributes as a list, as methods without a `call` take."""
+    return [*inputs, f"attrs=[{', '.join(attrs)}]"] if attrs else list(inputs)
 
 
 def keywords(*names: str) -> Speller:

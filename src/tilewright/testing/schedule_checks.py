@@ -20,6 +20,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.schedule import Schedule, Trace
+from tilewright.script import tir as T
 from tilewright.testing import oracle
 
 DEFAULT_SIZE = 7  # of symbolic extents
@@ -49,7 +50,7 @@ def verify_trace_roundtrip(
             Trace.apply_json_to_schedule(sch.trace.as_json(), again)
         else:
             source = "\n".join(sch.trace.as_python())
-            exec(compile(source, "<trace>", "exec"), dict(vars(tir)), {"sch": again})
+            exec(compile(source, "<trace>", "exec"), {**vars(tir), "T": T}, {"sch": again})
         assert_structural_equal(again.mod, sch.mod)
         assert again.trace is not None
         expected, actual = sch.trace.as_python(), again.trace.as_python()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir import Block, IntImm
-from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule import BlockRV, LoopRV, Schedule, compose
 from tilewright.schedule.instruction import find_method
 
 FACTORS = (1, 2, 2, 3, 4, 4, 5, 8)
@@ -256,6 +256,11 @@ def _reverse_compute_at(draw: Draw) -> None:
 def _sample_compute_location(draw: Draw) -> None:
     block = draw.block()
     draw.sch.compute_at(block, draw.sch.sample_compute_location(block), draw.flag())
+
+
+@step("compute_root")
+def _compute_root(draw: Draw) -> None:
+    compose.compute_root(draw.sch, draw.block())
 
 
 @step("compute_inline", 2)

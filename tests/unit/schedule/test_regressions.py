@@ -74,3 +74,70 @@ def test_guarded_splits_with_unit_factors_stay_affine(
     sch.state.info(block).affine_binding = None
     assert has_affine_binding(sch.state, block)
     assert_same_result(three_stages, sch.mod)
+
+
+def test_a_reduction_starts_first(matmul: PrimFunc) -> None:
+    """Parts of fused spatial and reduction loops in another order: `init` came too late."""
+    sch = Schedule(matmul, error_render_level="fast")
+    i, j, k = sch.get_loops("C")
+    outer, inner = sch.split(sch.fuse(j, k), [None, 9])
+    with pytest.raises(ScheduleError) as failure:
+        sch.reorder(inner, outer)
+    assert str(failure.value) == (
+        "ScheduleError: reorder: block 'C' would not start its reduction first: loops "
+        "'j_k_fused_0', 'j_k_fused_1' are each part of a spatial and of a reduction iterator; keep "
+        "those loops in their order, or decompose the reduction"
+    )
+    sch.reorder(outer, inner, i)
+    assert_same_result(matmul, sch.mod)
+
+
+def test_the_cache_of_a_part_is_a_part() -> None:
+    """The cache was thought to hold all values of the iterators, which a part does not take."""
+
+    @T.prim_func
+    def parts(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] + 1
+
+    sch = Schedule(parts)
+    sch.loop_partition(sch.get_loops("B")[0], [3, None])
+    sch.cache_write("B_i1", 0, "global")
+    assert_same_result(parts, sch.mod)
+
+
+def test_parallel_iterations_have_results_of_their_own() -> None:
+    """A stage inside a loop that it does not depend on, read elsewhere too: a race."""
+
+    @T.prim_func
+    def shared(
+        A: T.Buffer((8,), "int32"), C: T.Buffer((4, 8), "int32"), D: T.Buffer((8,), "int32")
+    ):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((8,), "int32")
+        for i in range(4):
+            for j in range(8):
+                with T.block("B"):
+                    vj = T.axis.spatial(8, j)
+                    B[vj] = A[vj] + 1
+            for j in range(8):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vj]
+        for j in range(8):
+            with T.block("D"):
+                vj = T.axis.spatial(8, j)
+                D[vj] = B[vj]
+
+    sch = Schedule(shared, error_render_level="fast")
+    loop = sch.get_loops("B")[0]
+    with pytest.raises(ScheduleError) as failure:
+        sch.parallel(loop)
+    assert str(failure.value) == (
+        "ScheduleError: parallel: all iterations of loop 'i' write the same elements of 'B' in "
+        "block 'B', and 'B' is used outside of the loop; move the block out of the loop"
+    )
+    sch.unroll(loop)

@@ -10,7 +10,9 @@ from tilewright.schedule.primitives import (
     cache_write as cache_write,
     compute_at as compute_at,
     compute_inline as compute_inline,
+    compute_root as compute_root,
     copy_at as copy_at,
+    declared_access as declared_access,
     decompose_padding as decompose_padding,
     decompose_reduction as decompose_reduction,
     enter_postproc as enter_postproc,
@@ -35,6 +37,7 @@ from tilewright.schedule.primitives import (
     split as split,
     storage_align as storage_align,
     tensorize as tensorize,
+    transform_block_layout as transform_block_layout,
     transform_layout as transform_layout,
     unsafe_set_dtype as unsafe_set_dtype,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import ForKind, IterType, IterVar, Var, uses_var
+from tilewright.ir import Buffer, For, ForKind, IntImm, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions import check_compact_dataflow
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import child_blocks, realize_of
+from tilewright.schedule.scope import child_blocks, realize_of, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -27,6 +27,14 @@ class IteratorNotParallel(PrimitiveError):
         "{kind} iterator {iterator!r}"
     )
     remedy = "only loops over spatial iterators can run in any order; see rfactor for reductions"
+
+
+class IterationsShareResult(PrimitiveError):
+    reason = (
+        "all iterations of loop {loop!r} write the same elements of {buffer!r} in block {block!r}, "
+        "and {buffer!r} is used outside of the loop"
+    )
+    remedy = "move the block out of the loop"
 
 
 class UnknownThreadAxis(PrimitiveError):
@@ -49,8 +57,11 @@ def set_loop_kind(
     stmt = loop.loop
     if state.enable_check and kind is not ForKind.UNROLLED:
         check_compact_dataflow(state, loop)
-        for block in child_blocks(state, loop):
+        blocks = child_blocks(state, loop)
+        for block in blocks:
             _check_block(block, stmt.loop_var, loop, thread_axis.startswith("threadIdx"))
+        if kind is not ForKind.THREAD_BINDING and not is_unit(stmt):
+            _check_own_results(state, loop, blocks)
     binding = None
     if thread_axis:
         binding = IterVar(
@@ -74,6 +85,42 @@ def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction
                 kind=_KIND_NAMES[kind],
                 iterator=iter_var.var.name,
             )
+
+
+def is_unit(loop: For) -> bool:
+    """A loop that runs once."""
+    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
+
+
+def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> None:
+    """A block that does not depend on the loop may only fill buffers private to an iteration."""
+    variable = loop.loop.loop_var
+    for block in blocks:
+        values = realize_of(block).iter_values
+        if any(value is variable for value in values):
+            continue
+        if any(uses_var(value, lambda var: var is variable) for value in values):
+            continue
+        root = scope_root(loop)
+        for region in block.block.writes:
+            if _is_seen_outside(state, root, blocks, region.buffer):
+                raise IterationsShareResult(
+                    loop, block, loop=loop.name, block=block.name, buffer=region.buffer.name
+                )
+
+
+def _is_seen_outside(
+    state: ScheduleState, root: StmtSRef, inside: Sequence[StmtSRef], buffer: Buffer
+) -> bool:
+    if not any(known is buffer for known in root.block.alloc_buffers):
+        return True
+    within = set(inside)
+    return any(
+        region.buffer is buffer
+        for block in scope_of(state, root).blocks
+        if block not in within
+        for region in (*block.block.reads, *block.block.writes)
+    )
 
 
 def _runner(kind: ForKind) -> Callable[..., tuple[Outputs, Any]]:

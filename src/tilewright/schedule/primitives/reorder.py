@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import For, IterType, Stmt, uses_var
+from tilewright.ir import For, IterType, Stmt, Var, free_vars, uses_var
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.scope import child_blocks
+from tilewright.schedule.scope import child_blocks, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -31,6 +31,14 @@ class BlockNotReorderable(PrimitiveError):
     reason = "block {block!r} under the loops {why}"
 
 
+class ReductionOutOfOrder(PrimitiveError):
+    reason = (
+        "block {block!r} would not start its reduction first: loops {loops} are each part of a "
+        "spatial and of a reduction iterator"
+    )
+    remedy = "keep those loops in their order, or decompose the reduction"
+
+
 class OuterDependsOnInner(PrimitiveError):
     reason = "the bounds of loop {outer!r} depend on loop {inner!r}, which would come inside it"
 
@@ -40,12 +48,16 @@ def reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
     if len(loops) < 2:
         return
     chain = _chain(loops)
-    for block in child_blocks(state, chain[0]):
+    blocks = child_blocks(state, chain[0])
+    for block in blocks:
         _check_block(state, block)
     wanted = iter(loops)
     chosen = set(loops)
     order = [next(wanted) if loop in chosen else loop for loop in chain]
     _check_bounds(order)
+    for block in blocks:
+        if block.block.init is not None:
+            _check_reduction(block, chain, order)
     body: Stmt = chain[-1].loop.body
     for loop in reversed(order):
         body = replace(loop.loop, body=body)
@@ -92,6 +104,29 @@ def _check_block(state: ScheduleState, block: StmtSRef) -> None:
         )
     if not has_affine_binding(state, block):
         raise BlockNotReorderable(block, block=block.name, why="has bindings that are not affine")
+
+
+def _check_reduction(
+    block: StmtSRef, before: Sequence[StmtSRef], after: Sequence[StmtSRef]
+) -> None:
+    """The first iteration of a reduction initializes: it has to stay the first.
+
+    That is certain as long as loops that are part of both a spatial and a reduction iterator, as
+    fusing makes them, keep their order among themselves.
+    """
+    realize = realize_of(block)
+    if all(type(value) is Var for value in realize.iter_values):
+        return
+    used: dict[bool, set[Var]] = {True: set(), False: set()}
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        used[iter_var.iter_type is IterType.COMM_REDUCE].update(free_vars(value))
+    mixed = used[True] & used[False]
+    if len(mixed) < 2:
+        return
+    old = [loop for loop in before if loop.loop.loop_var in mixed]
+    if old != [loop for loop in after if loop.loop.loop_var in mixed]:
+        names = ", ".join(repr(loop.name) for loop in old)
+        raise ReductionOutOfOrder(block, *old, block=block.name, loops=names)
 
 
 def _check_bounds(order: Sequence[StmtSRef]) -> None:

@@ -1,0 +1,99 @@
+"""`compute_root`: a stage that was moved under other loops, back to loops of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import TRUE, BlockRealize, For, ForKind, PrimExpr, Stmt, Var, const, replace
+from tilewright.schedule.conditions import is_complete_block, is_reduction_block
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import forget_flow
+from tilewright.schedule.handles import BlockRV
+from tilewright.schedule.instruction import (
+    Outputs,
+    Primitive,
+    get_primitive,
+    keywords,
+    register_primitive,
+)
+from tilewright.schedule.relocate import check_removable, inserted, path_below, without
+from tilewright.schedule.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class NotAStage(PrimitiveError):
+    reason = "block {block!r} does not compute each of its outputs exactly once"
+    remedy = "only complete and reduction blocks have a place of their own"
+
+
+class ProducersInTheWay(PrimitiveError):
+    reason = "{producers} are computed in the same loops as block {block!r}, which reads them"
+    remedy = "move them to the root first"
+
+
+def compute_root(state: ScheduleState, block: StmtSRef) -> None:
+    """Compute all of `block` before the loops that it is in now."""
+    root = scope_root(block)
+    top = path_below(root, block)[0]
+    removed = check_removable(block)
+    if removed is top:
+        return  # its loops are its own
+    if not (is_complete_block(state, block) or is_reduction_block(state, block)):
+        raise NotAStage(block, block=block.name)
+    _check_producers(state, root, top, block)
+    scope = scope_of(state, root)
+    forget_flow(state, block, *(edge.dst for edge in scope.from_block(block)))
+    state.info(block).affine_binding = None
+    before = root.block
+    rest = without(before.body, path_below(root, removed))
+    body = inserted(rest, _own_nest(block), max(top.seq_index, 0))
+    after = replace(before, body=body)
+    state.replace(root, after, {before: after})
+
+
+def _check_producers(state: ScheduleState, root: StmtSRef, top: StmtSRef, block: StmtSRef) -> None:
+    """What the block reads must be complete before the statement that it leaves."""
+    edges = scope_of(state, root).to_block(block)
+    inside = [
+        edge.src
+        for edge in edges
+        if edge.kind is DepKind.RAW and path_below(root, edge.src)[0] is top
+    ]
+    if inside:
+        names = ", ".join(dict.fromkeys(repr(producer.name) for producer in inside))
+        raise ProducersInTheWay(block, *inside, block=block.name, producers=names)
+
+
+def _own_nest(block: StmtSRef) -> Stmt:
+    """One loop for each iterator, over all of its values."""
+    stmt = block.block
+    variables = [Var(f"ax{n}", iter_var.var.dtype) for n, iter_var in enumerate(stmt.iter_vars)]
+    values: list[PrimExpr] = []
+    for variable, iter_var in zip(variables, stmt.iter_vars, strict=True):
+        assert iter_var.dom is not None
+        values.append(variable + iter_var.dom.min)
+    nest: Stmt = BlockRealize(tuple(values), TRUE, stmt)
+    for variable, iter_var in reversed(list(zip(variables, stmt.iter_vars, strict=True))):
+        assert iter_var.dom is not None
+        zero = const(0, variable.dtype)
+        nest = For(variable, zero, iter_var.dom.extent, ForKind.SERIAL, nest)
+    return nest
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    compute_root(sch.state, sch.get_sref(inputs[0]))
+    return None, None
+
+
+def _call(sch: Schedule, block: BlockRV | str) -> None:
+    sch.run(get_primitive("ComputeRoot"), (sch.block(block),), ())
+
+
+register_primitive(Primitive("ComputeRoot", "compute_root", _run, keywords("block"), call=_call))
