@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.arith import Analyzer, IndexMap
-from tilewright.errors import ArithError
+from tilewright.errors import ArithError, ScheduleError
 from tilewright.ir import (
     Block,
     Buffer,
@@ -202,12 +202,16 @@ def as_pad_value(pad_value: Any, ndim: int, buffer: Buffer) -> IndexMap | None:
     """
     if pad_value is None or isinstance(pad_value, IndexMap):
         return pad_value
-    if callable(pad_value):
-        return _typed(IndexMap.from_func(pad_value, ndim=ndim, index_dtype="int32"), buffer)
-    value = convert(pad_value)
-    return _typed(
-        IndexMap.from_func(lambda *indices: value, ndim=ndim, index_dtype="int32"), buffer
-    )
+    value = pad_value if callable(pad_value) else _constant_function(pad_value)
+    try:
+        return _typed(IndexMap.from_func(value, ndim=ndim, index_dtype="int32"), buffer)
+    except ArithError as error:
+        raise ScheduleError(f"the pad_value does not fit: {error}") from None
+
+
+def _constant_function(value: Any) -> Callable[..., PrimExpr]:
+    constant = convert(value)
+    return lambda *indices: constant
 
 
 def _typed(value: IndexMap, buffer: Buffer) -> IndexMap:

@@ -14,6 +14,7 @@ from tilewright.ir import PrimExpr
 from tilewright.schedule.core import BufferLike, IndexMapLike, ScheduleCore, as_index_map
 from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.layout import as_pad_value
+from tilewright.schedule.primitives.declared_access import bounds_map, side_number
 
 BlockLike: TypeAlias = BlockRV | str
 Factor: TypeAlias = int | PrimExpr | None
@@ -266,9 +267,9 @@ class Schedule(ScheduleCore):
         self, block: BlockLike, buffer_index: int, buf_type: str, gen_new_ranges: IndexMapLike
     ) -> None:
         target = self.block(block)
-        index_map = self.block_index_map(target, gen_new_ranges)
-        kind = 0 if buf_type == "read" else 1
-        self._run("AnnotateBufferAccess", (target, buffer_index, kind, index_map))
+        bounds = bounds_map(self.get_sref(target).block, gen_new_ranges)
+        inputs = (target, buffer_index, side_number(buf_type), bounds)
+        self._run("AnnotateBufferAccess", inputs)
 
     # --- blocks and tensor instructions ---------------------------------------------------------
 

@@ -1,0 +1,179 @@
+"""`annotate_buffer_access`, `unsafe_hide_buffer_access`: what a block says it reads and writes.
+
+Dependencies between blocks follow from these declarations, so both change what the schedule
+believes, not what the program does: the user answers for them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import Analyzer, IndexMap
+from tilewright.errors import ScheduleError
+from tilewright.ir import (
+    Block,
+    BufferRegion,
+    PrimExpr,
+    Range,
+    Var,
+    convert,
+    replace,
+    substitute,
+    subtract,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+_SIDES = ("read", "write")
+_FIELDS = {"read": "reads", "write": "writes"}
+
+
+class UnknownSide(PrimitiveError):
+    reason = "buf_type is 'read' or 'write', got {given!r}"
+
+
+class NoSuchRegion(PrimitiveError):
+    reason = "block {block!r} {side}s {count} buffers, none has number {index}"
+
+
+class WrongBounds(PrimitiveError):
+    reason = "buffer {buffer!r} has {ndim} dimensions, the new region gives {given} bounds"
+    remedy = "give a begin and an end for each dimension"
+
+
+def _regions(block: StmtSRef, side: str, indices: Sequence[int]) -> tuple[BufferRegion, ...]:
+    if side not in _SIDES:
+        raise UnknownSide(block, given=side)
+    regions: tuple[BufferRegion, ...] = getattr(block.block, _FIELDS[side])
+    for index in indices:
+        if not 0 <= index < len(regions):
+            raise NoSuchRegion(block, block=block.name, side=side, count=len(regions), index=index)
+    return regions
+
+
+def unsafe_hide_buffer_access(
+    state: ScheduleState, block: StmtSRef, side: str, indices: Sequence[int]
+) -> None:
+    """Drop regions from what a block declares."""
+    regions = _regions(block, side, indices)
+    kept = tuple(region for index, region in enumerate(regions) if index not in set(indices))
+    _declare(state, block, replace(block.block, **{_FIELDS[side]: kept}))
+
+
+def annotate_buffer_access(
+    state: ScheduleState, block: StmtSRef, index: int, side: str, bounds: IndexMap
+) -> None:
+    """Declare another region; the block is marked so that nobody works it out again."""
+    regions = _regions(block, side, [index])
+    stmt = block.block
+    buffer = regions[index].buffer
+    if len(bounds.final_indices) != 2 * buffer.ndim:
+        given = len(bounds.final_indices)
+        raise WrongBounds(block, buffer=buffer.name, ndim=buffer.ndim, given=given)
+    variables = [iter_var.var for iter_var in stmt.iter_vars]
+    typed = bounds.with_dtype(variables[0].dtype) if variables else bounds
+    mapping = dict(zip(typed.initial_indices, variables, strict=True))
+    ends = [substitute(bound, mapping) for bound in typed.final_indices]
+    simplify = Analyzer().simplify
+    region = tuple(
+        Range(begin, simplify(subtract(end, begin)))
+        for begin, end in zip(ends[::2], ends[1::2], strict=True)
+    )
+    changed = (*regions[:index], BufferRegion(buffer, region), *regions[index + 1 :])
+    key = f"explicit_{side}_region"
+    marked = sorted({*stmt.annotations.get(key, ()), index})
+    annotations = {**stmt.annotations, key: marked}
+    _declare(state, block, replace(stmt, annotations=annotations, **{_FIELDS[side]: changed}))
+
+
+def _declare(state: ScheduleState, block: StmtSRef, changed: Block) -> None:
+    before = block.block
+    state.replace(block, changed, {before: changed})
+    # Who depends on whom is a different question now, for every block around.
+    for info in state.infos.values():
+        info.region_cover = info.stage_pipeline = None
+
+
+def side_number(buf_type: str) -> int:
+    """0 for "read", 1 for "write"."""
+    if buf_type not in _SIDES:
+        raise UnknownSide(given=buf_type)
+    return _SIDES.index(buf_type)
+
+
+def bounds_map(stmt: Block, gen_new_ranges: Callable[..., Any] | IndexMap) -> IndexMap:
+    """The bounds that a function of a block's iterators gives, as one flat map.
+
+    For each dimension it returns a pair (begin, end), or a single index.
+    """
+    if isinstance(gen_new_ranges, IndexMap):
+        return gen_new_ranges
+    variables = [Var(iter_var.var.name, iter_var.var.dtype) for iter_var in stmt.iter_vars]
+    bounds: list[PrimExpr] = []
+    for item in gen_new_ranges(*variables):
+        if isinstance(item, (tuple, list)):
+            if len(item) != 2:
+                raise ScheduleError(f"a range of a region is a pair (begin, end), got {item!r}")
+            bounds.extend(convert(bound) for bound in item)
+        else:
+            point = convert(item)
+            bounds.extend((point, point + 1))
+    return IndexMap(tuple(variables), tuple(bounds))
+
+
+def _run_annotate(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    block, index, kind, bounds = inputs
+    annotate_buffer_access(sch.state, sch.get_sref(block), index, _SIDES[kind], bounds)
+    return None, None
+
+
+def _run_hide(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    block, side, indices = inputs
+    unsafe_hide_buffer_access(sch.state, sch.get_sref(block), side, indices)
+    return None, None
+
+
+def _spell_annotate(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+    block, index, kind, bounds = inputs
+    return [
+        f"block={block}",
+        f"buffer_index={index}",
+        f'buf_type="{"read" if kind == "0" else "write"}"',
+        f"gen_new_ranges={_in_pairs(bounds)}",
+    ]
+
+
+def _in_pairs(text: str) -> str:
+    """`lambda i: (a, b,)` with its results in pairs, as users write them."""
+    if not text:
+        return text
+    function = ast.parse(text, mode="eval").body
+    assert isinstance(function, ast.Lambda)
+    assert isinstance(function.body, ast.Tuple)
+    bounds = [ast.unparse(bound) for bound in function.body.elts]
+    pairs = ", ".join(f"({a}, {b})" for a, b in zip(bounds[::2], bounds[1::2], strict=True))
+    return f"lambda {ast.unparse(function.args)}: [{pairs}]"
+
+
+register_primitive(
+    Primitive("AnnotateBufferAccess", "annotate_buffer_access", _run_annotate, _spell_annotate)
+)
+register_primitive(
+    Primitive(
+        "UnsafeHideBufferAccess",
+        "unsafe_hide_buffer_access",
+        _run_hide,
+        keywords("block", "buf_type", "buf_index_array"),
+    )
+)

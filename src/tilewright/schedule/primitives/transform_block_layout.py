@@ -1,0 +1,177 @@
+"""`transform_block_layout`: the iterators of a block replaced by others that cover the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith import IndexMap
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    For,
+    ForKind,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    const,
+    free_vars,
+    replace,
+)
+from tilewright.schedule.block_iterators import IteratorSubstitution
+from tilewright.schedule.conditions import check_starts_at_zero
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.layout import iteration
+from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+_FREE_KINDS = (IterType.DATA_PAR, IterType.COMM_REDUCE)
+
+
+class NoLoops(PrimitiveError):
+    reason = "block {block!r} has no loops around it"
+
+
+class NotAlone(PrimitiveError):
+    reason = "loop {loop!r} holds more than block {block!r}"
+    remedy = "the loops of the block are made anew, so nothing else may be in them"
+
+
+class BindingsNotPlain(PrimitiveError):
+    reason = "the iterators of block {block!r} are not its loops, one each and without a condition"
+    remedy = "change the block's iterators before splitting and fusing its loops"
+
+
+class WrongArity(PrimitiveError):
+    reason = "block {block!r} has {count} iterators, the index map takes {given}"
+
+
+class MixedIterator(PrimitiveError):
+    reason = "the new iterator `{value}` of block {block!r} mixes iterators of different kinds"
+    remedy = "each new iterator must come from spatial ones only, or from reductions only"
+
+
+class IteratorsHaveOrder(PrimitiveError):
+    reason = "block {block!r} has iterators that are neither spatial nor reductions"
+    remedy = "only those may run in another order"
+
+
+class NotBijective(PrimitiveError):
+    reason = "the index map {index_map} is no bijection on the iterators of block {block!r}: {why}"
+
+
+def transform_block_layout(state: ScheduleState, block: StmtSRef, index_map: IndexMap) -> None:
+    """Run a block over the iterators that `index_map` makes of its own."""
+    realize, top = _check_nest(block)
+    stmt = block.block
+    if any(iter_var.iter_type not in _FREE_KINDS for iter_var in stmt.iter_vars):
+        raise IteratorsHaveOrder(block, block=block.name)
+    if len(index_map.initial_indices) != len(stmt.iter_vars):
+        raise WrongArity(
+            block,
+            block=block.name,
+            count=len(stmt.iter_vars),
+            given=len(index_map.initial_indices),
+        )
+    index_map = index_map.with_dtype(stmt.iter_vars[0].var.dtype)
+    kinds = [_kind_of(block, index_map, value) for value in index_map.final_indices]
+    extents, inverse = _inverted(block, index_map)
+    variables, _ = iteration(extents, "v")
+    iters = [
+        IterVar(Range(const(0, var.dtype), extent), var, kind)
+        for var, extent, kind in zip(variables, extents, kinds, strict=True)
+    ]
+    values = inverse.map_indices(variables)
+    replaced = dict(zip((iv.var for iv in stmt.iter_vars), values, strict=True))
+    changed = IteratorSubstitution(replaced, iters).block(stmt)
+    changed = replace(changed, iter_vars=tuple(iters))
+    state.replace(top, _nest(extents, changed), {realize.block: changed})
+    state.infos[block] = BlockInfo()
+
+
+def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:
+    """How the block runs and the outermost of its loops, which hold nothing else."""
+    loops = loops_of(block)
+    if not loops:
+        raise NoLoops(block, block=block.name)
+    top = loops[0]
+    if len(list(leaf_realizes(top.loop.body))) != 1:
+        raise NotAlone(top, block, loop=top.name, block=block.name)
+    for loop in loops:
+        check_starts_at_zero(loop)
+    realize = realize_of(block)
+    variables = {loop.loop.loop_var for loop in loops}
+    used = {value for value in realize.iter_values if isinstance(value, Var)}
+    plain = used == variables and len(realize.iter_values) == len(loops)
+    if not plain or not isinstance(realize.predicate, IntImm):
+        raise BindingsNotPlain(block, block=block.name)
+    return realize, top
+
+
+def _kind_of(block: StmtSRef, index_map: IndexMap, value: PrimExpr) -> IterType:
+    kind_of = {
+        var: iter_var.iter_type
+        for var, iter_var in zip(index_map.initial_indices, block.block.iter_vars, strict=True)
+    }
+    kinds = {kind_of[var] for var in free_vars(value) if var in kind_of}
+    if len(kinds) > 1:
+        raise MixedIterator(block, block=block.name, value=value)
+    return kinds.pop() if kinds else IterType.DATA_PAR
+
+
+def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[PrimExpr], IndexMap]:
+    """The extents of the new iterators, and the map back."""
+    old = [iv.dom.extent for iv in block.block.iter_vars if iv.dom is not None]
+    try:
+        return index_map.map_shape(old), index_map.inverse(old)
+    except ArithError as error:
+        raise NotBijective(block, index_map=index_map, block=block.name, why=str(error)) from None
+
+
+def _nest(extents: Sequence[PrimExpr], block: Block) -> For:
+    loops, domains = iteration(extents, "ax")
+    body: Stmt = BlockRealize(tuple(loops), TRUE, block)
+    for var, domain in zip(reversed(loops), reversed(domains), strict=True):
+        body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
+    assert isinstance(body, For)
+    return body
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    transform_block_layout(sch.state, sch.get_sref(inputs[0]), attrs[0])
+    return None, None
+
+
+def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
+    return [index_map_to_json(attrs[0])]
+
+
+def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
+    return [index_map_from_json(attrs[0]), *attrs[1:]]
+
+
+register_primitive(
+    Primitive(
+        "TransformBlockLayout",
+        "transform_block_layout",
+        _run,
+        keywords("block", "index_map"),
+        attrs_to_json=_attrs_to_json,
+        attrs_from_json=_attrs_from_json,
+    )
+)
