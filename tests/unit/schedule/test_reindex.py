@@ -233,3 +233,41 @@ def test_cache_with_a_layout_in_the_trace() -> None:
 def test_cache_with_a_layout_refuses(func: PrimFunc, index_map: object, text: str) -> None:
     found = _refused(func, "reindex_cache_read", "B", 0, "local", index_map)
     assert found == f"ScheduleError: reindex_cache_read: {text}"
+
+
+@T.prim_func
+def first_part(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] + 1.0
+
+
+def test_a_part_of_the_iterations() -> None:
+    assert _refused(first_part, "reindex", "B", ("write", 0)) == (
+        "ScheduleError: reindex: block 'B' may not run for every value of its iterators; what it "
+        "writes can be reindexed when its bindings take each combination of values"
+    )
+    sch = Schedule(first_part, debug_mask="all")
+    sch.reindex("B", ("read", 0))
+    sch.cache_write("B", 0, "local")
+    assert_same_result(first_part, sch.mod)
+    verify_trace_roundtrip(sch, first_part)
+
+
+@T.prim_func
+def unknown_rows(a: T.handle, b: T.handle, n: T.int32):
+    A = T.match_buffer(a, (n, 4), "float32")
+    B = T.match_buffer(b, (4, n), "float32")
+    for i, j in T.grid(n, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vj, vi] = A[vi, vj] + 1.0
+
+
+def test_an_unknown_number_of_iterations() -> None:
+    sch = Schedule(unknown_rows, debug_mask="all")
+    sch.reindex("B", ("read", 0))
+    sch.reindex("B", ("write", 0))
+    assert_same_result(unknown_rows, sch.mod)
+    verify_trace_roundtrip(sch, unknown_rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer
@@ -21,7 +22,7 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.schedule.buffer_access import AccessChanger, check_always_inside, single_access
-from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_place import Place, domains_between, takes_all_values
 from tilewright.schedule.cache_stage import (
     ScopeEdit,
     accessed_region,
@@ -73,10 +74,12 @@ def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> Stm
     if next(leaf_realizes(stmt.body), None) is not None:
         raise NotALeafBlock(block, block=block.name)
     access = single_access(block, buffer, side)
-    check_always_inside(block, buffer, access)
     anchor = _top_of_chain(block)
-    if side == 1 and not has_affine_binding(state, block):
-        raise SkipsIterations(block, block=block.name)
+    if not _runs_for_all_values(state, block):
+        if side == 1:
+            raise SkipsIterations(block, block=block.name)
+        access = replace(access, is_conditional=True)
+    check_always_inside(block, buffer, access)
     indices = _simplified(stmt, access.indices)
     covered = _covered(stmt.iter_vars, indices)
     new = _reindexed(buffer, covered)
@@ -99,6 +102,12 @@ def _top_of_chain(block: StmtSRef) -> Stmt:
             raise LoopsNotInAChain(parent, loop=parent.name, block=block.name)
         node, parent = parent.stmt, parent.parent
     return node
+
+
+def _runs_for_all_values(state: ScheduleState, block: StmtSRef) -> bool:
+    """True when the bindings take every combination of the values of the iterators."""
+    loops = domains_between(block, scope_root(block))
+    return has_affine_binding(state, block) and takes_all_values(realize_of(block), loops)
 
 
 def _simplified(block: Block, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
