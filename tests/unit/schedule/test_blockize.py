@@ -128,7 +128,7 @@ def test_a_run_of_blocks(chain: PrimFunc) -> None:
         for i_m in range(16):
             with T.block("outer_B_C_"):
                 vi_o = T.axis.spatial(16, i_m)
-                T.axis.spatial(1, 0)
+                vj_o = T.axis.spatial(1, 0)  # noqa: F841
                 T.reads(B[vi_o, 0:12], A[vi_o, 0:12])
                 T.writes(C[vi_o, 0:12], B[vi_o, 0:12])
                 for j in range(12):
