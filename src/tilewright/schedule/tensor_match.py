@@ -161,8 +161,10 @@ class DescriptionMatcher:
             self.stmt(mine.init, theirs.init)
         if mine.alloc_buffers or mine.match_buffers:
             raise Mismatch(f"block {name!r} declares buffers of its own")
-        if dict(mine.annotations) != dict(theirs.annotations):
-            raise Mismatch(f"block {name!r} has other annotations than the description")
+        # Notes for later steps, such as how a block was tiled, change nothing in what it computes.
+        for key, value in theirs.annotations.items():
+            if mine.annotations.get(key) != value:
+                raise Mismatch(f"block {name!r} has no annotation {key!r} of {value!r}")
         self.stmt(mine.body, theirs.body)
 
     # --- expressions ----------------------------------------------------------------------------
