@@ -35,8 +35,15 @@ class IteratorSubstitution(Rewriter):
     simplifier is only asked where an iterator takes part in arithmetic.
     """
 
-    def __init__(self, values: Mapping[Var, PrimExpr], iterators: Sequence[IterVar]) -> None:
+    def __init__(
+        self,
+        values: Mapping[Var, PrimExpr],
+        iterators: Sequence[IterVar],
+        *,
+        keep_order: bool = False,  # of the terms of sums
+    ) -> None:
         self._values = values
+        self._keep_order = keep_order
         self._iterators = iterators
         self._analyzer: Analyzer | None = None
         self._in_arithmetic = False
@@ -76,7 +83,9 @@ class IteratorSubstitution(Rewriter):
         outside, self._in_arithmetic = self._in_arithmetic, False
         changed: PrimExpr = self.visit(expr)
         if self._in_arithmetic:
-            changed = self.analyzer.simplify(changed)
+            analyzer = self.analyzer
+            simplify = analyzer.rewrite_simplify if self._keep_order else analyzer.simplify
+            changed = simplify(changed)
         self._in_arithmetic = outside
         return changed
 

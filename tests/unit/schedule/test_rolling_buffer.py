@@ -1,0 +1,137 @@
+# mypy: disable-error-code="valid-type, no-untyped-def"
+"""`rolling_buffer`: windows that move over an intermediate buffer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import PrimFunc, assert_structural_equal
+from tilewright.schedule import Schedule
+from tilewright.script import from_source, tir as T
+from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
+
+STENCILS = """
+@T.prim_func
+def main(A: T.Buffer((14, 14), "int32"), C: T.Buffer((8, 8), "int32")):
+    B = T.alloc_buffer((12, 12), "int32")
+    for i, j in T.grid(12, 12):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + A[vi + 1, vj + 2]
+    for i, j, r, s in T.grid(8, 8, 3, 3):
+        with T.block("C"):
+            vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + {read}
+"""
+
+
+def stencils(read: str = "B[vi + vr, vj + vs]") -> PrimFunc:
+    func = from_source(STENCILS.format(read=read))
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def test_rows() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((14, 14), "int32"), C: T.Buffer((8, 8), "int32")):
+        B = T.alloc_buffer((3, 12), "int32")
+        for i in range(8):
+            for ax0, ax1 in T.grid(3, 10):
+                with T.block("B"):
+                    vi = T.axis.opaque(12, i + ax0)
+                    vj = T.axis.spatial(12, ax1)
+                    T.where(i < 1 or 2 <= ax0)  # noqa: SIM300
+                    T.reads(A[vi : vi + 2, vj : vj + 3])
+                    T.writes(B[vi % 3, vj])
+                    B[vi % 3, vj] = A[vi, vj] + A[vi + 1, vj + 2]
+            for j, r, s in T.grid(8, 3, 3):
+                with T.block("C"):
+                    vi = T.axis.opaque(8, i)
+                    vj, vr, vs = T.axis.remap("SRR", [j, r, s])
+                    T.reads(B[(vi + vr) % 3, vj + vs])
+                    T.writes(C[vi, vj])
+                    with T.init():
+                        C[vi, vj] = 0
+                    C[vi, vj] = C[vi, vj] + B[(vi + vr) % 3, vj + vs]
+
+    func = stencils()
+    sch = Schedule(func, debug_mask="all")
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.rolling_buffer("B", 0)
+    assert_structural_equal(sch.mod["main"], main)
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
+@pytest.mark.parametrize("order", ["ij", "ji"])
+@pytest.mark.parametrize("tile", [2, 4])
+def test_tiles(order: str, tile: int) -> None:
+    func = stencils()
+    sch = Schedule(func, debug_mask="all")
+    i, j, r, s = sch.get_loops("C")
+    (i0, i1), (j0, j1) = sch.split(i, [None, tile]), sch.split(j, [None, tile])
+    sch.reorder(*((i0, j0) if order == "ij" else (j0, i0)), i1, j1, r, s)
+    sch.compute_at("B", sch.get_loops("C")[1])
+    sch.rolling_buffer("B", 0)
+    shape = f"({tile + 2}, 12)" if order == "ij" else f"(12, {tile + 2})"
+    assert f'B = T.alloc_buffer({shape}, "int32")' in sch.mod.script()
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
+def test_iterations_must_run_in_order() -> None:
+    sch = Schedule(stencils(), error_render_level="fast")
+    outer = sch.get_loops("C")[0]
+    sch.parallel(outer)
+    sch.compute_at("B", outer)
+    with pytest.raises(ScheduleError) as caught:
+        sch.rolling_buffer("B", 0)
+    assert str(caught.value) == (
+        "ScheduleError: rolling_buffer: no dimension of 'B' moves along with a loop in overlapping "
+        "windows: the iterations of loop 'i' do not run in order from 0"
+    )
+
+
+def test_refused(chain: PrimFunc) -> None:
+    sch = Schedule(stencils(), error_render_level="fast")
+    with pytest.raises(ScheduleError) as caught:
+        sch.rolling_buffer("B", 0)
+    assert str(caught.value) == (
+        "ScheduleError: rolling_buffer: block 'B' and the consumers of 'B' have no loop in common; "
+        "use compute_at to bring the block into a loop of its consumer"
+    )
+    with pytest.raises(ScheduleError) as caught:
+        sch.rolling_buffer("B", 1)
+    assert str(caught.value) == (
+        "ScheduleError: rolling_buffer: block 'B' writes 1 buffers, none has number 1"
+    )
+    with pytest.raises(ScheduleError, match="buffer 'C' is not allocated by a block"):
+        sch.rolling_buffer("C", 0)
+    sch.split(sch.get_loops("C")[0], [2, 4])
+    sch.compute_at("B", sch.get_loops("C")[1])
+    with pytest.raises(ScheduleError) as caught:
+        sch.rolling_buffer("B", 0)
+    assert str(caught.value) == (
+        "ScheduleError: rolling_buffer: no dimension of 'B' moves along with a loop in overlapping "
+        "windows: dimension 0 starts at `i_0 * 4 + i_1`, not at a multiple of one loop variable"
+    )
+    other = Schedule(chain, error_render_level="fast")
+    other.compute_at("B", other.get_loops("C")[0])
+    with pytest.raises(ScheduleError) as caught:
+        other.rolling_buffer("B", 0)
+    assert str(caught.value) == (
+        "ScheduleError: rolling_buffer: no dimension of 'B' moves along with a loop in overlapping "
+        "windows: windows of consecutive iterations do not overlap"
+    )
+
+
+def test_a_diagonal_does_not_roll() -> None:
+    func = stencils("B[vi + vr, vi + vs]")
+    sch = Schedule(func, debug_mask="all", error_render_level="fast")
+    sch.compute_at("B", sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError, match="two dimensions move along with the same loop"):
+        sch.rolling_buffer("B", 0)
+    assert_same_result(func, sch.mod)
