@@ -54,7 +54,8 @@ class ModuleContext:
 
     def math(self, op: str, dtype: DType) -> str:
         """The symbol of a math function for a type, with its definition put into the module."""
-        wanted = definition(op, dtype.element_of, dtype.lanes)
+        has_scalef = "avx512f" in self.target.features
+        wanted = definition(op, dtype.element_of, dtype.lanes, has_scalef)
         if wanted.name not in self.definitions:
             for declaration in wanted.declarations:
                 self._add_declaration(declaration)

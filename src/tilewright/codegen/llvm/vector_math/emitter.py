@@ -59,6 +59,7 @@ class Emitter:
     body: FunctionBody
     fmt: FloatFormat
     lanes: int
+    has_scalef: bool = False  # AVX-512 has one instruction for `x * 2^n`
 
     @property
     def real_type(self) -> str:
@@ -338,9 +339,60 @@ def power_of_two(n: Int) -> Real:
 
 
 def scaled(x: Real, n: Int) -> Real:
-    """`x * 2^n` in two steps, so that overflow and gradual underflow come out of the products.
-
-    Products rather than additions to the exponent of x: a NaN has to stay one.
+    """`x * 2^n` with overflow and gradual underflow; by products, not by additions to the exponent
+    of x, since a NaN has to stay one. Two of them, so that 2^n itself cannot overflow.
     """
+    emitter = x.emitter
+    if emitter.has_scalef and emitter.lanes * emitter.fmt.bits % VECTOR_BITS == 0:
+        return _scaled_by_instruction(x, n)
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)
+
+
+VECTOR_BITS = 512
+_CURRENT_ROUNDING = 4
+
+
+def _scaled_by_instruction(x: Real, n: Int) -> Real:
+    emitter, assign = x.emitter, x.emitter.body.assign
+    exponent = assign(f"sitofp {emitter.int_type} {n.text} to {emitter.real_type}")
+    width = VECTOR_BITS // emitter.fmt.bits
+    piece_type = vector_of(emitter.fmt.llvm, width)
+    symbol = f"llvm.x86.avx512.mask.scalef.{'ps' if emitter.fmt.bits == 32 else 'pd'}.512"
+    mask = f"i{width}"
+    emitter.body.declare(piece_type, symbol, [piece_type, piece_type, piece_type, mask, "i32"])
+    pieces = []
+    for start in range(0, emitter.lanes, width):
+        value, power = (_lanes_of(emitter, text, start, width) for text in (x.text, exponent))
+        pieces.append(
+            assign(
+                f"call {piece_type} @{symbol}({piece_type} {value}, {piece_type} {power}, "
+                f"{piece_type} zeroinitializer, {mask} -1, i32 {_CURRENT_ROUNDING})"
+            )
+        )
+    return Real(emitter, _joined(emitter, pieces, width))
+
+
+def _lanes_of(emitter: Emitter, text: str, start: int, width: int) -> str:
+    if width == emitter.lanes:
+        return text
+    chosen = ", ".join(f"i32 {lane}" for lane in range(start, start + width))
+    whole = emitter.real_type
+    return emitter.body.assign(
+        f"shufflevector {whole} {text}, {whole} poison, <{width} x i32> <{chosen}>"
+    )
+
+
+def _joined(emitter: Emitter, pieces: list[str], width: int) -> str:
+    """Pieces in order as one vector, by joining neighbours until one is left."""
+    while len(pieces) > 1:
+        kind = vector_of(emitter.fmt.llvm, width)
+        chosen = ", ".join(f"i32 {lane}" for lane in range(2 * width))
+        pieces = [
+            emitter.body.assign(
+                f"shufflevector {kind} {low}, {kind} {high}, <{2 * width} x i32> <{chosen}>"
+            )
+            for low, high in zip(pieces[::2], pieces[1::2], strict=True)
+        ]
+        width *= 2
+    return pieces[0]

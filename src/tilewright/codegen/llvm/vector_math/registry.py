@@ -131,11 +131,14 @@ def function_name(op: str, elem: str, lanes: int) -> str:
 
 
 @cache
-def definition(op: str, elem: str, lanes: int) -> MathDefinition:
-    """The definition of `op` on `lanes` elements of type `elem` (a dtype such as "float32")."""
+def definition(op: str, elem: str, lanes: int, has_scalef: bool = False) -> MathDefinition:
+    """The definition of `op` on `lanes` elements of type `elem` (a dtype such as "float32").
+
+    `has_scalef` says that the target has AVX-512, whose instruction for `x * 2^n` saves several.
+    """
     function, element, name = math_function(op), element_type(elem), function_name(op, elem, lanes)
     body = FunctionBody()
-    emitter = Emitter(body, element.compute, lanes)
+    emitter = Emitter(body, element.compute, lanes, has_scalef and _is_power_of_two(lanes))
     parameters = PARAMETERS[: function.arity]
     kind = vector_of(element.llvm, lanes)
     result = function.emit(*(_loaded(emitter, element, text) for text in parameters))
@@ -145,6 +148,10 @@ def definition(op: str, elem: str, lanes: int) -> MathDefinition:
     text = f"define internal {kind} @{name}({signature}) {ATTRIBUTES} {{\n{lines}\n}}"
     helpers = tuple(body.helpers.values())
     return MathDefinition(name, text, frozenset(body.declarations), helpers)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def module_text(requests: Iterable[tuple[str, str, int]]) -> str:
