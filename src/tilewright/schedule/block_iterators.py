@@ -35,15 +35,8 @@ class IteratorSubstitution(Rewriter):
     simplifier is only asked where an iterator takes part in arithmetic.
     """
 
-    def __init__(
-        self,
-        values: Mapping[Var, PrimExpr],
-        iterators: Sequence[IterVar],
-        *,
-        keep_order: bool = False,  # of the terms of sums
-    ) -> None:
+    def __init__(self, values: Mapping[Var, PrimExpr], iterators: Sequence[IterVar]) -> None:
         self._values = values
-        self._keep_order = keep_order
         self._iterators = iterators
         self._analyzer: Analyzer | None = None
         self._in_arithmetic = False
@@ -83,9 +76,7 @@ class IteratorSubstitution(Rewriter):
         outside, self._in_arithmetic = self._in_arithmetic, False
         changed: PrimExpr = self.visit(expr)
         if self._in_arithmetic:
-            analyzer = self.analyzer
-            simplify = analyzer.rewrite_simplify if self._keep_order else analyzer.simplify
-            changed = simplify(changed)
+            changed = self.analyzer.simplify(changed)
         self._in_arithmetic = outside
         return changed
 

@@ -55,7 +55,7 @@ def test_loops_shrink_where_they_can() -> None:
                     )
                     T.reads(x[vi, vj])
                     T.writes(y[vi + 2, vj + 1])
-                    y[vi + 2, vj + 1] = x[vi, vj] + vi + 2
+                    y[vi + 2, vj + 1] = vi + x[vi, vj] + 2
 
     func = padded()
     sch = Schedule(func, debug_mask="all")

@@ -299,7 +299,7 @@ def _copy(
         values.append(analyzer.simplify(value - low) if low else value)
         for part in (less_equal(const(low, dtype), value), less(value, const(high, dtype))):
             condition = logical_and(condition, analyzer.simplify(part))
-    substitution = IteratorSubstitution(shifted, iter_vars, keep_order=True)
+    substitution = IteratorSubstitution(shifted, iter_vars)
     bare = replace(block, body=replace(padding.store, value=padding.value), annotations={})
     copy = replace(substitution.block(bare), iter_vars=tuple(iter_vars))
     return BlockRealize(tuple(values), logical_and(condition, realize.predicate), copy), extents
