@@ -428,3 +428,45 @@ def stencils() -> PrimFunc:
                 C[vi, vj] = T.max(C[vi, vj], B[vi + vki, vj + vkj])
 
     return main
+
+
+def packed_dense() -> PrimFunc:
+    """A product of bytes whose weights lie in tiles of 16x4, as dot products of x86 want them."""
+
+    @T.prim_func
+    def main(
+        A: T.Buffer((8, 32), "uint8"),
+        B: T.Buffer((2, 8, 16, 4), "int8"),
+        C: T.Buffer((8, 32), "int32"),
+    ):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i, j, k in T.grid(8, 32, 32):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = 0
+                C[vi, vj] = C[vi, vj] + T.Cast("int32", A[vi, vk]) * T.Cast(
+                    "int32", B[vj // 16, vk // 4, vj % 16, vk % 4]
+                )
+
+    return main
+
+
+def half_matmul() -> PrimFunc:
+    """A product of float16 matrices, for tensor cores."""
+
+    @T.prim_func
+    def main(
+        A: T.Buffer((32, 48), "float16"),
+        B: T.Buffer((48, 64), "float16"),
+        C: T.Buffer((32, 64), "float32"),
+    ):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i, j, k in T.grid(32, 64, 48):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
+
+    return main

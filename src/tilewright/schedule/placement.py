@@ -66,6 +66,11 @@ class NeighboursOutsideLoop(PrimitiveError):
     remedy = "choose a loop around all {role}, or move those first"
 
 
+class NothingToComputeFor(PrimitiveError):
+    reason = "block {block!r} has no consumers"
+    remedy = "there is nothing to compute it for; only blocks whose results are read can be moved"
+
+
 class NoPosition(PrimitiveError):
     reason = "in loop {loop!r}, a consumer of block {block!r} comes before one of its producers"
 
@@ -233,6 +238,8 @@ def plan_compute_at(
     """Compute, in each iteration of `loop`, what the consumers of `block` need there."""
     site = find_site(state, block, loop, may_be_output=False)
     consumers = site.consumers
+    if not consumers:
+        raise NothingToComputeFor(block, block=block.name)
     check_under_loop(site, consumers, "consumers")
     position = find_position(site, index)
     solutions: list[Solution] = []

@@ -286,3 +286,16 @@ def flattened(A: T.Buffer((4, 6), "float32"), C: T.Buffer((24,), "float32")):
         with T.block("C"):
             vi = T.axis.spatial(24, i)
             C[vi] = B[vi // 6, vi % 6] + T.float32(1)
+
+
+@T.prim_func
+def unread(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi]

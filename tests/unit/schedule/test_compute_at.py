@@ -211,6 +211,18 @@ def test_consumers_outside_the_loop() -> None:
     )
 
 
+def test_blocks_nobody_reads() -> None:
+    sch = schedule(unread)
+    b = sch.get_block("B")
+    (i,) = sch.get_loops("C")
+    refuses(
+        sch,
+        lambda: sch.compute_at(b, i),
+        "compute_at: block 'B' has no consumers; there is nothing to compute it for; "
+        "only blocks whose results are read can be moved",
+    )
+
+
 def test_not_a_pipeline() -> None:
     sch = schedule(half_written)
     b = sch.get_block("B")
