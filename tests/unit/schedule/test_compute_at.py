@@ -25,6 +25,7 @@ from tilewright.testing.placement_programs import (
     overwritten,
     padding,
     sum_of_stage,
+    unread,
 )
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 
