@@ -5,7 +5,7 @@ A buffer moves into a loop only if it carries no values from one iteration to th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.carried_values import carries_values
+from tilewright.lowering.compact_buffer_allocation import DIM_ALIGN
 from tilewright.lowering.walk import StmtRewriter
 from tilewright.target import Target
 
@@ -131,7 +132,8 @@ class _Placer(StmtRewriter):
         buffers = (*kept, *self._at.get(node, ()))
         reads, writes = self._visible(node.reads), self._visible(node.writes)
         if len(reads) + len(writes) < len(node.reads) + len(node.writes):
-            new = replace(new, reads=reads, writes=writes)
+            annotations = _renumbered(node, writes)
+            new = replace(new, reads=reads, writes=writes, annotations=annotations)
         if len(buffers) == len(node.alloc_buffers) and all(map(_is, buffers, node.alloc_buffers)):
             return new
         return replace(new, alloc_buffers=buffers)
@@ -144,6 +146,22 @@ class _Placer(StmtRewriter):
 
     def _visible(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         return tuple(region for region in regions if region.buffer not in self._hidden)
+
+
+def _renumbered(block: Block, kept: tuple[BufferRegion, ...]) -> Mapping[str, Any]:
+    """Annotations of a block of whose writes only `kept` are left: alignments follow them."""
+    entries = block.annotations.get(DIM_ALIGN)
+    if not entries or len(kept) == len(block.writes):
+        return block.annotations
+    place = {region.buffer: number for number, region in enumerate(kept)}
+    moved = []
+    for number, *alignment in entries:
+        if not 0 <= int(number) < len(block.writes):
+            return block.annotations  # a mistake that a later pass reports
+        buffer = block.writes[int(number)].buffer
+        if buffer in place:
+            moved.append([place[buffer], *alignment])
+    return {**block.annotations, DIM_ALIGN: moved}
 
 
 def _is(a: Any, b: Any) -> bool:

@@ -167,3 +167,13 @@ def test_unsafe_set_dtype_refuses(chain: PrimFunc, dtype: str) -> None:
         f"ScheduleError: unsafe_set_dtype: {dtype!r} is no type of buffer elements; use a type "
         'such as "float16" or "int8"'
     )
+
+
+def test_alignment_of_a_copy_that_nobody_reads(chain: PrimFunc) -> None:
+    sch = Schedule(chain, debug_mask="all")
+    copy = sch.cache_write("B", 0, "local", consumer_blocks=["C"])
+    sch.storage_align(copy, 0, axis=0, factor=16, offset=5)
+    a = np.random.default_rng(0).random((16, 12), dtype=np.float32)
+    c = np.zeros_like(a)
+    tw.build(sch.mod)(a, c)
+    np.testing.assert_allclose(c, a * 2 + 1, rtol=1e-6)
