@@ -2,7 +2,7 @@
 
 Runs while blocks and dimensions are still there, so that messages speak of what the user wrote.
 Only what certainly goes wrong is an error: an access that some iteration is sure to make outside
-its buffer, and an element that every iteration of a parallel loop writes.
+its buffer, and an element to which iterations of a parallel loop write different values.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tilewright.ir import (
     Let,
     LetStmt,
     Node,
+    Not,
     Or,
     PrimExpr,
     PrimFunc,
@@ -39,6 +40,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.linear_form import linear_form
+from tilewright.lowering.race_witness import ParallelStore, find_witness
 from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
 from tilewright.target import Target
 
@@ -51,6 +53,7 @@ class _ParallelRegion:
     guards: int  # conditions that already held outside
     varying: set[Var]  # may differ between iterations
     private: set[Var] = field(default_factory=set)  # memory that each iteration has for itself
+    loops: set[Var] = field(default_factory=set)  # variables of the loops inside
 
     def may_vary(self, expr: Node) -> bool:
         """True unless an expression is sure to be the same in all iterations."""
@@ -83,6 +86,8 @@ class _Checker(Visitor):
         may_be_empty = not isinstance(node.extent, IntImm) or node.extent.value <= 0
         self._unsure += may_be_empty
         self._bind(node.loop_var, node.min, node.extent)
+        for region in self._regions:
+            region.loops.add(node.loop_var)
         if node.kind == ForKind.PARALLEL:
             self._regions.append(_ParallelRegion(node, len(self._guards), {node.loop_var}))
         self.visit(node.body)
@@ -138,7 +143,7 @@ class _Checker(Visitor):
         self.visit(node.condition)
         self._guarded(node.condition, node.then_case)
         if node.else_case is not None:
-            self._guarded(node.condition, node.else_case)
+            self._guarded(Not(node.condition), node.else_case)
 
     def visit_assert_stmt(self, node: AssertStmt) -> None:
         self.visit(node.condition)
@@ -239,13 +244,25 @@ class _Checker(Visitor):
         loop = region.loop
         runs_once = isinstance(loop.extent, IntImm) and loop.extent.value <= 1
         outer = self._guards[region.guards :]
-        if runs_once or any(region.may_vary(part) for part in (*node.indices, *outer)):
+        if runs_once:
             return
-        indices = ", ".join(map(str, node.indices))
-        raise LowerError(
-            f"{self._place()}: parallel loop {loop.loop_var.name!r} is a race, all its iterations "
-            f"write {node.buffer.name}[{indices}]; make the loop serial, or give each iteration "
-            "an element of its own"
+        if not any(region.may_vary(part) for part in (*node.indices, *outer)):
+            indices = ", ".join(map(str, node.indices))
+            raise self._race(loop, f"all its iterations write {node.buffer.name}[{indices}]")
+        if self._unsure:
+            return
+        ranges, inner = self._ranges, frozenset(region.loops)
+        case = ParallelStore(node, tuple(self._guards), loop.loop_var, inner, ranges)
+        witness = find_witness(case)
+        if witness is not None:
+            element = ", ".join(map(str, witness.element))
+            both = f"iterations {witness.first} and {witness.second} both write"
+            raise self._race(loop, f"{both} {node.buffer.name}[{element}]")
+
+    def _race(self, loop: For, proof: str) -> LowerError:
+        return LowerError(
+            f"{self._place()}: parallel loop {loop.loop_var.name!r} is a race, {proof}; make the "
+            "loop serial, or give each iteration an element of its own"
         )
 
 

@@ -69,6 +69,53 @@ def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32")):
         "function 'main', block 'sum': parallel loop 'k' is a race, all its iterations write B[i]; "
         "make the loop serial, or give each iteration an element of its own",
     ),
+    "two iterations an element": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.parallel(8):
+        B[i // 2] = B[i // 2] + A[i]
+""",
+        "function 'main': parallel loop 'i' is a race, iterations 0 and 1 both write B[0]; "
+        "make the loop serial, or give each iteration an element of its own",
+    ),
+    "around the corner": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.parallel(8):
+        B[i % 4] = A[i]
+""",
+        "function 'main': parallel loop 'i' is a race, iterations 0 and 4 both write B[0]; "
+        "make the loop serial, or give each iteration an element of its own",
+    ),
+    "overlapping tiles": (
+        """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "float32"), B: T.Buffer((2, 7), "float32")):
+    for o in range(2):
+        for i in T.parallel(4):
+            for j in range(4):
+                with T.block("sum"):
+                    vo, vi, vj = T.axis.remap("SSS", [o, i, j])
+                    B[vo, vi + vj] = A[vi, vj]
+""",
+        "function 'main', block 'sum': parallel loop 'i' is a race, iterations 0 and 1 both write "
+        "B[0, 1]; make the loop serial, or give each iteration an element of its own",
+    ),
+    "only under a condition": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in T.parallel(8):
+        if i < 5:
+            B[i] = A[i]
+        else:
+            B[7 - i % 2] = A[i]
+""",
+        "function 'main': parallel loop 'i' is a race, iterations 5 and 7 both write B[6]; "
+        "make the loop serial, or give each iteration an element of its own",
+    ),
 }
 
 
@@ -169,6 +216,27 @@ def main(A: T.Buffer((8,), "float32")):
     for i in T.parallel(8):
         for j in range(i, i + 1):
             A[j] = T.float32(0)
+""",
+    "the same value twice": """
+@T.prim_func
+def main(A: T.Buffer((9,), "float32"), B: T.Buffer((9,), "float32")):
+    for i in T.parallel(4):
+        for j in range(3):
+            B[i * 2 + j] = A[i * 2 + j] * T.float32(2)
+""",
+    "conditions keep iterations apart": """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.parallel(8):
+        if i < 4:
+            B[i % 4] = A[i]
+""",
+    "fused and tiled": """
+@T.prim_func
+def main(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32")):
+    for f in T.parallel(64):
+        for i, j in T.grid(8, 8):
+            B[f // 8 * 8 + i, f % 8 * 8 + j] = B[f // 8 * 8 + i, f % 8 * 8 + j] + A[i, j]
 """,
     "parallel loop of one iteration": """
 @T.prim_func
