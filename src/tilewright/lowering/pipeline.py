@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, overload
 
-from tilewright.errors import LowerError
+from tilewright.errors import ArgumentError, LowerError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.verify import verify_well_formed
 from tilewright.lowering.base import FunctionPass, Pass
@@ -146,6 +146,10 @@ def lower(
     the name of each pass and the module after it.
     """
     context = PassContext.current()
+    if not isinstance(program, PrimFunc | IRModule):
+        raise ArgumentError(
+            f"lower() takes a PrimFunc or an IRModule, got {type(program).__name__}"
+        )
     module = as_module(program)
     verify_well_formed(module)
     chosen = Target(target) if isinstance(target, str) else target or Target.current()
