@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.ir import (
+    LT,
     TRUE,
     And,
     Block,
@@ -17,17 +19,27 @@ from tilewright.ir import (
     IterType,
     Node,
     PrimExpr,
+    Range,
     Stmt,
     Var,
     children,
+    less,
     logical_and,
     substitute,
     uses_var,
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import replace
+from tilewright.schedule.errors import PrimitiveError
 
 Rename = Callable[[str], str]
+
+
+class GuardAcrossLoops(PrimitiveError):
+    reason = (
+        "the condition `{condition}` of block {block!r} does not say when its initialization runs"
+    )
+    remedy = "choose an outer loop"
 
 
 def initialization(
@@ -67,11 +79,46 @@ def initialization(
     if _loads_anything(body):
         init = replace(init, reads=block_access_regions(init).reads)
     values = tuple(substitute(value, renamed) for _, value in spatial)
-    predicate = substitute(without_vars(realize.predicate, dropped), renamed)
+    predicate = substitute(_guard_of_any(realize, loops, dropped), renamed)
     nest: Stmt = BlockRealize(values, predicate, init)
     for loop in reversed(kept):
         nest = copied_loop(loop, renamed, nest)
     return init, nest
+
+
+def _guard_of_any(realize: BlockRealize, loops: Sequence[For], dropped: set[Var]) -> PrimExpr:
+    """What must hold for the block to run in any iteration of the dropped loops."""
+    guard: PrimExpr = TRUE
+    first = {loop.loop_var: loop.min for loop in loops if loop.loop_var in dropped}
+    for part in conjuncts(realize.predicate):
+        if not uses_var(part, dropped.__contains__):
+            guard = logical_and(guard, part)
+        elif uses_var(part, lambda var: var not in dropped):
+            guard = logical_and(guard, _in_first_iteration(realize.block, part, loops, first))
+    return guard
+
+
+def _in_first_iteration(
+    block: Block, part: PrimExpr, loops: Sequence[For], first: Mapping[Var, PrimExpr]
+) -> PrimExpr:
+    """A condition that holds in some iteration only if it holds in the first."""
+    if isinstance(part, LT):
+        analyzer = Analyzer()
+        analyzer.bind_all({loop.loop_var: Range(loop.min, loop.extent) for loop in loops})
+        smallest = substitute(part.a, first)
+        fixed = not uses_var(part.b, first.__contains__)
+        if fixed and analyzer.can_prove(smallest <= part.a):
+            return analyzer.simplify(less(smallest, part.b))
+    raise GuardAcrossLoops(block, block=block.name_hint, condition=part)
+
+
+def conjuncts(predicate: PrimExpr) -> Iterator[PrimExpr]:
+    """The parts of a conjunction; none if it always holds."""
+    if isinstance(predicate, And):
+        yield from conjuncts(predicate.a)
+        yield from conjuncts(predicate.b)
+    elif type(predicate) is not IntImm or not predicate.value:
+        yield predicate
 
 
 def _collect_vars(expr: PrimExpr, found: set[Var]) -> None:
@@ -93,16 +140,6 @@ def copied_loop(loop: For, renamed: Mapping[Var, PrimExpr], body: Stmt) -> For:
     if type(extent) is not IntImm or type(begin) is not IntImm:
         begin, extent = substitute(begin, renamed), substitute(extent, renamed)
     return For(variable, begin, extent, loop.kind, body, loop.thread_binding, loop.annotations)
-
-
-def without_vars(predicate: PrimExpr, variables: set[Var]) -> PrimExpr:
-    """The parts of a conjunction that say nothing of `variables`."""
-    if type(predicate) is IntImm or not variables:
-        return predicate
-    if isinstance(predicate, And):
-        left, right = predicate.a, predicate.b
-        return logical_and(without_vars(left, variables), without_vars(right, variables))
-    return TRUE if uses_var(predicate, variables.__contains__) else predicate
 
 
 def reads_with_writes(block: Block) -> tuple[BufferRegion, ...]:
