@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import pytest
 
+import tilewright.intrin  # noqa: F401
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule

@@ -7,11 +7,14 @@ program after the sequence and its trace, again under those names, or the error 
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm.s_tir.tensor_intrin.cuda
+import tvm.s_tir.tensor_intrin.x86  # registers its intrinsics
 from tvm.s_tir import Schedule
 
 HERE = Path(__file__).parent
@@ -61,6 +64,7 @@ def from_tvm(text: str) -> str:
 def trace_text(schedule: Any) -> str:
     """The trace under the names of 0.14."""
     text = str(schedule.trace).replace(", disable_predication=False", "")
+    text = re.sub(r"T\.(float\d+)\((-?\d+)\.0\)", r"T.\1(\2)", text)
     for old, new in TRACE_RENAMED.items():
         text = text.replace(new, old)
     return text
