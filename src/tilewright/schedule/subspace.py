@@ -6,7 +6,7 @@ single value are left out of the block that does not need them. This is what `bl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import (
@@ -21,7 +21,6 @@ from tilewright.arith import (
 from tilewright.ir import (
     TRUE,
     Add,
-    And,
     BlockRealize,
     DType,
     IntImm,
@@ -35,6 +34,7 @@ from tilewright.ir import (
     logical_and,
     uses_var,
 )
+from tilewright.schedule.predicates import conjuncts
 
 
 @dataclass(frozen=True)
@@ -131,26 +131,24 @@ def _with_lost_parts(
     return outer, inner
 
 
-def conjuncts(predicate: PrimExpr) -> Iterator[PrimExpr]:
-    """The parts of a conjunction."""
-    if isinstance(predicate, And):
-        yield from conjuncts(predicate.a)
-        yield from conjuncts(predicate.b)
-    else:
-        yield predicate
-
-
 def _division_of(outer: IterMark, inner: IterMark, dtype: DType) -> Division:
+    """Iterators start at zero; what the bindings add to them goes into the body."""
+    outer_value, outer_base = _without_base(outer.source, dtype)
+    inner_value, inner_base = _without_base(inner.source, dtype)
+    extent = cast(dtype, inner.extent)
     offset: PrimExpr | None = None
-    source = inner.source
+    if outer_base is not None or inner_base is not None:
+        zero = const(0, dtype)
+        offset = (zero if outer_base is None else outer_base) * extent
+        offset = offset + (zero if inner_base is None else inner_base)
+    return Division(Part(cast(dtype, outer.extent), outer_value), Part(extent, inner_value), offset)
+
+
+def _without_base(source: PrimExpr, dtype: DType) -> tuple[PrimExpr, PrimExpr | None]:
+    """The value of an iterator mark that starts at zero, and where it really starts."""
     if isinstance(source, IterSumExpr) and not _is_zero(source.base):
-        # Iterators start at zero; what the binding adds goes into the body.
-        offset, source = source.base, IterSumExpr(source.args, const(0, dtype))
-    return Division(
-        Part(cast(dtype, outer.extent), _plain(outer.source, dtype)),
-        Part(cast(dtype, inner.extent), _plain(source, dtype)),
-        offset,
-    )
+        return _plain(IterSumExpr(source.args, const(0, dtype)), dtype), source.base
+    return _plain(source, dtype), None
 
 
 def _plain(source: PrimExpr, dtype: DType) -> PrimExpr:
@@ -216,6 +214,8 @@ def _divide_digits(
         variable, scale = digits[position]
         extent = domains[variable].extent if variable in domains else None
         if not isinstance(extent, IntImm) or extent.value == 1 or scale != weight:
+            return None
+        if not _is_zero(domains[variable].min):
             return None
         if variable in inner_loops:
             if position != at - 1:

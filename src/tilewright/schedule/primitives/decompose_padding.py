@@ -13,7 +13,6 @@ from tilewright.ir import (
     LE,
     LT,
     TRUE,
-    And,
     Block,
     BlockRealize,
     BufferStore,
@@ -44,6 +43,7 @@ from tilewright.schedule.block_iterators import IteratorSubstitution
 from tilewright.schedule.conditions import why_not_complete
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.predicates import conjuncts
 from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.splice import copy_path, replace_in_parent
 from tilewright.schedule.sref import StmtSRef
@@ -138,7 +138,7 @@ def _inbound_domains(block: StmtSRef, padding: Padding) -> dict[Var, tuple[int, 
         if isinstance(begin, IntImm) and isinstance(extent, IntImm):
             domains[iter_var.var] = begin.value, begin.value + extent.value
     whole = dict(domains)
-    for part in _conjuncts(padding.condition):
+    for part in conjuncts(padding.condition):
         found = _bound_of(part, domains)
         if found is None:
             why = f"the condition `{part}` is not a bound of one iterator with constant domain"
@@ -151,12 +151,6 @@ def _inbound_domains(block: StmtSRef, padding: Padding) -> dict[Var, tuple[int, 
     if any(low >= high for low, high in domains.values()):
         raise NotAPadding(block, block=block.name, why="nothing is in bounds")
     return domains
-
-
-def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    if isinstance(condition, And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [] if isinstance(condition, IntImm) and condition.value else [condition]
 
 
 def _bound_of(

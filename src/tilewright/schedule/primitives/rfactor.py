@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     TRUE,
-    And,
     Block,
     BlockRealize,
     Buffer,
@@ -39,6 +38,7 @@ from tilewright.schedule.conditions import check_starts_at_zero, why_not_reducti
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.init_block import copied_loop
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.predicates import conjuncts
 from tilewright.schedule.reducers import Reduction, recognize_reduction
 from tilewright.schedule.scope import child_blocks, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.splice import splice
@@ -243,7 +243,7 @@ def _final_predicate(nest: Nest) -> PrimExpr:
     dropped = nest.reducing - {nest.factored.loop_var}
     final: PrimExpr = TRUE
     others: PrimExpr = TRUE
-    for part in _conjuncts(nest.realize.predicate):
+    for part in conjuncts(nest.realize.predicate):
         if uses_var(part, dropped.__contains__):
             others = logical_and(others, part)
         else:
@@ -267,12 +267,6 @@ def _final_predicate(nest: Nest) -> PrimExpr:
                 predicate=f"`{others}`",
             )
     return final
-
-
-def _conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
-    if isinstance(predicate, And):
-        return [*_conjuncts(predicate.a), *_conjuncts(predicate.b)]
-    return [] if isinstance(predicate, IntImm) and predicate.value else [predicate]
 
 
 # --- the two blocks -----------------------------------------------------------------------------
