@@ -5,6 +5,7 @@ TVM 0.14), `file` and `sequence` (a function of a file in `sequences/`). The ans
 program after the sequence and its trace, again under those names, or the error that TVM raised.
 """
 
+import importlib
 import importlib.util
 import json
 import re
@@ -13,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-import tvm.s_tir.tensor_intrin.cuda
-import tvm.s_tir.tensor_intrin.x86  # registers its intrinsics
 from tvm.s_tir import Schedule
 
 HERE = Path(__file__).parent
@@ -70,6 +69,13 @@ def trace_text(schedule: Any) -> str:
     return text
 
 
+def register_intrinsics(sequence: str) -> None:
+    """Let TVM register the tensor intrinsics that a sequence uses; that takes it long."""
+    for word, module in (("tensorize", "x86"), ("tensor_cores", "cuda")):
+        if word in sequence:
+            importlib.import_module(f"tvm.s_tir.tensor_intrin.{module}")
+
+
 def load(file: str, name: str) -> Any:
     """A sequence by its file and name."""
     spec = importlib.util.spec_from_file_location(file, HERE / "sequences" / f"{file}.py")
@@ -87,6 +93,7 @@ def answer(request: dict[str, str]) -> dict[str, str]:
         schedule = Schedule(program, seed=SEED, debug_mask="all")
     except Exception as error:
         return {"broken": f"{type(error).__name__}: {error}"}
+    register_intrinsics(request["sequence"])
     try:
         load(request["file"], request["sequence"])(RenamedSchedule(schedule))
     except Exception as error:
