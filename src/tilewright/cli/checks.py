@@ -15,9 +15,12 @@ from typing import Literal
 
 import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 
 from tilewright.config import settings
+from tilewright.driver import build
 from tilewright.errors import TilewrightError
+from tilewright.script import from_source
 from tilewright.target import Target
 
 Status = Literal["ok", "missing", "broken"]
@@ -53,33 +56,31 @@ def check_llvm() -> Finding:
 
 
 _ADD = """
-define i64 @add(i64 %a, i64 %b) {
-  %sum = add i64 %a, %b
-  ret i64 %sum
-}
+@T.prim_func
+def add(a: T.Buffer((256,), "int64"), b: T.Buffer((256,), "int64"), c: T.Buffer((256,), "int64")):
+    for i in T.parallel(4):
+        for j in T.vectorized(64):
+            c[i * 64 + j] = a[i * 64 + j] + b[i * 64 + j]
 """
 
 
-def check_jit() -> Finding:
-    """Compile a function and run it: the one test that cannot be fooled."""
+def check_build() -> Finding:
+    """Compile a function and run it on all threads: the one test that cannot be fooled."""
     remedy = "reinstall llvmlite; a sandbox that forbids executable memory also causes this"
     try:
-        result = _run_add(40, 2)
-    except (OSError, RuntimeError) as error:
-        return Finding("compile and run", "broken", f"LLVM could not compile: {error}", remedy)
-    if result != 42:
-        return Finding("compile and run", "broken", f"40 + 2 gave {result}", remedy)
-    return Finding("compile and run", "ok", "a function was compiled, run, and gave 42")
+        results = _run_add(40, 2)
+    except (OSError, RuntimeError, TilewrightError) as error:
+        return Finding("compile and run", "broken", f"a kernel did not run: {error}", remedy)
+    if results != {42}:
+        shown = ", ".join(map(str, sorted(results)[:4]))
+        return Finding("compile and run", "broken", f"40 + 2 gave {shown}", remedy)
+    return Finding("compile and run", "ok", "a kernel was compiled, run in parallel, and gave 42")
 
 
-def _run_add(left: int, right: int) -> int:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    with llvm.create_mcjit_compiler(llvm.parse_assembly(_ADD), machine) as engine:
-        engine.finalize_object()
-        signature = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        return int(signature(engine.get_function_address("add"))(left, right))
+def _run_add(left: int, right: int) -> set[int]:
+    a, b, c = (np.full(256, value, "int64") for value in (left, right, 0))
+    build(from_source(_ADD), target="llvm")(a, b, c)
+    return set(c.tolist())
 
 
 def check_isa() -> Finding:
@@ -135,7 +136,7 @@ def check_c_compiler() -> Finding:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
         first = done.stdout.splitlines()[:1]
         return Finding("C compiler", "ok", first[0] if first else path)
-    remedy = "only export_library needs one: install gcc or clang"
+    remedy = "install gcc or clang, if you want to compile what get_source('c') gives"
     return Finding("C compiler", "missing", "none found; building and running needs none", remedy)
 
 
@@ -176,7 +177,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_python,
     check_numpy,
     check_llvm,
-    check_jit,
+    check_build,
     check_isa,
     check_cores,
     check_caches,

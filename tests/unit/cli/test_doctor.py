@@ -37,7 +37,7 @@ def test_doctor_says_what_works(tmp_path: Path) -> None:
     assert lines[0] == f"Tilewright {__version__}"
     assert lines[-1] == "The CPU path works."
     assert _line(lines, "llvm").endswith(f"CPU {cpu.name}")
-    assert _line(lines, "compile and run").endswith("a function was compiled, run, and gave 42")
+    assert _line(lines, "compile and run").endswith("a kernel was compiled, run in parallel, and gave 42")
     assert f"{cpu.vector_bits}-bit; " in _line(lines, "vector units")
     assert _line(lines, "cores").endswith(
         f"{cpu.physical_cores} physical, {cpu.logical_cores} logical usable by this process"
@@ -72,8 +72,8 @@ def test_a_broken_part_fails_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch
 
 
 def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_run_add", lambda left, right: left * right)
-    finding = checks.check_jit()
+    monkeypatch.setattr(checks, "_run_add", lambda left, right: {left * right})
+    finding = checks.check_build()
     assert (finding.status, finding.detail) == ("broken", "40 + 2 gave 80")
 
 
