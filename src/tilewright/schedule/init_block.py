@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     LT,
     TRUE,
-    And,
     Block,
     BlockRealize,
     BufferLoad,
@@ -31,6 +30,8 @@ from tilewright.ir import (
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import replace
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.predicates import conjuncts
+from tilewright.schedule.predicates import conjuncts
 
 Rename = Callable[[str], str]
 
@@ -110,15 +111,6 @@ def _in_first_iteration(
         if fixed and analyzer.can_prove(smallest <= part.a):
             return analyzer.simplify(less(smallest, part.b))
     raise GuardAcrossLoops(block, block=block.name_hint, condition=part)
-
-
-def conjuncts(predicate: PrimExpr) -> Iterator[PrimExpr]:
-    """The parts of a conjunction; none if it always holds."""
-    if isinstance(predicate, And):
-        yield from conjuncts(predicate.a)
-        yield from conjuncts(predicate.b)
-    elif type(predicate) is not IntImm or not predicate.value:
-        yield predicate
 
 
 def _collect_vars(expr: PrimExpr, found: set[Var]) -> None:

@@ -153,6 +153,17 @@ def test_a_run_of_blocks(chain: PrimFunc) -> None:
     verify_trace_roundtrip(sch, chain)
 
 
+@pytest.mark.parametrize("preserve", [True, False])
+def test_loops_that_start_elsewhere(preserve: bool) -> None:
+    func = matmul_of(6, 4, 3)
+    sch = Schedule(func, debug_mask="all")
+    sch.loop_partition(sch.get_loops("C")[0], [2])
+    block = sch.get_block("C_i1")
+    sch.blockize(sch.get_loops(block)[1], preserve_unit_iters=preserve)
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
 @settings(max_examples=20, deadline=None)
 @given(
     order=st.permutations(range(6)),
