@@ -31,7 +31,6 @@ from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import replace
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.predicates import conjuncts
-from tilewright.schedule.predicates import conjuncts
 
 Rename = Callable[[str], str]
 
