@@ -1,4 +1,4 @@
-"""Running operators on arrays."""
+"""Running tensor expressions on arrays, for the tests of te and topi."""
 
 from __future__ import annotations
 
