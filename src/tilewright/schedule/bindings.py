@@ -45,7 +45,8 @@ class BindingRewriter:
     """Substitutes loop variables in everything below a loop and tidies the bindings it changed.
 
     `simple` gives for a variable the value to use where a binding is that variable and nothing
-    else: it must be in normal form already, which saves the simplification.
+    else: it must be in normal form already, which saves the simplification. `normal` holds the
+    bindings that are known to be in normal form; if loops are only renamed, they stay so.
     """
 
     def __init__(
@@ -56,7 +57,10 @@ class BindingRewriter:
         *,
         preserve_unit_iters: bool,
         predicate: PrimExpr | None = None,
+        normal: set[PrimExpr] | None = None,
     ) -> None:
+        self._normal = set() if normal is None else normal
+        self._only_renames = all(type(value) is Var for value in values.values())
         self._values = values
         self._simple = simple
         self._domains = domains
@@ -94,8 +98,13 @@ class BindingRewriter:
             if type(value) is Var:
                 values.append(self._simple.get(value, value))
             elif uses_var(value, self._values.__contains__):
-                values.append(substitute(value, self._values))
-                tidy = True
+                renamed = self._only_renames and value in self._normal
+                value = substitute(value, self._values)
+                values.append(value)
+                if renamed:
+                    self._normal.add(value)
+                else:
+                    tidy = True
             else:
                 values.append(value)
         predicate = realize.predicate
@@ -107,6 +116,7 @@ class BindingRewriter:
             values = simplify_bindings(
                 values, self._domains, predicate, preserve_unit_iters=self._preserve_unit_iters
             )
+            self._normal.update(values)
         return BlockRealize(tuple(values), predicate, realize.block)
 
 

@@ -17,6 +17,7 @@ from tilewright.ir import (
     BlockRealize,
     For,
     IRModule,
+    PrimExpr,
     PrimFunc,
     SeqStmt,
     Stmt,
@@ -50,7 +51,16 @@ class BlockInfo:
 class ScheduleState:
     """A module with references to its blocks and loops."""
 
-    __slots__ = ("debug_mask", "enable_check", "infos", "mod", "roots", "scopes", "srefs")
+    __slots__ = (
+        "debug_mask",
+        "enable_check",
+        "infos",
+        "mod",
+        "normal_bindings",
+        "roots",
+        "scopes",
+        "srefs",
+    )
 
     def __init__(self, mod: IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
         self.mod = mod
@@ -59,6 +69,7 @@ class ScheduleState:
         self.srefs: dict[SchedulableStmt, StmtSRef] = {}
         self.infos: dict[StmtSRef, BlockInfo] = {}
         self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
+        self.normal_bindings: set[PrimExpr] = set()  # values of iterators, see bindings.py
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
         for name, func in mod.functions.items():
             if isinstance(func.body, BlockRealize):
@@ -79,6 +90,7 @@ class ScheduleState:
             for sref, info in self.infos.items()
         }
         twin.scopes = {}
+        twin.normal_bindings = set(self.normal_bindings)
         twin.roots = {name: moved[sref] for name, sref in self.roots.items()}
         return twin, moved
 

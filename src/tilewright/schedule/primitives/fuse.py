@@ -43,16 +43,20 @@ def fuse(state: ScheduleState, loops: Sequence[StmtSRef], *, preserve_unit_iters
         extent = extent * stmt.extent
     domains = domains_above(loops[0])
     domains[fused] = Range(const(0, dtype), extent)
-    simple = dict(
-        zip(
-            values,
-            simplify_bindings(
-                list(values.values()), domains, preserve_unit_iters=preserve_unit_iters
-            ),
-            strict=True,
+    simple = values
+    if len(loops) > 1:
+        digits = simplify_bindings(
+            list(values.values()), domains, preserve_unit_iters=preserve_unit_iters
         )
+        state.normal_bindings.update(digits)
+        simple = dict(zip(values, digits, strict=True))
+    rewriter = BindingRewriter(
+        values,
+        simple,
+        domains,
+        preserve_unit_iters=preserve_unit_iters,
+        normal=state.normal_bindings,
     )
-    rewriter = BindingRewriter(values, simple, domains, preserve_unit_iters=preserve_unit_iters)
     body = rewriter.rewrite(stmts[-1].body)
     target = For(fused, const(0, dtype), extent, ForKind.SERIAL, body)
     state.replace(loops[0], target)

@@ -74,12 +74,15 @@ def split(
     predicate = None
     if not exact and not disable_predication and not _always_inside(nested, stmt.extent, domains):
         predicate = less(nested, stmt.extent)
+    if exact:
+        state.normal_bindings.add(value)
     rewriter = BindingRewriter(
         {stmt.loop_var: nested},
         {stmt.loop_var: value},
         domains,
         preserve_unit_iters=preserve_unit_iters,
         predicate=predicate,
+        normal=state.normal_bindings,
     )
     body = rewriter.rewrite(stmt.body)
     for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
