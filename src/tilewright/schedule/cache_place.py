@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import (
@@ -9,6 +10,7 @@ from tilewright.arith import (
     IntervalSet,
     estimate_region_strict_bound,
     estimate_region_upper_bound,
+    eval_set,
     intersect,
     to_range,
 )
@@ -16,6 +18,7 @@ from tilewright.ir import (
     Add,
     Block,
     BlockRealize,
+    Buffer,
     BufferRegion,
     FloorDiv,
     FloorMod,
@@ -29,6 +32,7 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    maximum,
     structural_equal,
     substitute,
 )
@@ -214,10 +218,32 @@ def _analyzer_above(location: StmtSRef) -> Analyzer:
     return analyzer
 
 
+def inside_buffer(location: StmtSRef, buffer: Buffer, ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """The part of a region that lies in its buffer; unchanged where that is sure to be all."""
+    analyzer = _analyzer_above(location)
+    return tuple(
+        axis
+        if _is_inside(axis.min, axis.min + axis.extent - 1, extent, analyzer)
+        else _clipped(eval_set(axis, {}, analyzer), extent, analyzer)
+        for axis, extent in zip(ranges, buffer.shape, strict=True)
+    )
+
+
+def _is_inside(low: PrimExpr, high: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
+    return analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent)
+
+
 def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Range:
-    inside = IntervalSet(const(0, extent.dtype), analyzer.simplify(extent - 1))
-    if interval.has_lower_bound and interval.has_upper_bound:
-        low, high = interval.min_value, interval.max_value
-        if analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent):
-            return to_range(interval)
-    return to_range(intersect([interval, inside], analyzer), analyzer)
+    """What lies in the buffer; nothing is never less than nothing."""
+    if (
+        interval.has_lower_bound
+        and interval.has_upper_bound
+        and _is_inside(interval.min_value, interval.max_value, extent, analyzer)
+    ):
+        found = to_range(interval)
+    else:
+        inside = IntervalSet(const(0, extent.dtype), analyzer.simplify(extent - 1))
+        found = to_range(intersect([interval, inside], analyzer), analyzer)
+    if isinstance(found.extent, IntImm) or analyzer.can_prove(found.extent >= 0):
+        return found
+    return Range(found.min, maximum(found.extent, const(0, found.extent.dtype)))

@@ -144,7 +144,9 @@ class Cache:
 
 def make_cache(original: Buffer, scope: str, ranges: tuple[Range, ...], *, compact: bool) -> Cache:
     """A cache for `ranges`: of just that size, or as large as the whole buffer."""
-    if not compact or _is_whole(original, ranges):
+    # Only a box of known size allows a smaller buffer.
+    known = all(isinstance(axis.extent, IntImm) for axis in ranges)
+    if not compact or not known or _is_whole(original, ranges):
         return Cache(original, cache_buffer(original, scope), ranges)
     shape = tuple(axis.extent for axis in ranges)
     offsets = tuple(axis.min for axis in ranges)
@@ -334,14 +336,6 @@ def readers_after(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[S
             if dependency.kind is DepKind.RAW and reads_buffer(dependency.dst.block, buffer)
         )
     )
-
-
-def declared_region(regions: Iterable[BufferRegion], buffer: Buffer) -> tuple[Range, ...]:
-    """The region of a buffer in a list of regions, all of it if the list does not have it."""
-    for region in regions:
-        if region.buffer is buffer:
-            return region.region
-    return BufferRegion.full(buffer).region
 
 
 def spell_cache(index_name: str) -> Speller:

@@ -175,3 +175,20 @@ def test_index_refuses() -> None:
         "ScheduleError: cache_index: block 'outer' holds other blocks; cache the indices of the "
         "blocks inside it"
     )
+
+
+@T.prim_func
+def smooth(A: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi - 1 : vi + 1])
+            T.writes(A[vi])
+            A[vi] = T.if_then_else(vi > 0, A[vi - 1] + A[vi], A[vi])
+
+
+def test_inplace_copies_only_what_lies_in_the_buffer() -> None:
+    sch = Schedule(smooth, debug_mask="all")
+    sch.cache_inplace("A", 0, "local")
+    assert_same_result(smooth, sch.mod)
+    verify_trace_roundtrip(sch, smooth)

@@ -254,3 +254,27 @@ def test_a_cache_of_unknown_size_is_built(scope: str) -> None:
     b = np.zeros_like(a)
     tw.build(sch.mod)(a, b, 7)
     np.testing.assert_allclose(b, a + 1, rtol=1e-6)
+
+
+@T.prim_func
+def padding_in_rows(A: T.Buffer((6, 6), "float32"), B: T.Buffer((8, 8), "float32")) -> None:
+    for i in range(8):
+        with T.block("row"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi - 1, -1:7])
+            T.writes(B[vi, 0:8])
+            for j in range(8):
+                with T.block("pad"):
+                    vj = T.axis.spatial(8, j)
+                    T.reads(A[vi - 1, vj - 1])
+                    T.writes(B[vi, vj])
+                    B[vi, vj] = T.if_then_else(
+                        vi >= 1 and vi < 7 and vj >= 1 and vj < 7, A[vi - 1, vj - 1], T.float32(0)
+                    )
+
+
+def test_only_what_lies_in_the_buffer_is_copied() -> None:
+    sch = Schedule(padding_in_rows, debug_mask="all")
+    sch.cache_read("pad", 0, "local")
+    assert_same_result(padding_in_rows, sch.mod)
+    verify_trace_roundtrip(sch, padding_in_rows)

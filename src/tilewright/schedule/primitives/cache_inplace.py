@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import eval_set, region_union, to_range
 from tilewright.ir import Buffer, BufferRegion, Range, structural_equal, substitute
-from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_place import Place, inside_buffer
 from tilewright.schedule.cache_stage import (
     Cache,
     ScopeEdit,
@@ -51,8 +51,10 @@ def cache_inplace(
     read_here = substitute(read, values)
     written_here = substitute(written_region(block, buffer), values)
     cache = cache_buffer(buffer, storage_scope)
-    filled = Cache(buffer, cache, _hull(read_here, written_here))
-    stored = Cache(buffer, cache, written_here.region)
+    around = block.parent
+    assert around is not None
+    filled = Cache(buffer, cache, inside_buffer(around, buffer, _hull(read_here, written_here)))
+    stored = Cache(buffer, cache, inside_buffer(around, buffer, written_here.region))
     fill, fill_block = copy_nest(filled, into_cache=True, predicate=realize.predicate)
     store, store_block = copy_nest(stored, into_cache=False, predicate=realize.predicate)
     edit = ScopeEdit(top, buffers=[cache])

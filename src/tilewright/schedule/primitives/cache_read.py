@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import Buffer
+from tilewright.ir import Buffer, BufferRegion, Range
 from tilewright.schedule.cache_place import (
     Place,
     RelaxedRegion,
+    inside_buffer,
     place_before,
     relaxed_region,
 )
@@ -18,7 +19,6 @@ from tilewright.schedule.cache_stage import (
     check_matched_buffers,
     check_storage_scope,
     copy_nest,
-    declared_region,
     make_cache,
     mark_copy_block,
     only_writer,
@@ -65,7 +65,7 @@ def cache_read(
     check_matched_buffers(readers, buffer, storage_scope)
     if writer is None:
         place = Place(top)
-        region = RelaxedRegion(declared_region(top.block.reads, buffer), True)
+        region = RelaxedRegion(_input_region(top, buffer), True)
     else:
         _check_region_cover(state, readers, buffer)
         location = lowest_common_ancestor((writer, readers[0]))
@@ -77,7 +77,8 @@ def cache_read(
     edit.use_cache(readers, cache)
     edit.insert(place, nest)
     edit.apply(state)
-    return mark_copy_block(state, copy, complete=region.is_exact)
+    complete = region.is_exact and place.location.is_block
+    return mark_copy_block(state, copy, complete=complete)
 
 
 def _chosen_readers(
@@ -96,6 +97,14 @@ def _chosen_readers(
     if not readers or (not consumers and block is not writer and block not in readers):
         raise NoReaderToCache(block, buffer=buffer.name)
     return readers
+
+
+def _input_region(scope: StmtSRef, buffer: Buffer) -> tuple[Range, ...]:
+    """What a scope declares to read of a buffer it does not write, or all of the buffer."""
+    for region in scope.block.reads:
+        if region.buffer is buffer:
+            return inside_buffer(scope, buffer, region.region)
+    return BufferRegion.full(buffer).region
 
 
 def _check_region_cover(state: ScheduleState, readers: Sequence[StmtSRef], buffer: Buffer) -> None:

@@ -73,7 +73,8 @@ def cache_write(
     edit.insert(place, nest)
     edit.apply(state)
     forget_flow(state, *readers)
-    return mark_copy_block(state, copy, complete=relaxed.is_exact)
+    complete = relaxed.is_exact and place.location.is_block
+    return mark_copy_block(state, copy, complete=complete)
 
 
 def check_no_gaps(
