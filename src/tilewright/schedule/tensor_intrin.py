@@ -10,7 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.errors import RegistryError
-from tilewright.ir import Block, BlockRealize, Buffer, For, IntImm, PrimExpr, PrimFunc
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IntImm,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    post_order_visit,
+)
 from tilewright.support.suggestions import did_you_mean
 
 Maker = Callable[[], tuple[PrimFunc, PrimFunc]]
@@ -114,6 +126,24 @@ def _check(intrin: TensorIntrin) -> None:
                 f"tensor intrinsic {intrin.name!r}: parameter {position} is {expected} in the "
                 f"description and {found} in the implementation"
             )
+    used = _accessed_buffers(intrin.desc)
+    for buffer in desc:
+        if buffer not in used:
+            raise RegistryError(
+                f"tensor intrinsic {intrin.name!r}: the description never accesses its parameter "
+                f"{buffer.name!r}, so nothing could be found to stand for it"
+            )
+
+
+def _accessed_buffers(func: PrimFunc) -> set[Buffer]:
+    found: set[Buffer] = set()
+
+    def look(node: Node) -> None:
+        if isinstance(node, (BufferLoad, BufferStore)):
+            found.add(node.buffer)
+
+    post_order_visit(root_block_of(func).body, look)
+    return found
 
 
 def _check_form(what: str, func: PrimFunc) -> None:

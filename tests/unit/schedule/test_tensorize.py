@@ -419,6 +419,25 @@ def test_registration_wants_buffers_and_a_root_block() -> None:
     )
 
 
+def test_descriptions_use_what_they_take() -> None:
+    @T.prim_func
+    def lazy(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")) -> None:
+        with T.block("root"):
+            T.reads()
+            T.writes(A[0:4])
+            for i in range(4):
+                with T.block("fill"):
+                    vi = T.axis.spatial(4, i)
+                    A[vi] = T.float32(0)
+
+    with pytest.raises(RegistryError) as caught:
+        TensorIntrin.register("test_other", lazy, lazy)
+    assert str(caught.value) == (
+        "tensor intrinsic 'test_other': the description never accesses its parameter 'B', so "
+        "nothing could be found to stand for it"
+    )
+
+
 def test_makers_run_once_when_needed() -> None:
     calls = []
 
