@@ -89,7 +89,7 @@ def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> Stm
     edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
     edit.insert(Place(top, anchor, at_end=side == 1), nest)
     edit.apply(state)
-    forget_flow(state, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
+    forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
     return mark_copy_block(state, copy, complete=side == 1)
 
 
