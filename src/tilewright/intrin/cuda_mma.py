@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tilewright.ir import PrimExpr, PrimFunc, cast, const
+from tilewright.ir import Buffer, PrimExpr, PrimFunc, Var, cast, const, intrinsics
 from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
@@ -153,13 +153,38 @@ class _MmaKind:
 _PTX_TYPES = {"float16": "fp16", "float32": "fp32", "int8": "int8", "int32": "int32"}
 
 
+def _mma_call(
+    kind: _MmaKind,
+    counts: tuple[int, int, int],
+    A: Buffer,
+    B: Buffer,
+    C: Buffer,
+    tx: Var,
+    half: int,
+) -> PrimExpr:
+    """The instruction for the left (0) or right (1) half of the columns."""
+    a_at, b_at, c_at = (
+        buffer.elem_offset + tx * count  # type: ignore[operator]
+        for buffer, count in zip((A, B, C), counts, strict=True)
+    )
+    inputs, result = _PTX_TYPES[kind.in_dtype], _PTX_TYPES[kind.out_dtype]
+    b_at, c_at = b_at + half * (counts[1] // 2), c_at + half * (counts[2] // 2)
+    return intrinsics.call_intrin(
+        kind.out_dtype,
+        "tir.ptx_mma",
+        *(kind.shape, "row", "col", inputs, inputs, result),
+        *(A.data, a_at, B.data, b_at, C.data, c_at),
+        const(False, "bool"),
+    )
+
+
 def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) -> Pair:
     """Multiply two operands of a warp and add the 16x16 product to a third."""
     kind = _MmaKind(k, in_dtype, out_dtype)
     a_tile, b_tile, c_tile = kind.a_tile, kind.b_tile(b_transposed), _TILE_16X16
     a_count, b_count, c_count = a_tile.registers, b_tile.registers, c_tile.registers
     a_factor, b_factor, c_factor = a_tile.columns, b_tile.columns, c_tile.columns
-    shape, kinds = kind.shape, (_PTX_TYPES[in_dtype], _PTX_TYPES[out_dtype])
+    product = partial(_mma_call, kind, (a_count, b_count, c_count))
 
     def in_b(row: Any, column: Any) -> tuple[Any, Any]:
         return b_tile.layout(column, row) if b_transposed else b_tile.layout(row, column)
@@ -203,42 +228,8 @@ def get_mma_intrin(k: int, in_dtype: str, out_dtype: str, b_transposed: bool) ->
             T.reads(C[0:WARP_SIZE, 0:c_count], A[0:WARP_SIZE, 0:a_count], B[0:WARP_SIZE, 0:b_count])
             T.writes(C[0:WARP_SIZE, 0:c_count])
             for tx in T.thread_binding(0, WARP_SIZE, "threadIdx.x"):
-                T.evaluate(
-                    T.ptx_mma(
-                        shape,
-                        "row",
-                        "col",
-                        kinds[0],
-                        kinds[0],
-                        kinds[1],
-                        A.data,
-                        A.elem_offset + tx * a_count,
-                        B.data,
-                        B.elem_offset + tx * b_count,
-                        C.data,
-                        C.elem_offset + tx * c_count,
-                        False,
-                        dtype=out_dtype,
-                    )
-                )
-                T.evaluate(
-                    T.ptx_mma(
-                        shape,
-                        "row",
-                        "col",
-                        kinds[0],
-                        kinds[0],
-                        kinds[1],
-                        A.data,
-                        A.elem_offset + tx * a_count,
-                        B.data,
-                        B.elem_offset + tx * b_count + b_count // 2,
-                        C.data,
-                        C.elem_offset + tx * c_count + c_count // 2,
-                        False,
-                        dtype=out_dtype,
-                    )
-                )
+                T.evaluate(product(A, B, C, tx, 0))
+                T.evaluate(product(A, B, C, tx, 1))
 
     return mma_sync_desc, mma_sync_impl
 

@@ -45,6 +45,9 @@ def python_value(value: Any, names: Mapping[Any, str]) -> str:
             return f"{{{', '.join(items)}}}"
         case PrimExpr():
             return str(substitute(value, lambda var: Var(names.get(var, "_"), var.dtype)))
+        case IndexMap() if value.inverse_index_map is not None:
+            inverse = value.inverse_index_map
+            return f"tir.IndexMap.from_func({value}, inverse_index_map={inverse})"
     return str(value)
 
 

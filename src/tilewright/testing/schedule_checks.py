@@ -50,7 +50,11 @@ def verify_trace_roundtrip(
             Trace.apply_json_to_schedule(sch.trace.as_json(), again)
         else:
             source = "\n".join(sch.trace.as_python())
-            exec(compile(source, "<trace>", "exec"), {**vars(tir), "T": T}, {"sch": again})
+            exec(
+                compile(source, "<trace>", "exec"),
+                {**vars(tir), "T": T, "tir": tir},
+                {"sch": again},
+            )
         assert_structural_equal(again.mod, sch.mod)
         assert again.trace is not None
         expected, actual = sch.trace.as_python(), again.trace.as_python()

@@ -1,5 +1,6 @@
 """TensorIR under the names users of TVM know: `tir.Var`, `tir.exp`, `tir.ir_builder`, ..."""
 
+from tilewright.arith import IndexMap as IndexMap
 from tilewright.ir import (
     BOOL as BOOL,
     EQ as EQ,
@@ -213,6 +214,7 @@ from tilewright.ir.intrinsics import (
     undef as undef,
 )
 from tilewright.schedule import Schedule as Schedule, Trace as Trace
+from tilewright.schedule.tensor_intrin import TensorIntrin as TensorIntrin
 from tilewright.tir import (
     ir_builder as ir_builder,
     stmt_functor as stmt_functor,

@@ -173,6 +173,19 @@ def test_handles_survive() -> None:
     assert_same_result(two, sch.mod)
 
 
+def test_maps_may_bring_their_inverse() -> None:
+    layout = IndexMap.from_func(
+        lambda i, j: (j // 4, i, j % 4), inverse_index_map=lambda a, b, c: (b, a * 4 + c)
+    )
+    sch = transformed(two, "B", ("write", 0), layout)
+    assert_same_result(two, sch.mod)
+    assert sch.trace is not None
+    assert (
+        "index_map=tir.IndexMap.from_func(lambda i, j: (j // 4, i, j % 4,), "
+        "inverse_index_map=lambda a, b, c: (b, a * 4 + c,))" in sch.trace.as_python()[1]
+    )
+
+
 def test_axis_separators_are_a_step_of_their_own() -> None:
     separator = IndexMap.AXIS_SEPARATOR
     sch = transformed(two, "B", ("write", 0), lambda i, j: (i, separator, j))
