@@ -27,6 +27,7 @@ from tilewright.ir import (
 from tilewright.ir.node import replace
 from tilewright.schedule.block_iterators import IteratorSubstitution
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import forget_flow
 from tilewright.schedule.init_block import initialization, reads_with_writes
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.scope import (
@@ -34,6 +35,8 @@ from tilewright.schedule.scope import (
     loops_of,
     lowest_common_ancestor,
     realize_of,
+    scope_of,
+    scope_root,
 )
 from tilewright.schedule.splice import copy_path, replace_in_parent, replace_run_in_parent
 from tilewright.schedule.sref import StmtSRef
@@ -165,7 +168,14 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, *, preserve_unit_iters: 
     made = blockized_loop(state, loop, preserve_unit_iters=preserve_unit_iters)
     replace_in_parent(state, loop, (made.realize,), {made.before: made.after})
     state.infos[made.block] = BlockInfo()
-    return state.srefs[made.realize.block]
+    return _wrapped(state, state.srefs[made.realize.block])
+
+
+def _wrapped(state: ScheduleState, outer: StmtSRef) -> StmtSRef:
+    """The new block; what is read from it comes in larger pieces now."""
+    scope = scope_of(state, scope_root(outer))
+    forget_flow(state, *(edge.dst for edge in scope.from_block(outer)))
+    return outer
 
 
 def _divide(
@@ -262,7 +272,7 @@ def blockize_blocks(
     replace_run_in_parent(state, run.tops, realize, reuse)
     for block in run.blocks:
         state.infos[block] = BlockInfo()
-    return state.srefs[outer]
+    return _wrapped(state, state.srefs[outer])
 
 
 def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
