@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilewright.arith import Analyzer, IndexMap
+from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
 from tilewright.ir import (
     Block,
@@ -30,6 +34,8 @@ from tilewright.ir import (
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
+
+_MOST_ELEMENTS_TRIED = 1 << 20
 
 
 class BufferIsView(PrimitiveError):
@@ -193,6 +199,42 @@ def iteration(shape: Sequence[PrimExpr], prefix: str = "axis") -> tuple[list[Var
     variables = [Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
     domains = [Range(const(0, extent.dtype), extent) for extent in shape]
     return variables, domains
+
+
+def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]) -> str:
+    """Why a map might send two elements to one place, or one outside; empty if it does not."""
+    analyzer = Analyzer()
+    for var, extent in zip(index_map.initial_indices, shape, strict=True):
+        analyzer.bind(var, Range(const(0, var.dtype), extent))
+    if not all(analyzer.can_prove(index >= 0) for index in index_map.final_indices):
+        return "its indices may be negative"
+    back = inverse.map_indices(index_map.final_indices, analyzer)
+    pairs = zip(index_map.initial_indices, back, strict=True)
+    lost = [var for var, value in pairs if not analyzer.can_prove_equal(var, value)]
+    if not lost or _is_inverse_everywhere(index_map, inverse, shape):
+        return ""
+    return f"it may send several elements to one place, which does not tell {lost[0].name!r}"
+
+
+def _is_inverse_everywhere(
+    index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]
+) -> bool:
+    """Try all elements of a buffer that is not too large, for what resists proof."""
+    extents = [extent.value for extent in shape if isinstance(extent, IntImm)]
+    if len(extents) != len(shape) or math.prod(extents) > _MOST_ELEMENTS_TRIED:
+        return False
+    grid = list(np.indices(extents))
+    values = dict(zip(index_map.initial_indices, grid, strict=True))
+    places = [
+        np.broadcast_to(evaluate_on_arrays(index, values), extents)
+        for index in index_map.final_indices
+    ]
+    there = dict(zip(inverse.initial_indices, places, strict=True))
+    back = (evaluate_on_arrays(index, there) for index in inverse.final_indices)
+    return all(
+        bool(np.array_equal(np.broadcast_to(found, extents), wanted))
+        for found, wanted in zip(back, grid, strict=True)
+    )
 
 
 def as_pad_value(pad_value: Any, ndim: int, buffer: Buffer) -> IndexMap | None:

@@ -377,6 +377,28 @@ def test_maps_must_fit_the_buffer() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("layout", "why"),
+    [
+        (lambda i, j: (i // 2, j), "it may send several elements to one place"),
+        (lambda i, j: (i // 4, i % 2, j), "it may send several elements to one place"),
+        (lambda i, j: (i - 3, j), "its indices may be negative"),
+        (lambda i, j: (i + 3, j), "it leaves gaps in the new layout"),
+        (lambda i, j: (i * 2, j), "the map cannot be inverted: an index advances in steps of 2"),
+    ],
+)
+def test_no_element_is_lost_or_left_out(layout: Layout, why: str) -> None:
+    message = refused(two, "B", ("write", 0), layout, pad_value=0)
+    assert "cannot be inverted on buffer 'B': " + why in message
+
+
+def test_what_resists_proof_is_tried_out() -> None:
+    def layout(i: Any, j: Any) -> Any:
+        return (i * 16 + j) // 24, (i * 16 + j) % 24
+
+    assert_same_result(two, transformed(two, "B", ("write", 0), layout, pad_value=0).mod)
+
+
 def test_views_and_pointers_cannot_follow() -> None:
     @T.prim_func
     def view(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")) -> None:

@@ -23,7 +23,13 @@ from tilewright.ir import (
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.layout import BufferSite, LayoutRewriter, buffer_site, change_buffer
+from tilewright.schedule.layout import (
+    BufferSite,
+    LayoutRewriter,
+    buffer_site,
+    change_buffer,
+    why_not_injective,
+)
 from tilewright.schedule.layout_padding import Padding, assumption, padded_writer, with_fill
 from tilewright.schedule.scope import leaf_realizes
 from tilewright.schedule.sref import StmtSRef
@@ -103,12 +109,15 @@ def _check_buffer(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> None:
 
 
 def _new_shape(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> list[PrimExpr]:
+    why = ""
     try:
         shape = index_map.map_shape(buffer.shape)
+        if any(isinstance(extent, IntImm) and extent.value <= 0 for extent in shape):
+            why = "its indices may be negative"
     except ArithError as error:
-        raise NotInvertible(
-            block, index_map=index_map, buffer=buffer.name, why=str(error)
-        ) from None
+        why = str(error)
+    if why:
+        raise NotInvertible(block, index_map=index_map, buffer=buffer.name, why=why)
     kind = buffer.shape[0].dtype if buffer.shape else shape[0].dtype
     return [const(e.value, kind) if isinstance(e, IntImm) else e for e in shape]
 
@@ -141,10 +150,17 @@ def _padding(
     """The elements that the layout adds; None if there are none that matter."""
     try:
         inverse, condition = index_map.non_surjective_inverse(old.shape)
+        why = why_not_injective(index_map, inverse, old.shape)
     except ArithError as error:
-        raise NotInvertible(block, index_map=index_map, buffer=old.name, why=str(error)) from None
-    condition = Analyzer().simplify(condition)
-    if isinstance(condition, IntImm) and not condition.value:
+        why = str(error)
+    if not why:
+        condition = Analyzer().simplify(condition)
+        no_padding = isinstance(condition, IntImm) and not condition.value
+        if no_padding and _leaves_gaps(old, new):
+            why = "it leaves gaps in the new layout"
+    if why:
+        raise NotInvertible(block, index_map=index_map, buffer=old.name, why=why)
+    if no_padding:
         return None
     if value is None:
         raise IntroducesPadding(
@@ -159,6 +175,12 @@ def _padding(
     if isinstance(filler, Call) and filler.op is _UNDEF:
         return None
     return Padding(old, new, inverse, condition, value)
+
+
+def _leaves_gaps(old: Buffer, new: Buffer) -> bool:
+    sizes = Analyzer().simplify(old.size()), Analyzer().simplify(new.size())
+    both_known = isinstance(sizes[0], IntImm) and isinstance(sizes[1], IntImm)
+    return both_known and sizes[0].value != sizes[1].value  # type: ignore[attr-defined]
 
 
 def _rewrite_owner(
