@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, BlockRealize, Buffer, BufferRegion, For, SeqStmt, Stmt, children
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    For,
+    SeqStmt,
+    Stmt,
+    children,
+)
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -39,6 +49,7 @@ class BlockScope:
     by_src: dict[StmtSRef, list[Dependency]] = field(default_factory=dict)
     by_dst: dict[StmtSRef, list[Dependency]] = field(default_factory=dict)
     buffer_writers: dict[Buffer, list[StmtSRef]] = field(default_factory=dict)
+    body: Stmt | None = None  # where the leaves were last found
 
     def from_block(self, sref: StmtSRef) -> Sequence[Dependency]:
         """Dependencies that start at a block."""
@@ -51,13 +62,15 @@ class BlockScope:
 
 def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
     """The scope that a block opens; kept until one of its leaf blocks changes."""
-    leaves = tuple(realize.block for realize in leaf_realizes(root.block.body))
+    body = root.block.body
     known: BlockScope | None = state.scopes.get(root)
-    if known is not None and _same_nodes(known.leaves, leaves):
+    if known is not None and known.body is body:
         return known
-    scope = _build_scope(state, leaves)
-    state.scopes[root] = scope
-    return scope
+    leaves = tuple(realize.block for realize in leaf_realizes(body))
+    if known is None or not _same_nodes(known.leaves, leaves):
+        known = state.scopes[root] = _build_scope(state, leaves)
+    known.body = body
+    return known
 
 
 def _same_nodes(old: tuple[Block, ...], new: tuple[Block, ...]) -> bool:
@@ -100,17 +113,17 @@ def _add_dependency(scope: BlockScope, src: StmtSRef, dst: StmtSRef, kind: DepKi
 
 def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
     """The blocks directly under a statement, not those nested in other blocks, in order."""
-    if isinstance(stmt, BlockRealize):
-        yield stmt
-    elif isinstance(stmt, For):
-        yield from leaf_realizes(stmt.body)
-    elif isinstance(stmt, SeqStmt):
-        for item in stmt.seq:
-            yield from leaf_realizes(item)
-    else:
-        for child in children(stmt):
-            if isinstance(child, Stmt):
-                yield from leaf_realizes(child)
+    pending = [stmt]
+    while pending:
+        node = pending.pop()
+        while type(node) is For:
+            node = node.body
+        if isinstance(node, BlockRealize):
+            yield node
+        elif isinstance(node, SeqStmt):
+            pending.extend(reversed(node.seq))
+        elif type(node) is not BufferStore:
+            pending.extend(reversed([c for c in children(node) if isinstance(c, Stmt)]))
 
 
 def loops_of(sref: StmtSRef) -> list[StmtSRef]:

@@ -44,13 +44,15 @@ def _get_block(
     root = sch.state.roots.get(function)
     if root is None:
         raise UnknownFunction(function=function, known=", ".join(map(repr, sch.mod)))
-    found: list[StmtSRef] = []
-    names: list[str] = []
-    for block in _blocks_below(root.block):
-        names.append(block.name_hint)
-        if block.name_hint == name:
-            found.append(sch.state.srefs[block])
+    found = [
+        sref
+        for stmt, sref in sch.state.srefs.items()
+        if type(stmt) is Block and stmt.name_hint == name
+    ]
+    if len(sch.state.roots) > 1:
+        found = [sref for sref in found if sch.state.function_of(sref) == function]
     if not found:
+        names = [block.name_hint for block in _blocks_below(root.block)]
         raise BlockNotFound(name=name, function=function, hint=did_you_mean(name, names))
     if len(found) > 1:
         raise SeveralBlocksFound(*found, name=name, function=function, count=len(found))
