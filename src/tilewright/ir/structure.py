@@ -6,6 +6,7 @@ a digest of the tokens, and the first token that differs is the first difference
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Callable
 from itertools import zip_longest
@@ -115,7 +116,8 @@ def _root_name(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    lines = str(value).splitlines() or [""]
+    text = value.name if isinstance(value, enum.Enum) else str(value)
+    lines = text.splitlines() or [""]
     if len(lines) > _MAX_SHOWN_LINES:
         lines = [*lines[:_MAX_SHOWN_LINES], "..."]
     return ("\n" + " " * 12).join(lines)

@@ -38,6 +38,7 @@ from tilewright.ir import (
     assert_structural_equal,
     decl_buffer,
     intrinsics,
+    max_value_of,
 )
 from tilewright.script import from_source
 
@@ -58,7 +59,8 @@ def ints(dtype: DType) -> st.SearchStrategy[PrimExpr]:
 
 
 def floats(dtype: DType) -> st.SearchStrategy[PrimExpr]:
-    value = st.one_of(st.floats(width=16), st.floats(allow_nan=False))
+    largest = float(max_value_of(dtype))
+    value = st.one_of(st.floats(width=16), st.floats(-largest, largest))
     literal = value.map(lambda number: FloatImm(dtype, number))
     variables: list[PrimExpr] = list(PARAMS[dtype])
     return st.one_of(literal, st.sampled_from(variables))

@@ -239,8 +239,8 @@ def test_attribute_values_without_meaning_are_refused() -> None:
         (
             lambda: changed("For", kind=ForKind.PARALLEL),
             """the programs differ at main.body.block.body.kind
-  expected: 1
-  actual:   0""",
+  expected: PARALLEL
+  actual:   SERIAL""",
         ),
         (
             lambda: changed("FloatImm", value=2.0),
