@@ -32,11 +32,14 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    free_vars,
     maximum,
     structural_equal,
     substitute,
+    uses_var,
 )
 from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.predicates import conjuncts
 from tilewright.schedule.scope import leaf_realizes, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -110,7 +113,22 @@ def relaxed_region(
         _clipped(interval, extent, analyzer)
         for interval, extent in zip(found, region.buffer.shape, strict=True)
     )
+    always = always and not _is_switched_from_above(realize.predicate, bound, domains)
     return RelaxedRegion(ranges, exact is not None and always)
+
+
+def _is_switched_from_above(
+    predicate: PrimExpr, region: BufferRegion, domains: dict[Var, Range]
+) -> bool:
+    """True when a guard may leave nothing of the region in some iterations of loops above.
+
+    Guards over loops that the region follows are a matter of its bounds.
+    """
+    followed = {var for axis in region.region for var in free_vars(axis.min) if var in domains}
+    return any(
+        uses_var(part, lambda var: var not in domains) and not uses_var(part, followed.__contains__)
+        for part in conjuncts(predicate)
+    )
 
 
 def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
