@@ -15,8 +15,10 @@ from pathlib import Path
 FILE_LIMIT = 600
 FUNCTION_LIMIT = 80
 
-# Places that may be larger, and why.
-ALLOWED: dict[str, tuple[int, str]] = {}
+# Places that may be larger, and why: a path, or a path and the name of a function in it.
+ALLOWED: dict[str, tuple[int, str]] = {
+    "src/tilewright/testing/handwritten.py packed_matmul": (90, "one loop nest, read as a whole"),
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ def function_sizes(path: Path, tree: ast.Module) -> Iterator[Size]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1 - _docstring_lines(node)
-            yield Size(f"{path}:{node.lineno} {node.name}", lines, FUNCTION_LIMIT)
+            limit, _ = ALLOWED.get(f"{path.as_posix()} {node.name}", (FUNCTION_LIMIT, ""))
+            yield Size(f"{path}:{node.lineno} {node.name}", lines, limit)
 
 
 def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -37,7 +37,8 @@ def test_doctor_says_what_works(tmp_path: Path) -> None:
     assert lines[0] == f"Tilewright {__version__}"
     assert lines[-1] == "The CPU path works."
     assert _line(lines, "llvm").endswith(f"CPU {cpu.name}")
-    assert _line(lines, "compile and run").endswith("a kernel was compiled, run in parallel, and gave 42")
+    smoke_test = _line(lines, "compile and run")
+    assert smoke_test.endswith("a kernel was compiled, run in parallel, and gave 42")
     assert f"{cpu.vector_bits}-bit; " in _line(lines, "vector units")
     assert _line(lines, "cores").endswith(
         f"{cpu.physical_cores} physical, {cpu.logical_cores} logical usable by this process"
