@@ -31,7 +31,7 @@ from tilewright.schedule.instruction import Outputs, Primitive, keywords, regist
 from tilewright.schedule.layout import iteration
 from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.state import ScheduleState
 from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def transform_block_layout(state: ScheduleState, block: StmtSRef, index_map: Ind
     changed = IteratorSubstitution(replaced, iters).block(stmt)
     changed = replace(changed, iter_vars=tuple(iters))
     state.replace(top, _nest(extents, changed), {realize.block: changed})
-    state.infos[block] = BlockInfo()
+    state.info(block).affine_binding = None
 
 
 def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:

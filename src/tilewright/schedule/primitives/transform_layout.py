@@ -22,6 +22,7 @@ from tilewright.ir import (
     seq,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.flags import region_cover
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
 from tilewright.schedule.layout import (
     BufferSite,
@@ -33,7 +34,7 @@ from tilewright.schedule.layout import (
 from tilewright.schedule.layout_padding import Padding, assumption, padded_writer, with_fill
 from tilewright.schedule.scope import leaf_realizes
 from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.state import ScheduleState
 from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
 
 if TYPE_CHECKING:
@@ -94,9 +95,24 @@ def transform_layout(
     rewriter = LayoutRewriter(buffer, new, index_map)
     changed, fresh = _rewrite_owner(site, rewriter, padding)
     rewriter.check(block)
+    _remember_flow(state, buffer)
     change_buffer(state, site, changed, rewriter)
     for made in fresh:
-        state.infos[state.srefs[made]] = BlockInfo()
+        info = state.info(state.srefs[made])
+        info.affine_binding = None
+        info.region_cover = True if info.region_cover is None else info.region_cover
+
+
+def _remember_flow(state: ScheduleState, buffer: Buffer) -> None:
+    """Find out who reads what was written before the layout makes that hard to prove.
+
+    Elements keep their values wherever they lie, so the answers stay true.
+    """
+    for stmt, sref in list(state.srefs.items()):
+        if isinstance(stmt, Block) and any(
+            region.buffer is buffer for region in (*stmt.reads, *stmt.writes)
+        ):
+            region_cover(state, sref)
 
 
 def _check_buffer(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> None:
