@@ -20,21 +20,21 @@ def cases(usual: int) -> int:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=cases(60), phases=FRESH)
+@settings(max_examples=cases(30), phases=FRESH)
 def test_serial_programs(seed: int) -> None:
     case = random_case(seed, FuzzOptions(parallel=False, statements=6))
     assert_same(case.func, *case.arguments)
 
 
 @given(seed=SEEDS)
-@settings(max_examples=cases(50), phases=FRESH)
+@settings(max_examples=cases(25), phases=FRESH)
 def test_parallel_programs(seed: int) -> None:
     case = random_case(seed, FuzzOptions(parallel=True, statements=6))
     assert_same(case.func, *case.arguments)
 
 
 @given(seed=SEEDS)
-@settings(max_examples=cases(40), phases=FRESH)
+@settings(max_examples=cases(20), phases=FRESH)
 def test_programs_that_went_through_the_whole_pipeline(seed: int) -> None:
     """Not with small floats: they are computed with more precision than the program says."""
     case = random_case(seed, FuzzOptions(small_floats=False, statements=6))

@@ -115,7 +115,7 @@ def function(expr: PrimExpr) -> PrimFunc:
     return PrimFunc((BUFFER_PARAM, *params), Evaluate(expr), {BUFFER_PARAM: BUFFER}, attrs)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.one_of(*(arithmetic(dtype, 4) for dtype in TYPES[:-1]), logic(4)))
 def test_expression(expr: PrimExpr) -> None:
     original = function(expr)
