@@ -141,3 +141,49 @@ def test_parallel_iterations_have_results_of_their_own() -> None:
         "block 'B', and 'B' is used outside of the loop; move the block out of the loop"
     )
     sch.unroll(loop)
+
+
+@T.prim_func
+def gather(A: T.Buffer((4, 2), "float32"), B: T.Buffer((2, 2), "float32")):
+    T.func_attr({"tir.noalias": T.bool(True)})
+    for i, j in T.grid(2, 2):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi * 2, vj]
+
+
+def test_copies_do_not_use_indices_before_they_are_computed() -> None:
+    sch = Schedule(gather, error_render_level="fast")
+    sch.cache_index("B", "global", 0)
+    with pytest.raises(ScheduleError) as failure:
+        sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))
+    assert str(failure.value) == (
+        "ScheduleError: reindex_cache_read: block 'B' accesses buffer 'A' at places that it reads "
+        "from other buffers, which may not be filled yet; all its loads and stores must use the "
+        "same indices over the block's iterators"
+    )
+    assert_same_result(gather, sch.mod)
+
+
+def test_a_copy_back_is_complete_in_every_iteration() -> None:
+    """Under a guard of outer loops nothing was written, but copied all the same."""
+    sch = Schedule(three_stages, error_render_level="fast")
+    outer, _ = sch.split(sch.get_loops("C")[0], [9, 1], preserve_unit_iters=False)
+    loop = sch.add_unit_loop(sch.get_block("C"))
+    assert outer is not loop
+    with pytest.raises(ScheduleError) as failure:
+        sch.write_at(loop, "C", 0, "local")
+    assert str(failure.value) == (
+        "ScheduleError: write_at: the blocks under loop 'u' may leave parts of 'C' unwritten; the "
+        "region that is copied back must be written completely in each iteration"
+    )
+
+
+def test_the_initialization_obeys_the_guard() -> None:
+    """The guard spans a loop outside and one inside of where the initialization goes."""
+    sch = Schedule(three_stages)
+    i, _ = sch.get_loops("B")
+    _, inner = sch.split(i, [9, 1], preserve_unit_iters=False)
+    sch.decompose_reduction("B", inner)
+    assert "T.where(i_0 < 8)" in sch.mod.script()
+    assert_same_result(three_stages, sch.mod)
