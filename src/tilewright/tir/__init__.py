@@ -1,5 +1,6 @@
 """TensorIR under the names users of TVM know: `tir.Var`, `tir.exp`, `tir.ir_builder`, ..."""
 
+from tilewright import intrin as intrin  # registers the built-in instructions
 from tilewright.arith import IndexMap as IndexMap
 from tilewright.ir import (
     BOOL as BOOL,
