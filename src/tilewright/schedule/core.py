@@ -18,6 +18,7 @@ from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFu
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flag_check import verify_cached_flags
+from tilewright.schedule.flags import adopt_initial_flags, settle_flags
 from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
 from tilewright.schedule.instruction import (
     Instruction,
@@ -83,6 +84,7 @@ class ScheduleCore:
         module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else as_module(mod)
         mask = _DEBUG_MASKS[debug_mask] if isinstance(debug_mask, str) else debug_mask
         self.state = ScheduleState(module, mask, enable_check)
+        adopt_initial_flags(self.state)
         self.trace: Trace | None = Trace()
         self.error_render_level = error_render_level
         self.random = RandomEngine(-1 if seed is None else seed)
@@ -212,6 +214,8 @@ class ScheduleCore:
         decision: Any = None,
     ) -> Outputs:
         """Carry out a primitive and record it; a failing one leaves schedule and trace alone."""
+        if not primitive.is_pure:
+            settle_flags(self.state)
         try:
             outputs, recorded = primitive.run(cast("Schedule", self), inputs, attrs, decision)
         except PrimitiveError as error:

@@ -7,10 +7,11 @@ blocks and nobody overwrites what an earlier block reads. Then blocks may be mov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 
 from tilewright.arith import Analyzer, IntervalSet, covers, intersect
-from tilewright.ir import BufferRegion, For, IntImm, Range, const
+from tilewright.ir import Block, BufferRegion, For, IntImm, IRModule, PrimFunc, Range, const
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions import (
@@ -32,7 +33,7 @@ from tilewright.schedule.scope import (
     scope_root,
 )
 from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state import BlockInfo, ScheduleState
 
 
 class NotStagePipeline(PrimitiveError):
@@ -266,3 +267,33 @@ def forget_flow(state: ScheduleState, *blocks: StmtSRef) -> None:
     """Have region cover of some blocks computed anew when it is next asked for."""
     for block in blocks:
         state.info(block).region_cover = None
+
+
+def settle_flags(state: ScheduleState) -> None:
+    """Compute what is not known of the blocks, before the program changes.
+
+    Loop transformations keep what is known, and may put it beyond proof. Whether a primitive is
+    allowed must depend on the steps before it alone, not on which questions were asked in between.
+    """
+    for block, info in list(state.infos.items()):
+        if info.affine_binding is None:
+            has_affine_binding(state, block)
+        if info.region_cover is None:
+            region_cover(state, block)
+
+
+@functools.lru_cache(maxsize=256)
+def initial_flags(func: PrimFunc) -> Mapping[Block, tuple[bool | None, bool | None]]:
+    """Affine binding and region cover of the blocks of a function; searches start often from it."""
+    state = ScheduleState(IRModule({"main": func}))
+    settle_flags(state)
+    return {
+        block.block: (info.affine_binding, info.region_cover) for block, info in state.infos.items()
+    }
+
+
+def adopt_initial_flags(state: ScheduleState) -> None:
+    """Tell a new state what is known of its functions."""
+    for name in state.roots:
+        for block, known in initial_flags(state.mod.functions[name]).items():
+            state.infos[state.srefs[block]] = BlockInfo(*known)

@@ -193,6 +193,8 @@ class ScheduleState:
         sref = loops.get(stmt.loop_var) if isinstance(stmt, For) else blocks.get(stmt)
         if sref is None:
             sref = StmtSRef(stmt, parent, seq_index)
+            if type(stmt) is Block:
+                self.infos[sref] = BlockInfo()
         else:
             sref.stmt, sref.parent, sref.seq_index = stmt, parent, seq_index
         self.srefs[stmt] = sref

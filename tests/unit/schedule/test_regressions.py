@@ -187,3 +187,23 @@ def test_the_initialization_obeys_the_guard() -> None:
     sch.decompose_reduction("B", inner)
     assert "T.where(i_0 < 8)" in sch.mod.script()
     assert_same_result(three_stages, sch.mod)
+
+
+def test_what_is_allowed_does_not_depend_on_what_was_refused() -> None:
+    """Flags were computed when first asked for; a refused step in between asked earlier."""
+
+    def run(refused_step: bool) -> str:
+        sch = Schedule(three_stages, error_render_level="fast")
+        if refused_step:
+            with pytest.raises(ScheduleError):
+                sch.compute_at("D", sch.get_loops("C")[0])
+        sch.split(sch.split(sch.get_loops("C")[0], [None, 3])[0], [2, None, 5])
+        sch.fuse(*sch.get_loops("B"))
+        flags = [
+            (info.affine_binding, info.region_cover)
+            for block, info in sch.state.infos.items()
+            if block.parent is not None
+        ]
+        return f"{sch.mod}\n{flags}"
+
+    assert run(refused_step=True) == run(refused_step=False)
