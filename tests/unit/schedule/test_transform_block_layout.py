@@ -124,6 +124,17 @@ def test_bindings_are_plain() -> None:
     )
 
 
+def test_loops_run_over_whole_iterators() -> None:
+    sch = Schedule(matmul, debug_mask="all")
+    sch.loop_partition(sch.get_loops("C")[0], [1, None])
+    with pytest.raises(ScheduleError) as error:
+        sch.transform_block_layout("C_i0", lambda i, j, k: (j, i, k))
+    assert str(error.value).splitlines()[0] == (
+        "ScheduleError: transform_block_layout: loop 'i0' runs over 1 of the 16 values of iterator "
+        "'vi'; the new loops would run over all of them"
+    )
+
+
 def test_ordered_iterators_stay() -> None:
     @T.prim_func
     def scan(C: T.Buffer((16,), "float32")) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith import IndexMap
+from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
 from tilewright.ir import (
     TRUE,
@@ -53,6 +53,11 @@ class NotAlone(PrimitiveError):
 class BindingsNotPlain(PrimitiveError):
     reason = "the iterators of block {block!r} are not its loops, one each and without a condition"
     remedy = "change the block's iterators before splitting and fusing its loops"
+
+
+class LoopRunsOverPart(PrimitiveError):
+    reason = "loop {loop!r} runs over {extent} of the {whole} values of iterator {iterator!r}"
+    remedy = "the new loops would run over all of them"
 
 
 class WrongArity(PrimitiveError):
@@ -118,7 +123,24 @@ def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:
     plain = used == variables and len(realize.iter_values) == len(loops)
     if not plain or not isinstance(realize.predicate, IntImm):
         raise BindingsNotPlain(block, block=block.name)
+    _check_whole(realize, loops)
     return realize, top
+
+
+def _check_whole(realize: BlockRealize, loops: Sequence[StmtSRef]) -> None:
+    by_variable = {loop.loop.loop_var: loop for loop in loops}
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        assert isinstance(value, Var)
+        assert iter_var.dom is not None
+        loop, whole = by_variable[value], iter_var.dom.extent
+        if not Analyzer().can_prove_equal(loop.loop.extent, whole):
+            raise LoopRunsOverPart(
+                loop,
+                loop=loop.name,
+                extent=loop.loop.extent,
+                whole=whole,
+                iterator=iter_var.var.name,
+            )
 
 
 def _kind_of(block: StmtSRef, index_map: IndexMap, value: PrimExpr) -> IterType:
