@@ -71,10 +71,6 @@ class NothingToComputeFor(PrimitiveError):
     remedy = "there is nothing to compute it for; only blocks whose results are read can be moved"
 
 
-class NoPosition(PrimitiveError):
-    reason = "in loop {loop!r}, a consumer of block {block!r} comes before one of its producers"
-
-
 class IndexOutOfRange(PrimitiveError):
     reason = "index {index} is not among the possible positions {first} to {last} in loop {loop!r}"
     remedy = "use -1 for the last and -2 for the first of them"
@@ -170,15 +166,17 @@ def check_under_loop(site: Site, neighbours: Sequence[StmtSRef], role: str) -> N
 
 
 def find_position(site: Site, index: int) -> int:
-    """Where in the body of the loop the block goes: after producers, before consumers."""
+    """Where in the body of the loop the block goes: after producers, before consumers.
+
+    There always is a place: data flows in program order and the block is not under the loop, so
+    the loop holds producers of it (when the block comes later) or consumers, never both.
+    """
     body = site.loop.loop.body
     count = len(body.seq) if isinstance(body, SeqStmt) else 1
     after = [_position(site.loop, other) for other in site.producers]
     before = [_position(site.loop, other) for other in site.consumers]
     first = max((position + 1 for position in after if position is not None), default=0)
     last = min((position for position in before if position is not None), default=count)
-    if first > last:
-        raise NoPosition(site.block, site.loop, block=site.block.name, loop=site.loop.name)
     if index == -1:
         return last
     if index == -2:
