@@ -161,3 +161,35 @@ def test_refused(matmul: PrimFunc, chain: PrimFunc) -> None:
         "ScheduleError: decompose_reduction: loop 'i' is not around block 'C'; give one of the "
         "loops that get_loops returns for the block"
     )
+
+
+@T.prim_func
+def window_over_cache(A: T.Buffer((3, 4), "int32"), O: T.Buffer((2,), "int32")):
+    S = T.alloc_buffer((3,), "int32")
+    for i, k in T.grid(3, 4):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = 0
+            S[vi] = S[vi] + A[vi, vk]
+    for i in range(2):
+        with T.block("O"):
+            vi = T.axis.spatial(2, i)
+            O[vi] = S[vi] + S[vi + 1]
+
+
+def test_sums_that_are_computed_again_are_started_again() -> None:
+    sch = Schedule(window_over_cache, debug_mask="all")
+    sums = sch.get_block("S")
+    (outer,) = sch.get_loops("O")
+    sch.compute_at(sums, outer)
+    loop, inner, _ = sch.get_loops(sums)
+    with pytest.raises(ScheduleError) as error:
+        sch.decompose_reduction(sums, loop)
+    assert str(error.value).splitlines()[0] == (
+        "ScheduleError: decompose_reduction: block 'S' runs more than once for the same iterators "
+        "under loop 'i', which would add to what is there already; give a loop inside the one that "
+        "repeats it"
+    )
+    sch.decompose_reduction(sums, inner)
+    assert_same_result(window_over_cache, sch.mod)

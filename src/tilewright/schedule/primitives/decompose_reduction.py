@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import BlockRealize, IterType, uses_var
+from tilewright.arith import IterMapLevel, detect_iter_map
+from tilewright.ir import TRUE, BlockRealize, For, IterType, Range, Var, uses_var
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
@@ -32,6 +33,14 @@ class NotReductionBlock(PrimitiveError):
 class ReductionLoopOutside(PrimitiveError):
     reason = "loop {outer!r}, around loop {loop!r}, carries the reduction of block {block!r}"
     remedy = "give {outer!r} itself or a loop around it"
+
+
+class RunsRepeatedly(PrimitiveError):
+    reason = (
+        "block {block!r} runs more than once for the same iterators under loop {loop!r}, which "
+        "would add to what is there already"
+    )
+    remedy = "give a loop inside the one that repeats it"
 
 
 def decompose_reduction(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> StmtSRef:
@@ -76,7 +85,20 @@ def _check(
                     raise ReductionLoopOutside(
                         outer, block, outer=outer.name, loop=loop.name, block=block.name
                     )
-    return loops[position:]
+    inside = loops[position:]
+    if not _runs_once(realize, [sref.loop for sref in inside]):
+        raise RunsRepeatedly(loop, block, block=block.name, loop=loop.name)
+    return inside
+
+
+def _runs_once(realize: BlockRealize, loops: Sequence[For]) -> bool:
+    """True when different iterations of the loops give the iterators different values."""
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
+    bound = {value for value in realize.iter_values if type(value) is Var}
+    if all(variable in bound for variable in domains):
+        return True
+    found = detect_iter_map(realize.iter_values, domains, TRUE, IterMapLevel.BIJECTIVE)
+    return len(found.indices) == len(realize.iter_values)
 
 
 def _run(
