@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     Block,
+    BlockRealize,
     Buffer,
     BufferLoad,
     BufferRegion,
@@ -124,6 +125,10 @@ class _Accesses(Visitor):
 
     def visit_for(self, node: For) -> None:
         self._bound.add(node.loop_var)
+        self.generic_visit(node)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        self._bound.update(iter_var.var for iter_var in node.block.iter_vars)
         self.generic_visit(node)
 
     def visit_let(self, node: Let | LetStmt) -> None:

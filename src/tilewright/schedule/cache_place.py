@@ -261,7 +261,10 @@ def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Ran
         found = to_range(interval)
     else:
         inside = IntervalSet(const(0, extent.dtype), analyzer.simplify(extent - 1))
-        found = to_range(intersect([interval, inside], analyzer), analyzer)
+        common = intersect([interval, inside], analyzer)
+        if common.is_nothing:  # all accesses are guarded away; a cache has an element nevertheless
+            return Range(const(0, extent.dtype), const(1, extent.dtype))
+        found = to_range(common, analyzer)
     if isinstance(found.extent, IntImm) or analyzer.can_prove(found.extent >= 0):
         return found
     return Range(found.min, maximum(found.extent, const(0, found.extent.dtype)))
