@@ -134,7 +134,9 @@ def _new_shape(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> list[Pri
         why = str(error)
     if why:
         raise NotInvertible(block, index_map=index_map, buffer=buffer.name, why=why)
-    kind = buffer.shape[0].dtype if buffer.shape else shape[0].dtype
+    if not buffer.shape:
+        return list(shape)
+    kind = buffer.shape[0].dtype
     return [const(e.value, kind) if isinstance(e, IntImm) else e for e in shape]
 
 
