@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import IterMapLevel, detect_iter_map
-from tilewright.ir import TRUE, BlockRealize, For, IterType, Range, Var, uses_var
+from tilewright.ir import (
+    TRUE,
+    Add,
+    BlockRealize,
+    For,
+    IterType,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    uses_var,
+)
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
@@ -97,8 +108,16 @@ def _runs_once(realize: BlockRealize, loops: Sequence[For]) -> bool:
     bound = {value for value in realize.iter_values if type(value) is Var}
     if all(variable in bound for variable in domains):
         return True
-    found = detect_iter_map(realize.iter_values, domains, TRUE, IterMapLevel.BIJECTIVE)
-    return len(found.indices) == len(realize.iter_values)
+    values = [_varying_part(value, domains) for value in realize.iter_values]
+    found = detect_iter_map(values, domains, TRUE, IterMapLevel.BIJECTIVE)
+    return len(found.indices) == len(values)
+
+
+def _varying_part(value: PrimExpr, variables: Mapping[Var, Range]) -> PrimExpr:
+    """The terms of a sum that depend on the variables: the others shift all values alike."""
+    if isinstance(value, Add):
+        return _varying_part(value.a, variables) + _varying_part(value.b, variables)
+    return value if uses_var(value, variables.__contains__) else const(0, value.dtype)
 
 
 def _run(
