@@ -37,7 +37,6 @@ from tilewright.ir.buffer import (
     Buffer as Buffer,
     BufferLoad as BufferLoad,
     BufferRegion as BufferRegion,
-    buffers_of as buffers_of,
     decl_buffer as decl_buffer,
 )
 from tilewright.ir.dtype import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, TypeAlias, overload
 
 from tilewright.errors import IRError
@@ -198,8 +198,3 @@ def decl_buffer(
         offset_factor,
         tuple(int(separator) for separator in axis_separators),
     )
-
-
-def buffers_of(regions: Sequence[BufferRegion]) -> Iterator[Buffer]:
-    """The buffers of some regions, in order."""
-    return (region.buffer for region in regions)

@@ -31,6 +31,8 @@ from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
 SIGNATURE_ATTR = "tilewright.signature"
+# Beside each function stands one that takes its arguments from an array of 8-byte slots.
+PACKED_SUFFIX = ".packed"
 Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
 
 

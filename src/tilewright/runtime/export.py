@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.errors import RuntimeFailure
+from tilewright.lowering.host_abi import PACKED_SUFFIX
 from tilewright.runtime import linker, packed_call
 from tilewright.runtime.c_header import example_text, header_text
 from tilewright.runtime.c_names import CFunction, c_functions, identifier
 from tilewright.runtime.jit import CompiledObject, compile_ir
 from tilewright.runtime.library_file import LibraryDescription, encode, seal
-from tilewright.runtime.module_info import PACKED_SUFFIX, ModuleInfo
+from tilewright.runtime.module_info import ModuleInfo
 from tilewright.runtime.native import runtime_object
 from tilewright.runtime.passes import NO_PASSES
 

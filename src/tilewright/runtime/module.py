@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from tilewright.errors import KernelAssertError, RuntimeFailure
 from tilewright.ir import DType
-from tilewright.lowering.host_abi import ArgumentSpec
+from tilewright.lowering.host_abi import PACKED_SUFFIX, ArgumentSpec
 from tilewright.runtime.arguments import ArgumentBinder, describe
 from tilewright.runtime.export import export_library
 from tilewright.runtime.jit import CompiledObject
-from tilewright.runtime.module_info import PACKED_SUFFIX, FunctionInfo, ModuleInfo
+from tilewright.runtime.module_info import FunctionInfo, ModuleInfo
 from tilewright.runtime.packed_call import failure_of
 from tilewright.runtime.registry import get_global_func
 from tilewright.runtime.tensor_view import view_of

@@ -8,8 +8,6 @@ from tilewright.lowering.host_abi import ArgumentSpec
 from tilewright.target.isa import host
 from tilewright.version import __version__
 
-PACKED_SUFFIX = ".packed"
-
 # Extensions that no compiler uses on its own; not having them never stops a kernel.
 _SYSTEM_FEATURE_NAMES = (
     "64bit adx cldemote clflushopt clwb clzero cmov cx16 cx8 enqcmd fsgsbase fxsr hreset invpcid "

@@ -7,7 +7,6 @@ bindings (`BlockRealize`) below it; the blocks, and the references to them, stay
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilewright.arith import IterMapLevel, iter_map_simplify
 from tilewright.ir import (
@@ -131,8 +130,3 @@ def simplify_bindings(
     return iter_map_simplify(
         values, domains, predicate, IterMapLevel.SURJECTIVE, not preserve_unit_iters
     )
-
-
-def loop_variables(stmts: Sequence[Any]) -> list[Var]:
-    """The variables of some loops."""
-    return [stmt.loop_var for stmt in stmts]

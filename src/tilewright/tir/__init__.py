@@ -90,7 +90,6 @@ from tilewright.ir import (
     as_module as as_module,
     assert_structural_equal as assert_structural_equal,
     bitwise as bitwise,
-    buffers_of as buffers_of,
     cast as cast,
     children as children,
     const as const,

@@ -34,6 +34,7 @@ from tilewright.ir import (
     Var,
     Visitor,
 )
+from tilewright.lowering.host_abi import PACKED_SUFFIX
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
@@ -186,9 +187,6 @@ class FunctionGenerator(StmtGenerator):
             f"{{\n{worker.emitter.body()}\n}}"
         )
         self.outlined.append(_trampoline(quoted(symbol), inner, types))
-
-
-PACKED_SUFFIX = ".packed"
 
 
 def _packed_entry(name: str, symbol: str, types: list[str]) -> str:
