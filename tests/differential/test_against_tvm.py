@@ -1,5 +1,6 @@
 """The same primitives, applied by us and by TVM, give the same program and the same trace.
 
+What TVM recorded, in its own JSON, replays here to the same program.
 Sequences are plain functions in `sequences/*.py` called `<workload>__<what>`, which take a schedule
 (with the method names of TVM 0.14) and import nothing; workloads are functions of `workloads.py`.
 Where TVM refuses a sequence, so must we.
@@ -21,7 +22,7 @@ import pytest
 import tilewright.intrin  # noqa: F401
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, PrimFunc, assert_structural_equal
-from tilewright.schedule import Schedule
+from tilewright.schedule import Schedule, Trace
 from tilewright.script import from_source
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 
@@ -75,11 +76,11 @@ class Tvm:
         assert self.process.stdout is not None
         return self.process.stdin, self.process.stdout
 
-    def ask(self, **request: str) -> dict[str, str]:
+    def ask(self, **request: str) -> dict[str, Any]:
         to_tvm, from_tvm = self.pipes
         to_tvm.write(json.dumps(request) + "\n")
         to_tvm.flush()
-        answer: dict[str, str] = json.loads(from_tvm.readline())
+        answer: dict[str, Any] = json.loads(from_tvm.readline())
         return answer
 
     def close(self) -> None:
@@ -115,6 +116,15 @@ def test_same_program_as_tvm(name: str, tvm: Tvm) -> None:
     if not theirs["trace"].startswith("Trace("):  # TVM cannot print decompose_padding
         assert str(sch.trace) == theirs["trace"]
     verify_trace_roundtrip(sch, module)
+    _check_replay(module, theirs["json"], sch)
+
+
+def _check_replay(module: IRModule, recorded: Any, sch: Schedule) -> None:
+    """What TVM recorded does the same here."""
+    again = Schedule(module, debug_mask="all")
+    Trace.apply_json_to_schedule(recorded, again)
+    assert_structural_equal(again.mod, sch.mod)
+    assert str(again.trace) == str(sch.trace)
 
 
 def test_there_are_many_sequences() -> None:

@@ -69,6 +69,21 @@ def trace_text(schedule: Any) -> str:
     return text
 
 
+def plain(value: Any) -> Any:
+    """A trace as plain JSON values."""
+    if isinstance(value, tvm.tirx.IntImm):
+        return bool(value.value) if str(value.dtype) == "bool" else value.value
+    if isinstance(value, tvm.tirx.FloatImm):
+        return value.value
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, tvm.ir.Map):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value]
+
+
 def register_intrinsics(sequence: str) -> None:
     """Let TVM register the tensor intrinsics that a sequence uses; that takes it long."""
     for word, module in (("tensorize", "x86"), ("tensor_cores", "cuda")):
@@ -86,7 +101,7 @@ def load(file: str, name: str) -> Any:
     return getattr(module, name)
 
 
-def answer(request: dict[str, str]) -> dict[str, str]:
+def answer(request: dict[str, str]) -> dict[str, Any]:
     """What TVM makes of a request."""
     try:
         program = tvm.script.from_source(to_tvm(request["program"]))
@@ -98,7 +113,11 @@ def answer(request: dict[str, str]) -> dict[str, str]:
         load(request["file"], request["sequence"])(RenamedSchedule(schedule))
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
-    return {"script": from_tvm(schedule.mod.script()), "trace": trace_text(schedule)}
+    return {
+        "script": from_tvm(schedule.mod.script()),
+        "trace": trace_text(schedule),
+        "json": plain(schedule.trace.as_json()),
+    }
 
 
 def main() -> None:

@@ -14,7 +14,18 @@ from typing_extensions import Self
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError, ScheduleError
-from tilewright.ir import Block, Buffer, For, IntImm, IRModule, PrimExpr, PrimFunc, Var, substitute
+from tilewright.ir import (
+    Block,
+    Buffer,
+    DType,
+    For,
+    IntImm,
+    IRModule,
+    PrimExpr,
+    PrimFunc,
+    Var,
+    substitute,
+)
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flag_check import verify_cached_flags
@@ -31,6 +42,7 @@ from tilewright.schedule.random import RandomEngine
 from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
 from tilewright.schedule.state import VERIFY_CACHED_FLAGS, ScheduleState
 from tilewright.schedule.trace import Trace
+from tilewright.schedule.trace_text import with_rvs
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -132,6 +144,10 @@ class ScheduleCore:
         if not isinstance(result, IntImm):
             raise NotANumber(value=value)
         return result.value
+
+    def concrete_map(self, index_map: IndexMap) -> IndexMap:
+        """An index map with the numbers behind the sampled integers in it."""
+        return with_rvs(index_map, self._const_of)
 
     def _const_of(self, var: Var) -> PrimExpr | None:
         known = self.symbols.get(var)
@@ -300,7 +316,8 @@ class ScheduleCore:
 
     def block_index_map(self, block: BlockRV, index_map: IndexMapLike) -> IndexMap:
         """An index map over the iterators of a block."""
-        return as_index_map(index_map, len(self.get_sref(block).block.iter_vars))[0]
+        iter_vars = self.get_sref(block).block.iter_vars
+        return as_index_map(index_map, len(iter_vars), [v.var.dtype for v in iter_vars])[0]
 
 
 def _moved_symbols(
@@ -313,11 +330,17 @@ def _moved_symbols(
     }
 
 
-def as_index_map(index_map: IndexMapLike, ndim: int) -> tuple[IndexMap, list[int]]:
+def as_index_map(
+    index_map: IndexMapLike, ndim: int, dtypes: Sequence[DType]
+) -> tuple[IndexMap, list[int]]:
+    """An index map from a function of `ndim` indices of these types, and its separators."""
     if isinstance(index_map, IndexMap):
         return index_map, []
+    dtype = str(dtypes[0]) if dtypes else "int32"
     try:
-        layout, separators = IndexMap.from_func_with_separators(index_map, ndim=ndim)
+        layout, separators = IndexMap.from_func_with_separators(
+            index_map, ndim=ndim, index_dtype=dtype
+        )
     except ArithError as error:
         raise ScheduleError(f"the index map does not fit: {error}") from None
     return layout, list(separators)

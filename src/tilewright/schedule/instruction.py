@@ -38,6 +38,7 @@ class Primitive:
     attrs_from_json: Converter = list
     # (schedule, *arguments, **arguments) -> results: the method, where `Schedule` has none
     call: Callable[..., Any] | None = None
+    other_kinds: tuple[str, ...] = ()  # names in JSON that are read too: those of later TVMs
 
     @property
     def is_postproc(self) -> bool:
@@ -51,14 +52,16 @@ _by_method: dict[str, Primitive] = {}
 
 def register_primitive(primitive: Primitive) -> Primitive:
     """Make a primitive known under its kind and method names."""
-    if primitive.kind in _by_kind:
-        raise RegistryError(f"the schedule primitive {primitive.kind!r} is registered already")
+    kinds = (primitive.kind, *primitive.other_kinds)
+    for kind in kinds:
+        if kind in _by_kind:
+            raise RegistryError(f"the schedule primitive {kind!r} is registered already")
     if primitive.method in _by_method:
         raise RegistryError(
             f"the schedule method {primitive.method!r} belongs to the primitive "
             f"{_by_method[primitive.method].kind!r} already"
         )
-    _by_kind[primitive.kind] = primitive
+    _by_kind.update(dict.fromkeys(kinds, primitive))
     _by_method[primitive.method] = primitive
     return primitive
 
@@ -79,7 +82,7 @@ def find_method(method: str) -> Primitive | None:
 
 def all_primitives() -> list[Primitive]:
     """Every registered primitive."""
-    return list(_by_kind.values())
+    return list(dict.fromkeys(_by_kind.values()))
 
 
 def positional(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:

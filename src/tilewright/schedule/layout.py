@@ -19,6 +19,7 @@ from tilewright.ir import (
     BufferRegion,
     BufferRewriter,
     BufferStore,
+    FloatImm,
     For,
     IntImm,
     MatchBufferRegion,
@@ -262,7 +263,9 @@ def _typed(value: IndexMap, buffer: Buffer) -> IndexMap:
 
 
 def _literal_as(value: PrimExpr, buffer: Buffer) -> PrimExpr:
-    is_int_literal = isinstance(value, IntImm) and not value.dtype.is_bool
-    fits = is_int_literal or (value.dtype.is_float and buffer.dtype.is_float)
-    number = getattr(value, "value", None)
-    return const(number, buffer.dtype) if fits and number is not None else value
+    match value:
+        case IntImm() if not value.dtype.is_bool:
+            return const(value.value, buffer.dtype)
+        case FloatImm() if buffer.dtype.is_float:
+            return const(value.value, buffer.dtype)
+    return value

@@ -309,7 +309,9 @@ class Schedule(ScheduleCore):
         target = self.block(block)
         kind, index = self.buffer_side(target, buffer)
         chosen = self.buffer_of(target, kind, index)
-        layout, separators = as_index_map(index_map, chosen.ndim)
+        layout, separators = as_index_map(
+            index_map, chosen.ndim, [extent.dtype for extent in chosen.shape]
+        )
         padding = as_pad_value(pad_value, len(layout.final_indices), chosen)
         attrs = (index, kind, padding, assume_injective_transform)
         self._run("TransformLayout", (target, layout), attrs)

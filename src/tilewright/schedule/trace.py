@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimExpr, Var, free_vars, substitute
 from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV
@@ -18,6 +19,7 @@ from tilewright.schedule.trace_text import (
     input_to_json,
     python_value,
     rv_prefix,
+    with_rvs,
 )
 
 if TYPE_CHECKING:
@@ -220,6 +222,8 @@ def _translate(value: Any, known: Mapping[Any, Any]) -> Any:
         return {key: _translate(item, known) for key, item in value.items()}
     if isinstance(value, PrimExpr):
         return substitute(value, lambda var: known.get(var))
+    if isinstance(value, IndexMap):
+        return with_rvs(value, known.get)
     return value
 
 
@@ -228,6 +232,8 @@ def _rvs_in(value: Any) -> Iterator[Any]:
         yield value
     elif isinstance(value, PrimExpr):
         yield from free_vars(value)
+    elif isinstance(value, IndexMap):
+        yield from _rvs_in((value.final_indices, value.inverse_index_map))
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _rvs_in(item)

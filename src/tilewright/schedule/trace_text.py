@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, substitute
 from tilewright.ir.json import load_json, save_json
 from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
+from tilewright.schedule.tvm_objects import is_object_graph, read_index_map
 
 _RVS = (BlockRV, LoopRV, ExprRV)
 
@@ -45,10 +48,16 @@ def python_value(value: Any, names: Mapping[Any, str]) -> str:
             return f"{{{', '.join(items)}}}"
         case PrimExpr():
             return str(substitute(value, lambda var: Var(names.get(var, "_"), var.dtype)))
-        case IndexMap() if value.inverse_index_map is not None:
-            inverse = value.inverse_index_map
-            return f"tir.IndexMap.from_func({value}, inverse_index_map={inverse})"
+        case IndexMap():
+            return _index_map_text(with_rvs(value, lambda rv: named_rv(rv, names)))
     return str(value)
+
+
+def _index_map_text(value: IndexMap) -> str:
+    inverse = value.inverse_index_map
+    if inverse is None:
+        return str(value)
+    return f"tir.IndexMap.from_func({value}, inverse_index_map={inverse})"
 
 
 def _quoted(text: str) -> str:
@@ -79,7 +88,7 @@ def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:
         case dict():
             return {key: input_to_json(item, names) for key, item in value.items()}
         case IndexMap():
-            return index_map_to_json(value)
+            return index_map_to_json(with_rvs(value, lambda rv: named_rv(rv, names)))
         case PrimExpr():
             raise ScheduleError(f"the expression `{value}` over random variables has no JSON form")
     raise ScheduleError(f"{value!r} has no JSON form in a trace")
@@ -96,10 +105,37 @@ def input_from_json(value: Any, known: Mapping[str, Any]) -> Any:
     if len(value) >= 2 and value[0] == value[-1] == '"':
         return value[1:-1]
     if value.startswith("{") and value.endswith("}"):
-        return index_map_from_json(value)
+        return _with_known_rvs(index_map_from_json(value), known)
     if value not in known:
         raise ScheduleError(f"the trace uses {value!r} before it defines it")
     return known[value]
+
+
+def with_rvs(index_map: IndexMap, value_of: Callable[[Var], PrimExpr | None]) -> IndexMap:
+    """An index map with other values for the random variables in it."""
+    own = set(index_map.initial_indices)
+    final = tuple(
+        substitute(index, lambda var: None if var in own else value_of(var))
+        for index in index_map.final_indices
+    )
+    inverse = index_map.inverse_index_map
+    other = None if inverse is None else with_rvs(inverse, value_of)
+    if other is inverse and all(map(operator.is_, final, index_map.final_indices)):
+        return index_map
+    return IndexMap(index_map.initial_indices, final, other)
+
+
+def named_rv(var: Var, names: Mapping[Any, str]) -> Var | None:
+    """The variable that stands for a random one in texts."""
+    return Var(names.get(var, "_"), var.dtype) if isinstance(var, ExprRV) else None
+
+
+def _with_known_rvs(index_map: IndexMap, known: Mapping[str, Any]) -> IndexMap:
+    def rv_called(var: Var) -> PrimExpr | None:
+        found = known.get(var.name)
+        return found if isinstance(found, ExprRV) else None
+
+    return with_rvs(index_map, rv_called)
 
 
 def index_map_to_json(index_map: IndexMap) -> str:
@@ -108,10 +144,13 @@ def index_map_to_json(index_map: IndexMap) -> str:
 
 
 def index_map_from_json(text: str) -> IndexMap:
-    """An index map from JSON text."""
+    """An index map from JSON text, our own or TVM's."""
     try:
-        content = msgspec.json.decode(text)["index_map"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        document = json.loads(text)  # TVM writes infinities as they are, which msgspec refuses
+        if is_object_graph(document):
+            return read_index_map(document)
+        content = document["index_map"]
+    except (KeyError, TypeError, ValueError) as error:
         raise ScheduleError(f"cannot read an index map from {text[:60]!r}") from error
     loaded = load_json(content)
     if not isinstance(loaded, IndexMap):

@@ -52,8 +52,7 @@ def verify_trace_roundtrip(
             source = "\n".join(sch.trace.as_python())
             exec(
                 compile(source, "<trace>", "exec"),
-                {**vars(tir), "T": T, "tir": tir},
-                {"sch": again},
+                {**vars(tir), "T": T, "tir": tir, "sch": again},  # one space: for lambdas
             )
         assert_structural_equal(again.mod, sch.mod)
         assert again.trace is not None

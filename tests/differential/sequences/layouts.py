@@ -166,3 +166,21 @@ def half_matmul__tensor_cores(sch: Any) -> None:
     sch.tensorize(sch.get_loops(inner)[0], "wmma_fill_16x16x16_f32")
     sch.tensorize(sch.get_block("C_o_update"), "wmma_sync_16x16x16_f16f16f32")
     sch.tensorize(sch.get_loops(store)[-2], "wmma_store_16x16x16_f32_global")
+
+
+# --- maps with sampled numbers --------------------------------------------------------------------
+
+
+def matmul_relu__transform_layout_by_a_sampled_tile(sch: Any) -> None:
+    block = sch.get_block("C")
+    _, tile = sch.sample_perfect_tile(sch.get_loops(block)[1], n=2, max_innermost_factor=16)
+    sch.transform_layout(block, ("write", 0), lambda i, j: (j // tile, i, j % tile))
+
+
+def chain__transform_layout_with_a_computed_padding(sch: Any) -> None:
+    sch.transform_layout(
+        sch.get_block("C"),
+        ("write", 0),
+        lambda i, j: (i // 4, j, i % 4),
+        pad_value=lambda a, b, c: (a * 20 + b).astype("float32"),
+    )

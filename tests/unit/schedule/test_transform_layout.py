@@ -447,3 +447,15 @@ def test_strided_buffers_stay() -> None:
         "buffer 'A' has strides or an offset of its own; only compact buffers can change their "
         "layout"
     )
+
+
+def test_padding_may_be_computed_from_the_indices(chain: PrimFunc) -> None:
+    sch = Schedule(chain, debug_mask="all")
+    layout, padding = (
+        lambda i, j: (i // 5, i % 5, j),
+        lambda a, b, c: (a * 12 + c).astype("float32"),
+    )
+    sch.transform_layout("B", ("write", 0), layout, pad_value=padding)
+    assert 'T.Cast("float32", v_axis0 * 12 + v_axis2)' in sch.mod.script()
+    verify_trace_roundtrip(sch, chain)
+    assert_same_result(chain, sch.mod)

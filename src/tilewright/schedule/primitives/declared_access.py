@@ -132,7 +132,8 @@ def _run_annotate(
     sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
 ) -> tuple[Outputs, Any]:
     block, index, kind, bounds = inputs
-    annotate_buffer_access(sch.state, sch.get_sref(block), index, _SIDES[kind], bounds)
+    concrete = sch.concrete_map(bounds)
+    annotate_buffer_access(sch.state, sch.get_sref(block), index, _SIDES[kind], concrete)
     return None, None
 
 

@@ -133,11 +133,12 @@ def _blocks_directly_below(node: Node) -> Iterator[Block]:
             yield from _blocks_directly_below(child)
 
 
-def _register(kind: str, method: str, run: Any, *names: str) -> None:
-    register_primitive(Primitive(kind, method, run, keywords(*names), is_pure=True))
+def _register(kind: str, method: str, run: Any, *names: str, others: tuple[str, ...] = ()) -> None:
+    spell = keywords(*names)
+    register_primitive(Primitive(kind, method, run, spell, is_pure=True, other_kinds=others))
 
 
-_register("GetBlock", "get_block", _get_block, "name", "func_name")
+_register("GetBlock", "get_block", _get_block, "name", "func_name", others=("GetSBlock",))
 _register("GetLoops", "get_loops", _get_loops, "block")
 _register("GetChildBlocks", "get_child_blocks", _get_child_blocks, "")
 _register("GetProducers", "get_producers", _neighbours(before=True), "block")

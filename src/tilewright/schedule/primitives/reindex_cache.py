@@ -289,7 +289,7 @@ def _runner(side: int) -> Callable[..., tuple[Outputs, Any]]:
     def run(
         sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
     ) -> tuple[Outputs, Any]:
-        block, index_map = inputs
+        block, index_map = inputs[0], sch.concrete_map(inputs[1])
         made = reindex_cache(sch.state, sch.get_sref(block), attrs[0], attrs[1], index_map, side)
         return sch.block_rv(made), None
 

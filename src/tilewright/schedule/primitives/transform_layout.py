@@ -249,7 +249,7 @@ def _run(
         sch.state,
         sch.get_sref(target),
         sch.buffer_of(target, kind, index),
-        index_map,
+        sch.concrete_map(index_map),
         pad_value,
         assume_injective=bool(assume_injective),
     )

@@ -1,0 +1,219 @@
+"""Index maps as TVM writes them into traces: graphs of objects in JSON.
+
+    {"root_index": 2, "nodes": [{"type": "None"}, {"type": "ir.IntImm", "data": {...}}, ...]}
+    {"root": 1, "nodes": [{"type_key": ""}, {"type_key": "IntImm", "attrs": {...}}, ...]}
+
+The first form is that of TVM today, the second that of 0.14, where all attributes are strings. An
+object that belongs to another one is its position in the list. Only the objects that an index map
+can hold are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.arith import IndexMap
+from tilewright.errors import ScheduleError, TilewrightError
+from tilewright.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    Div,
+    DType,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Op,
+    Or,
+    PrimExpr,
+    Select,
+    SizeVar,
+    StringImm,
+    Sub,
+    Var,
+)
+
+
+def is_object_graph(document: Any) -> bool:
+    """True for what TVM writes."""
+    return isinstance(document, dict) and isinstance(document.get("nodes"), list)
+
+
+def read_index_map(document: Mapping[str, Any]) -> IndexMap:
+    """The index map in a graph of objects."""
+    root = document.get("root_index", document.get("root"))
+    try:
+        found = _Graph(document["nodes"]).object_at(root)
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+        raise ScheduleError(f"the index map that TVM wrote is damaged: {error!r}") from error
+    if not isinstance(found, IndexMap):
+        raise ScheduleError(f"expected an index map from TVM, got {type(found).__name__}")
+    return found
+
+
+class _Graph:
+    """The objects, each made once, when it is first needed."""
+
+    def __init__(self, records: list[Any]) -> None:
+        self._records = records
+        self._made: dict[int, Any] = {}
+
+    def object_at(self, position: Any) -> Any:
+        where = int(position)
+        if where not in self._made:
+            if not 0 <= where < len(self._records):
+                raise IndexError(f"no object {where}")
+            self._made[where] = self._make(self._records[where])
+        return self._made[where]
+
+    def expr_at(self, position: Any) -> PrimExpr:
+        found = self.object_at(position)
+        if not isinstance(found, PrimExpr):
+            raise TypeError(f"object {position} is no expression")
+        return found
+
+    def _make(self, record: Mapping[str, Any]) -> Any:
+        kind: str = record["type"] if "type" in record else record["type_key"]
+        make = _MAKERS.get(kind.rpartition(".")[2])
+        if make is None:
+            raise ScheduleError(f"an index map with the object {kind!r} of TVM cannot be read")
+        content = next((record[key] for key in _CONTENT_KEYS if key in record), None)
+        try:
+            return make(self, content)
+        except ScheduleError:
+            raise
+        except TilewrightError as error:
+            raise ScheduleError(f"the index map that TVM wrote is wrong: {error}") from error
+
+
+_CONTENT_KEYS = ("data", "attrs", "repr_str")
+_BINARY = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
+_COMPARISONS = (EQ, NE, LT, LE, GT, GE, And, Or)
+
+
+def _nothing(graph: _Graph, content: Any) -> None:
+    return None
+
+
+def _text(graph: _Graph, content: str) -> str:
+    return content
+
+
+def _array(graph: _Graph, positions: list[int] | None) -> tuple[Any, ...]:
+    return tuple(graph.object_at(position) for position in positions or ())
+
+
+def _operator(graph: _Graph, name: str) -> Op:
+    return Op.get(f"tir.{name.rpartition('.')[2]}")
+
+
+def _variable(kind: type[Var]) -> Callable[[_Graph, Mapping[str, Any]], Var]:
+    def make(graph: _Graph, fields: Mapping[str, Any]) -> Var:
+        return kind(str(graph.object_at(fields["name"])), DType(fields["dtype"]))
+
+    return make
+
+
+def _binary(kind: type[BinaryOp]) -> Callable[[_Graph, Mapping[str, Any]], BinaryOp]:
+    def make(graph: _Graph, fields: Mapping[str, Any]) -> BinaryOp:
+        a, b = graph.expr_at(fields["a"]), graph.expr_at(fields["b"])
+        if a.dtype != b.dtype:
+            raise TypeError(f"{kind.__name__} of {a.dtype} and {b.dtype}")
+        return kind(a, b)
+
+    return make
+
+
+def _int_imm(graph: _Graph, fields: Mapping[str, Any]) -> IntImm:
+    return IntImm(DType(fields["dtype"]), int(fields["value"]))
+
+
+def _float_imm(graph: _Graph, fields: Mapping[str, Any]) -> FloatImm:
+    return FloatImm(DType(fields["dtype"]), float(fields["value"]))
+
+
+def _string_imm(graph: _Graph, fields: Mapping[str, Any]) -> StringImm:
+    return StringImm(str(graph.object_at(fields["value"])))
+
+
+def _cast(graph: _Graph, fields: Mapping[str, Any]) -> Cast:
+    return Cast(DType(fields["dtype"]), graph.expr_at(fields["value"]))
+
+
+def _not(graph: _Graph, fields: Mapping[str, Any]) -> Not:
+    return Not(graph.expr_at(fields["a"]))
+
+
+def _select(graph: _Graph, fields: Mapping[str, Any]) -> Select:
+    names = ("condition", "true_value", "false_value")
+    return Select(*(graph.expr_at(fields[name]) for name in names))
+
+
+def _let(graph: _Graph, fields: Mapping[str, Any]) -> Let:
+    var = graph.object_at(fields["var"])
+    if not isinstance(var, Var):
+        raise TypeError(f"object {fields['var']} is no variable")
+    return Let(var, graph.expr_at(fields["value"]), graph.expr_at(fields["body"]))
+
+
+def _call(graph: _Graph, fields: Mapping[str, Any]) -> Call:
+    operator, arguments = graph.object_at(fields["op"]), _exprs(graph, fields["args"])
+    if not isinstance(operator, Op):
+        raise TypeError(f"object {fields['op']} is no operator")
+    return Call(DType(fields["dtype"]), operator, arguments)
+
+
+def _index_map(graph: _Graph, fields: Mapping[str, Any]) -> IndexMap:
+    initial, final = _exprs(graph, fields["initial_indices"]), fields["final_indices"]
+    variables = tuple(index for index in initial if isinstance(index, Var))
+    if len(set(variables)) != len(initial):
+        raise TypeError("indices that are no variables")
+    inverse = graph.object_at(fields.get("inverse_index_map", 0))
+    if not isinstance(inverse, IndexMap | None):
+        raise TypeError("an inverse that is no index map")
+    return IndexMap(variables, _exprs(graph, final), inverse)
+
+
+def _exprs(graph: _Graph, position: Any) -> tuple[PrimExpr, ...]:
+    found: tuple[Any, ...] = graph.object_at(position)
+    if not all(isinstance(item, PrimExpr) for item in found):
+        raise TypeError(f"object {position} does not hold expressions only")
+    return found
+
+
+# By the last part of their names: what is `tir.Var` in 0.14 is `tirx.Var` today.
+_MAKERS: dict[str, Callable[[_Graph, Any], Any]] = {
+    "": _nothing,
+    "None": _nothing,
+    "String": _text,
+    "Array": _array,
+    "Op": _operator,
+    "Var": _variable(Var),
+    "SizeVar": _variable(SizeVar),
+    "IntImm": _int_imm,
+    "FloatImm": _float_imm,
+    "StringImm": _string_imm,
+    "Cast": _cast,
+    "Not": _not,
+    "Select": _select,
+    "Let": _let,
+    "Call": _call,
+    "IndexMap": _index_map,
+    **{kind.__name__: _binary(kind) for kind in (*_BINARY, *_COMPARISONS)},
+}
