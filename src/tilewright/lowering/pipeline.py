@@ -33,6 +33,7 @@ from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vectorize_loop import VectorizeLoop
 from tilewright.lowering.verify_lowered import verify_lowered
+from tilewright.lowering.widen_vector_loops import WidenVectorLoops
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
@@ -62,6 +63,7 @@ def passes_of(context: PassContext) -> list[Pass]:
         Simplify(),
         *context.user_passes(1),
         configured(LoopPartition, enable=enabled("loop_partition")),
+        *([WidenVectorLoops()] if enabled("vectorize") else []),
         VectorizeLoop(enabled("vectorize")),
         StorageRewrite(enabled("storage_rewrite")),
         Simplify(),

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from tilewright.ir import (
     AttrStmt,
+    Buffer,
     BufferStore,
     Evaluate,
     For,
@@ -32,6 +33,7 @@ from tilewright.target import Target
 
 MAX_STEP_PRAGMA = "pragma_auto_unroll_max_step"
 EXPLICIT_PRAGMA = "pragma_unroll_explicit"
+REGISTER_BYTES = 64  # of the widest vectors
 EXPLICIT_ANNOTATION = "unroll_explicit"
 
 
@@ -65,7 +67,7 @@ class _Unroller(StmtRewriter):
         self._local_only = True
 
     def visit_buffer_store(self, node: BufferStore) -> Stmt:
-        self._steps += 1
+        self._steps += _steps_of(node)
         self._local_only = self._local_only and node.buffer.scope == "local"
         return node
 
@@ -76,12 +78,12 @@ class _Unroller(StmtRewriter):
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == MAX_STEP_PRAGMA:
-            before, self._max_step = self._max_step, _int_of(node)
+            before, self._max_step = self._max_step, int_of(node)
             body: Stmt = self.visit(node.body)
             self._max_step = before
             return body
         if node.attr_key == EXPLICIT_PRAGMA:
-            explicit, self._explicit = self._explicit, bool(_int_of(node))
+            explicit, self._explicit = self._explicit, bool(int_of(node))
             body = self.visit(node.body)
             self._explicit = explicit
             return body
@@ -139,7 +141,18 @@ class _Unroller(StmtRewriter):
         return replace(node, kind=ForKind.UNROLLED, annotations=annotations)
 
 
-def _int_of(node: AttrStmt) -> int:
+def element_bytes(buffer: Buffer) -> int:
+    """Bytes of one element of a buffer, at least 1."""
+    return max(1, buffer.dtype.bits * buffer.dtype.lanes // 8)
+
+
+def _steps_of(node: BufferStore) -> int:
+    """A store of several registers is several instructions."""
+    return max(1, node.value.dtype.lanes * node.buffer.dtype.bits // 8 // REGISTER_BYTES)
+
+
+def int_of(node: AttrStmt) -> int:
+    """The number that a pragma gives."""
     return node.value.value if isinstance(node.value, IntImm) else 0
 
 

@@ -351,6 +351,33 @@ for i in range(4):
         TO_LOOPS,
     ),
     Case(
+        "WidenVectorLoops",
+        flat(
+            """
+for j in T.unroll(4):
+    for k in T.unroll(2):
+        for v in T.vectorized(4):
+            C[j * 4 + v] = C[j * 4 + v] + A[k] * B[k * 16 + j * 4 + v]
+""",
+            A=2,
+            B=32,
+            C=16,
+        ),
+        TO_LOOPS,
+    ),
+    Case(
+        "WidenVectorLoops-carried",
+        flat(
+            """
+for j in T.unroll(3):
+    for v in T.vectorized(4):
+        A[j * 4 + v + 4] = A[j * 4 + v] + T.float32(1)
+""",
+            A=16,
+        ),
+        TO_LOOPS,
+    ),
+    Case(
         "UnrollLoop-hint",
         flat(
             """

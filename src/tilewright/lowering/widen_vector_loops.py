@@ -1,0 +1,197 @@
+"""An unrolled loop that continues a vectorised one becomes part of its vector.
+
+A tile of 8 x 4 columns is often scheduled as an unrolled loop of 8 around a vectorised loop of 4.
+Written out, that is eight statements on short vectors where one on 32 lanes says the same: the
+backend would have to find the wide form again among thousands of instructions, and often does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.ir import (
+    Allocate,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    PrimFunc,
+    Stmt,
+    Var,
+    Visitor,
+    While,
+    const,
+    replace,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.lane_conflicts import lanes_conflict
+from tilewright.lowering.linear_form import linear_form
+from tilewright.lowering.unroll_loop import MAX_STEP_PRAGMA, element_bytes, int_of
+from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
+from tilewright.target import Target
+
+# Four registers of the widest kind; beyond that a vector is only a way to write many statements.
+MAX_VECTOR_BYTES = 256
+
+
+class _NotContinued(Exception):
+    """The outer loop does not go on where the vector ends."""
+
+
+class _Continuation(Visitor):
+    """Checks that `outer` and `lane` occur only as `lane + lanes * outer`, inside indices."""
+
+    def __init__(self, outer: Var, lane: Var, lanes: int) -> None:
+        self._outer = outer
+        self._lane = lane
+        self._lanes = lanes
+        self.stores = 0
+        self.widest_element = 0
+
+    def _is_ours(self, var: Var) -> bool:
+        return var is self._outer or var is self._lane
+
+    def _step(self, node: BufferLoad | BufferStore) -> int:
+        form = linear_form(node.indices[-1], self._is_ours) if len(node.indices) == 1 else None
+        if form is None:
+            raise _NotContinued
+        step = form.coefficients.get(self._lane, 0)
+        if form.coefficients.get(self._outer, 0) != step * self._lanes:
+            raise _NotContinued
+        self.widest_element = max(self.widest_element, element_bytes(node.buffer))
+        return step
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._step(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        if self._step(node) == 0:
+            raise _NotContinued
+        self.stores += 1
+        self.visit(node.value)
+
+    def visit_var(self, node: Var) -> None:
+        if self._is_ours(node):
+            raise _NotContinued
+
+    def _refuse(self, node: Evaluate | While | Allocate) -> None:
+        raise _NotContinued
+
+    visit_evaluate = visit_while = visit_allocate = _refuse
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """A loop, the loops that are its whole body one after the other, and a vectorised one last."""
+
+    outer: For
+    between: tuple[For, ...]
+    vector: For
+
+    @staticmethod
+    def below(outer: For) -> _Nest | None:
+        """The nest that a loop is the head of, if all its loops have constant bounds."""
+        between: list[For] = []
+        node: Stmt = outer
+        while isinstance(node, For) and isinstance(node.extent, IntImm) and _starts_at_0(node):
+            if node.kind == ForKind.VECTORIZED:
+                return _Nest(outer, tuple(between[1:]), node) if between else None
+            if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+                return None
+            between.append(node)
+            node = node.body
+        return None
+
+    def continuation(self) -> _Continuation | None:
+        """What the body does with the two loop variables, if it fits one vector."""
+        check = _Continuation(self.outer.loop_var, self.vector.loop_var, _extent(self.vector))
+        try:
+            check.visit(self.vector.body)
+        except _NotContinued:
+            return None
+        return check
+
+    def is_unrolled(self, max_step: int, stores: int) -> bool:
+        """Will all loops around the vector be written out?"""
+        steps = stores
+        for loop in (*reversed(self.between), self.outer):
+            steps *= _extent(loop)
+            if loop.kind != ForKind.UNROLLED and steps > max_step:
+                return False
+        return True
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a vector that covers the outer loop too."""
+        return _extent(self.vector) * _extent(self.outer)
+
+    def widened(self) -> Stmt | None:
+        """The loops between around the wide vector, if its lanes keep out of each other's way."""
+        lane = self.vector.loop_var
+        zero = {self.outer.loop_var: const(0, self.outer.loop_var.dtype)}
+        body = FoldingSubstituter(zero).rewrite(self.vector.body)
+        wide = replace(self.vector, extent=const(self.lanes, lane.dtype), body=body)
+        if lanes_conflict(replace(wide, body=self._between(body)), self.lanes):
+            return None
+        return self._between(wide)
+
+    def _between(self, stmt: Stmt) -> Stmt:
+        for loop in reversed(self.between):
+            stmt = replace(loop, body=stmt)
+        return stmt
+
+
+def _extent(loop: For) -> int:
+    assert isinstance(loop.extent, IntImm)
+    return loop.extent.value
+
+
+def _starts_at_0(loop: For) -> bool:
+    return isinstance(loop.min, IntImm) and loop.min.value == 0
+
+
+def _power_of_two_in(number: int) -> int:
+    return number & -number
+
+
+class _Widener(StmtRewriter):
+    def __init__(self) -> None:
+        self._max_step = 0
+
+    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key != MAX_STEP_PRAGMA:
+            result: Stmt = self.generic_visit(node)
+            return result
+        before, self._max_step = self._max_step, int_of(node)
+        result = self.generic_visit(node)
+        self._max_step = before
+        return result
+
+    def visit_for(self, node: For) -> Stmt:
+        node = self.generic_visit(node)
+        nest = _Nest.below(node)
+        if nest is None or (not self._max_step and node.kind != ForKind.UNROLLED):
+            return node
+        if _power_of_two_in(nest.lanes) <= _extent(nest.vector):
+            return node  # no wider than before, once it is cut into convenient pieces
+        found = nest.continuation()
+        if found is None or not nest.is_unrolled(self._max_step, found.stores):
+            return node
+        if nest.lanes * found.widest_element > MAX_VECTOR_BYTES:
+            return node
+        return nest.widened() or node
+
+
+@register_pass
+@dataclass(frozen=True)
+class WidenVectorLoops(FunctionPass):
+    """Let vectorised loops take in the unrolled loops that continue them."""
+
+    name: ClassVar[str] = "WidenVectorLoops"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return func.with_body(_Widener().rewrite(func.body))
