@@ -430,6 +430,27 @@ def stencils() -> PrimFunc:
     return main
 
 
+def resampled() -> PrimFunc:
+    """Windows over an intermediate buffer that move three elements in two steps."""
+
+    @T.prim_func
+    def main(A: T.Buffer((28, 20), "int32"), C: T.Buffer((16, 16), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((28, 20), "int32")
+        for i, j in T.grid(28, 20):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2
+        for i, j, r, s in T.grid(16, 16, 3, 3):
+            with T.block("C"):
+                vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+                with T.init():
+                    C[vi, vj] = 0
+                C[vi, vj] = C[vi, vj] + B[vi * 3 // 2 + vr, vj + vs]
+
+    return main
+
+
 def packed_dense() -> PrimFunc:
     """A product of bytes whose weights lie in tiles of 16x4, as dot products of x86 want them."""
 

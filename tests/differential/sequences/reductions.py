@@ -234,6 +234,32 @@ def stencils__rolling_tiles(sch: Any) -> None:
     sch.rolling_buffer(block, 0)
 
 
+def _rolled(sch: Any, loop: Any) -> None:
+    block = sch.get_block("B")
+    sch.compute_at(block, loop)
+    sch.rolling_buffer(block, 0)
+
+
+def resampled__rolling_rows(sch: Any) -> None:
+    _rolled(sch, sch.get_loops(sch.get_block("C"))[0])
+
+
+def resampled__rolling_in_both_dimensions(sch: Any) -> None:
+    _rolled(sch, sch.get_loops(sch.get_block("C"))[1])
+
+
+def resampled__rolling_tiles_of_three_rows(sch: Any) -> None:
+    _rolled(sch, sch.split(sch.get_loops(sch.get_block("C"))[0], [None, 3])[0])
+
+
+def resampled__rolling_tiles_of_four_rows(sch: Any) -> None:
+    _rolled(sch, sch.split(sch.get_loops(sch.get_block("C"))[0], [None, 4])[0])
+
+
+def pool__rolling_windows_side_by_side(sch: Any) -> None:
+    _rolled(sch, sch.get_loops(sch.get_block("C"))[0])
+
+
 def stencils__rolling_needs_a_common_loop(sch: Any) -> None:
     sch.rolling_buffer(sch.get_block("B"), 0)
 

@@ -82,6 +82,53 @@ def test_tiles(order: str, tile: int) -> None:
     verify_trace_roundtrip(sch, func)
 
 
+@pytest.mark.parametrize(
+    ("read", "tile", "shape"),
+    [
+        ("B[vi // 2 + vr, vj + vs]", 1, "(3, 12)"),
+        ("B[vi // 2 + vr, vj + vs]", 3, "(4, 12)"),
+        ("B[(vi + 1) // 2 + vr, vj + vs]", 1, "(3, 12)"),
+        ("B[vi * 3 // 4 + vr, vj + vs]", 1, "(3, 12)"),
+        ("B[vi // 2 * 2 + vr, vj + vs]", 1, "(3, 12)"),
+        ("B[(vi + vr) // 2 + 1, vj + vs]", 1, "(2, 12)"),
+        ("B[vi // 4 + vr, vj // 2 + vs]", 2, "(3, 12)"),
+    ],
+)
+def test_windows_that_move_in_uneven_steps(read: str, tile: int, shape: str) -> None:
+    func = stencils(read)
+    sch = Schedule(func, debug_mask="all")
+    i, *_ = sch.get_loops("C")
+    outer, _ = sch.split(i, [None, tile])
+    sch.compute_at("B", outer)
+    sch.rolling_buffer("B", 0)
+    assert f'B = T.alloc_buffer({shape}, "int32")' in sch.mod.script()
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
+def test_only_new_rows_are_computed_where_steps_are_uneven() -> None:
+    sch = Schedule(stencils("B[vi // 2 + vr, vj + vs]"))
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.rolling_buffer("B", 0)
+    script = sch.mod.script()
+    assert "vi = T.axis.opaque(12, i // 2 + ax0)" in script
+    assert "T.where(i < 1 or 2 <= ax0)" in script
+    assert "B[(vi // 2 + vr) % 3, vj + vs]" in script
+
+
+def test_windows_of_different_sizes_do_not_roll() -> None:
+    sch = Schedule(stencils("B[vi // 4 + vr, vj + vs]"), error_render_level="fast")
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 3])
+    sch.compute_at("B", outer)
+    with pytest.raises(ScheduleError) as caught:
+        sch.rolling_buffer("B", 0)
+    assert str(caught.value).startswith(
+        "ScheduleError: rolling_buffer: no dimension of 'B' moves along with a loop in overlapping "
+        "windows: dimension 0 has windows of `"
+    )
+    assert str(caught.value).endswith("`, not all of one size")
+
+
 def test_iterations_must_run_in_order() -> None:
     sch = Schedule(stencils(), error_render_level="fast")
     outer = sch.get_loops("C")[0]
@@ -116,7 +163,7 @@ def test_refused(chain: PrimFunc) -> None:
         sch.rolling_buffer("B", 0)
     assert str(caught.value) == (
         "ScheduleError: rolling_buffer: no dimension of 'B' moves along with a loop in overlapping "
-        "windows: dimension 0 starts at `i_0 * 4 + i_1`, not at a multiple of one loop variable"
+        "windows: dimension 0 starts at `i_0 * 4 + i_1`, not at steps of one loop variable"
     )
     other = Schedule(chain, error_render_level="fast")
     other.compute_at("B", other.get_loops("C")[0])

@@ -20,6 +20,7 @@ from tilewright.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    FloorDiv,
     For,
     ForKind,
     IntImm,
@@ -194,11 +195,14 @@ def _window(
         return None  # it does not move
     moving = _moving(span.min)
     depth = next((d for d, loop in enumerate(outer) if moving and loop.loop_var is moving[0]), -1)
-    if moving is None or depth < 0 or not isinstance(span.extent, IntImm):
-        why = f"dimension {axis} starts at `{span.min}`, not at a multiple of one loop variable"
+    if moving is None or depth < 0:
+        why = f"dimension {axis} starts at `{span.min}`, not at steps of one loop variable"
         raise _nothing(block, buffer, why)
-    loop, stride, size = outer[depth], moving[1], span.extent.value
-    overlap = size - stride
+    if not isinstance(span.extent, IntImm):
+        why = f"dimension {axis} has windows of `{span.extent}`, not all of one size"
+        raise _nothing(block, buffer, why)
+    loop, step, size = outer[depth], moving[1], span.extent.value
+    overlap = size - step
     if overlap <= 0:
         return None
     sequential = loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
@@ -209,14 +213,21 @@ def _window(
 
 
 def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
-    """(loop variable, stride) of `var * stride + constant`."""
+    """(loop variable, longest step) of a start like `var * stride // divisor + constant`.
+
+    Where the steps are of different lengths, what a short one leaves in place is computed twice.
+    """
     match begin:
-        case Add(a=rest, b=IntImm()):
-            return _moving(rest)
         case Var():
             return begin, 1
-        case Mul(a=Var() as variable, b=IntImm(value=stride)) if stride > 0:
-            return variable, stride
+        case Add(a=rest, b=IntImm()):
+            return _moving(rest)
+        case Mul(a=rest, b=IntImm(value=stride)) if stride > 0:
+            moving = _moving(rest)
+            return moving and (moving[0], moving[1] * stride)
+        case FloorDiv(a=rest, b=IntImm(value=divisor)) if divisor > 0:
+            moving = _moving(rest)
+            return moving and (moving[0], -(-moving[1] // divisor))
     return None
 
 
