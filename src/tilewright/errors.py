@@ -14,6 +14,8 @@
     ├── RuntimeFailure          a compiled function that could not run
     │   ├── ArgumentError       a wrong argument: shape, dtype, device, contiguity, alignment
     │   └── KernelAssertError   an assertion inside the compiled function failed
+    ├── TuneError               a task that cannot be tuned, or options that make no sense
+    │   └── DatabaseError       a database that cannot be opened or asked
     └── RegistryError           a name that is registered twice or not at all
 
 A user's mistake is always one of these; a bug of ours surfaces as a built-in exception.
@@ -84,3 +86,11 @@ class RegistryError(TilewrightError, KeyError):
     def __str__(self) -> str:
         # KeyError would show the repr of the message.
         return str(self.args[0]) if self.args else ""
+
+
+class TuneError(TilewrightError, ValueError):
+    """A task that cannot be tuned, or options of the tuner that make no sense."""
+
+
+class DatabaseError(TuneError):
+    """A database of tuning records that cannot be opened or asked."""

@@ -1,0 +1,1 @@
+"""Models that score candidates before they are measured."""

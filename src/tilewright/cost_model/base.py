@@ -1,0 +1,44 @@
+"""What a cost model is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.records import MeasureCandidate, RunnerResult
+from tilewright.space.base import Member
+from tilewright.support.plugins import Family
+
+
+class CostModel(Member, ABC):
+    """Scores candidates before they are measured; the higher, the better."""
+
+    @abstractmethod
+    def load(self, path: str) -> None:
+        """Go on from what `save` wrote."""
+
+    @abstractmethod
+    def save(self, path: str) -> None:
+        """Write down everything that was learned."""
+
+    @abstractmethod
+    def update(
+        self,
+        context: Any,
+        candidates: Sequence[MeasureCandidate],
+        results: Sequence[RunnerResult],
+    ) -> None:
+        """Learn from measurements."""
+
+    @abstractmethod
+    def predict(
+        self, context: Any, candidates: Sequence[MeasureCandidate]
+    ) -> npt.NDArray[np.float64]:
+        """One score a candidate."""
+
+
+cost_models: Family[Any] = Family("cost model", "tilewright.cost_model")

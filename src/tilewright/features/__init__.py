@@ -1,0 +1,1 @@
+"""Candidates as numbers."""

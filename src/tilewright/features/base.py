@@ -1,0 +1,27 @@
+"""What a feature extractor is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.records import MeasureCandidate
+from tilewright.space.base import Member
+from tilewright.support.plugins import Family
+
+Matrix = npt.NDArray[np.float64]
+
+
+class FeatureExtractor(Member, ABC):
+    """Turns candidates into matrices: a row for each store, a column for each feature."""
+
+    @abstractmethod
+    def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
+        """One matrix a candidate."""
+
+
+feature_extractors: Family[Any] = Family("feature extractor", "tilewright.feature_extractor")

@@ -1,0 +1,171 @@
+"""The values that travel between search, measuring and the database. No behaviour of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from tilewright.errors import TuneError
+from tilewright.ir import IRModule, PrimFunc
+from tilewright.schedule import Schedule, Trace
+from tilewright.target import Target
+
+# What TVM writes instead of the running time of a candidate that failed.
+FAILED_RUN_SECS = 1e10
+
+
+class FailureKind(str, Enum):
+    """Why a candidate has no running time."""
+
+    BUILD_ERROR = "build_error"
+    RUN_ERROR = "run_error"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    CRASH = "crash"
+    WRONG_RESULT = "wrong_result"
+    IMPOSSIBLE_SPEED = "impossible_speed"
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Type and shape of an argument."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def as_json(self) -> list[Any]:
+        """As tuning records write it."""
+        return ["TENSOR", self.dtype, list(self.shape)]
+
+    @staticmethod
+    def from_json(value: Any) -> TensorInfo:
+        """Read back what `as_json` wrote."""
+        match value:
+            case ["TENSOR", str(dtype), list(shape)]:
+                return TensorInfo(dtype, tuple(int(extent) for extent in shape))
+        raise TuneError(f'expected ["TENSOR", dtype, shape], got {value!r}')
+
+
+ArgInfo = TensorInfo
+
+
+@dataclass(frozen=True)
+class MeasureCandidate:
+    """A schedule to be measured, with what it is called with."""
+
+    sch: Schedule
+    args_info: tuple[TensorInfo, ...]
+
+
+@dataclass(frozen=True)
+class BuilderInput:
+    """A scheduled module to be compiled."""
+
+    mod: IRModule
+    target: Target
+    params: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class BuilderResult:
+    """Where the compiled candidate lies, or why there is none."""
+
+    artifact_path: str | None
+    error_msg: str | None = None
+    failure: FailureKind | None = None
+
+
+@dataclass(frozen=True)
+class RunnerInput:
+    """A compiled candidate to be run."""
+
+    artifact_path: str
+    device_type: str
+    args_info: tuple[TensorInfo, ...]
+
+
+@dataclass(frozen=True)
+class RunnerResult:
+    """The running times in seconds, or why there are none."""
+
+    run_secs: tuple[float, ...] | None
+    error_msg: str | None = None
+    failure: FailureKind | None = None
+
+
+class RunnerFuture(Protocol):
+    """A result that may not be there yet."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> RunnerResult: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A program to be tuned; two of one database are the same object if they are equal."""
+
+    mod: IRModule
+    shash: int
+
+
+@dataclass(frozen=True, eq=False)
+class TuningRecord:
+    """One measured candidate, successful or not."""
+
+    trace: Trace
+    workload: Workload
+    run_secs: tuple[float, ...] | None = None
+    target: Target | None = None
+    args_info: tuple[TensorInfo, ...] | None = None
+    failure: FailureKind | None = None
+    error_msg: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)  # protocol, seed, round, prediction, ...
+
+    def as_measure_candidate(self) -> MeasureCandidate:
+        """The candidate again: its whole trace replayed."""
+        sch = Schedule(self.workload.mod)
+        self.trace.apply_to_schedule(sch, remove_postproc=False)
+        return MeasureCandidate(sch, args_info_of(sch.mod))
+
+    @property
+    def mean_secs(self) -> float:
+        """The mean running time; `FAILED_RUN_SECS` without one."""
+        if not self.run_secs:
+            return FAILED_RUN_SECS
+        return sum(self.run_secs) / len(self.run_secs)
+
+
+def entry_function(mod: IRModule) -> PrimFunc:
+    """The function that a caller calls: marked as entry, named main, or the only one."""
+    functions: Sequence[tuple[str, PrimFunc]] = list(mod.functions.items())
+    for _, func in functions:
+        if func.attrs.get("tir.is_entry_func"):
+            return func
+    for name, func in functions:
+        if name == "main" or len(functions) == 1:
+            return func
+    raise TuneError(
+        f"the module has {len(functions)} functions and none is the entry;"
+        " name one of them main or mark it with tir.is_entry_func"
+    )
+
+
+def args_info_of(mod: IRModule) -> tuple[TensorInfo, ...]:
+    """Types and shapes of the arguments of the entry function."""
+    func = entry_function(mod)
+    infos = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            raise TuneError(f"parameter {param.name} is a scalar; only buffers can be tuned with")
+        shape = []
+        for extent in buffer.shape:
+            value = getattr(extent, "value", None)
+            if not isinstance(value, int):
+                raise TuneError(f"the shape of {buffer.name} is symbolic: {extent} is not a number")
+            shape.append(value)
+        infos.append(TensorInfo(str(buffer.dtype), tuple(shape)))
+    return tuple(infos)

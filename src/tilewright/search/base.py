@@ -1,0 +1,54 @@
+"""What a search strategy is: ask for candidates, tell what was measured. No clock, no I/O."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from tilewright.cost_model.base import CostModel
+from tilewright.ir import IRModule
+from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord, Workload
+from tilewright.schedule import Schedule
+from tilewright.space.base import Member
+from tilewright.support.plugins import Family
+
+
+class DatabaseLike(Protocol):
+    """What a search needs of a database."""
+
+    def commit_workload(self, mod: IRModule) -> Workload: ...
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]: ...
+
+
+class SearchStrategy(Member, ABC):
+    """Proposes candidates; learns from what they measured."""
+
+    @abstractmethod
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Schedule],
+        database: DatabaseLike | None = None,
+        cost_model: CostModel | None = None,
+    ) -> None:
+        """Begin. Twice without `post_tuning` in between is an error."""
+
+    @abstractmethod
+    def post_tuning(self) -> None:
+        """End, whatever state the search is in."""
+
+    @abstractmethod
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        """The next candidates; None: nothing more to propose."""
+
+    @abstractmethod
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        """What the candidates of the last call measured."""
+
+
+search_strategies: Family[Any] = Family("search strategy", "tilewright.search_strategy")

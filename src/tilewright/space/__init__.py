@@ -1,0 +1,1 @@
+"""The space of programs a search may choose from."""

@@ -1,0 +1,87 @@
+"""What a member of a search space is: rules, post-processors, mutators, generators.
+
+Every contract can be met by a plain Python class. `_initialize_with_tune_context` is called once
+before a member is used, and again whenever its task starts anew.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from typing_extensions import Self
+
+from tilewright.ir import IRModule
+from tilewright.schedule import BlockRV, Schedule, Trace
+from tilewright.support.plugins import Family
+from tilewright.target import Target
+
+
+class TuneContextLike(Protocol):
+    """What members may know of the task they work for."""
+
+    mod: IRModule | None
+    target: Target | None
+    num_threads: int
+    rand_state: int
+    task_name: str
+    logger: logging.Logger
+
+
+class Member:
+    """What all members share: they may look at the task, and they can be cloned."""
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        """Take what is needed from the task; most members need nothing."""
+
+    def clone(self) -> Self:
+        """An independent member with the same settings."""
+        return copy.deepcopy(self)
+
+
+class ScheduleRule(Member, ABC):
+    """Turns a schedule into the schedules that treat one block in one way or another."""
+
+    @abstractmethod
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """The schedules to go on with; `[sch]` if the rule has nothing to say about the block."""
+
+
+class Postproc(Member, ABC):
+    """Finishes a candidate, or rejects it."""
+
+    @abstractmethod
+    def apply(self, sch: Schedule) -> bool:
+        """False, or an exception: the candidate is rejected."""
+
+
+class Mutator(Member, ABC):
+    """Moves a decision of a trace."""
+
+    @abstractmethod
+    def apply(self, trace: Trace, seed: int) -> Trace | None:
+        """A trace that differs in a decision, without its post-processing; None: impossible.
+
+        `seed` is a state of the random engine (`schedule.random`), all randomness comes from it.
+        """
+
+
+class SpaceGenerator(Member, ABC):
+    """Makes the sketches of a task: schedules whose traces have open decisions."""
+
+    sch_rules: Sequence[ScheduleRule]
+    postprocs: Sequence[Postproc]
+    mutator_probs: Mapping[Mutator, float]
+
+    @abstractmethod
+    def generate_design_space(self, mod: IRModule) -> list[Schedule]:
+        """The sketches."""
+
+
+schedule_rules: Family[Any] = Family("schedule rule", "tilewright.schedule_rule")
+postprocs: Family[Any] = Family("post-processor", "tilewright.postproc")
+mutators: Family[Any] = Family("mutator", "tilewright.mutator")
+space_generators: Family[Any] = Family("space generator", "tilewright.space_generator")

@@ -1,0 +1,1 @@
+"""Space generators, one file each."""

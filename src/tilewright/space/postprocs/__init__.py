@@ -1,0 +1,1 @@
+"""Post-processors, one file each."""

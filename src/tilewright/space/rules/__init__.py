@@ -1,0 +1,1 @@
+"""Schedule rules, one file each."""

@@ -1,0 +1,1 @@
+"""Where search, measuring and the database are wired together."""
