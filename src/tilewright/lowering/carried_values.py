@@ -1,30 +1,31 @@
 """Does a buffer carry values from one run of a statement to the next?
 
-It does not if each read is covered by a write that comes before it in the same run. Then every run
-may have a buffer of its own. Boxes of accesses are compared while the loops inside the statement
-run; what cannot be proven counts as carried.
+It does not if each read is covered by writes that come before it in the same run. Then every run
+may have a buffer of its own. What cannot be proven counts as carried.
+
+A read is compared with a write under the loops and tests that both lie in: those loops stand still,
+and only the loops and tests around one of the two alone run and count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     EQ,
-    GE,
-    GT,
-    LE,
-    LT,
     Block,
     BlockRealize,
     Buffer,
     BufferLoad,
-    BufferRegion,
     BufferStore,
     Call,
     For,
     IfThenElse,
     IntImm,
     MatchBufferRegion,
+    Not,
     PrimExpr,
     Range,
     Stmt,
@@ -32,17 +33,57 @@ from tilewright.ir import (
     Visitor,
     While,
     free_vars,
-    logical_and,
+    structural_equal,
     substitute,
     uses_var,
 )
-from tilewright.lowering.access_bounds import IndexBounds, Interval
-from tilewright.lowering.linear_form import is_dense, linear_form
-from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, takes_pointer
+from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at
+from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, is_true, takes_pointer
 from tilewright.lowering.widen_expr import conjuncts
 
-_Box = list[Interval | None]
-_BOUND_TESTS = (LT, LE, GT, GE)
+
+@dataclass(frozen=True, eq=False)
+class _Loop:
+    var: Var
+    domain: Range
+    is_together: bool = False  # all iterations run at the same time and see each other's writes
+
+
+@dataclass(frozen=True, eq=False)
+class _Tests:
+    """Conditions under which a place runs; none at all: nobody knows whether it does."""
+
+    tests: tuple[PrimExpr, ...]
+
+
+_Path = tuple[_Loop | _Tests, ...]  # what lies around a place, from the outside in
+
+
+@dataclass(frozen=True, eq=False)
+class _Access:
+    axes: Axes
+    path: _Path
+
+    def alone(self, shared: int) -> tuple[Domains, list[PrimExpr]]:
+        """The loops that run and the tests that count when the first `shared` parts stand still."""
+        inner = self.path[shared:]
+        together = [part for part in self.path[:shared] if _is_together(part)]
+        domains = {part.var: part.domain for part in (*together, *inner) if isinstance(part, _Loop)}
+        tests = list(_tests(inner))
+        if together:
+            around = _tests(self.path[:shared])
+            tests += [test for test in around if uses_var(test, domains.__contains__)]
+        return domains, tests
+
+
+def _is_together(part: _Loop | _Tests) -> bool:
+    return isinstance(part, _Loop) and part.is_together
+
+
+def _tests(path: _Path) -> Iterator[PrimExpr]:
+    for part in path:
+        if isinstance(part, _Tests):
+            yield from part.tests
 
 
 class _Scanner(Visitor):
@@ -51,67 +92,56 @@ class _Scanner(Visitor):
     def __init__(self, buffer: Buffer, analyzer: Analyzer) -> None:
         self._buffer = buffer
         self._analyzer = analyzer
-        self._domains: dict[Var, Range] = {}
-        self._writes: list[_Box] = []
-        self._maybe = 0  # depth of places that may not run
-        self._at_first: frozenset[Var] = frozenset()  # loops known to be in their first iteration
+        self._boxes = Boxes(analyzer)
+        self._path: list[_Loop | _Tests] = []
+        self._writes: list[_Access] = []
+        self._is_shared_by_threads = not buffer.scope.startswith("local")
         self.carried = False
+
+    # --- where things run ----------------------------------------------------------------------
 
     def visit_for(self, node: For) -> None:
         domain = Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
-        self._domains[node.loop_var] = domain
-        may_be_empty = not (isinstance(node.extent, IntImm) and node.extent.value > 0)
-        self._maybe += may_be_empty
+        together = self._is_shared_by_threads and _is_thread(node)
+        self._path.append(_Loop(node.loop_var, domain, together))
         self.visit(node.body)
-        self._maybe -= may_be_empty
+        self._path.pop()
+
+    def _under(self, tests: Sequence[PrimExpr], body: PrimExpr | Stmt) -> None:
+        self._path.append(_Tests(tuple(tests)))
+        self.visit(body)
+        self._path.pop()
 
     def visit_if_then_else(self, node: IfThenElse) -> None:
         self.visit(node.condition)
-        tested = self._tested_first(node.condition)
-        if tested is not None:
-            outside, self._at_first = self._at_first, self._at_first | tested
-            self.visit(node.then_case)
-            self._at_first = outside
-        self._maybe += 1
-        if tested is None:
-            self.visit(node.then_case)
+        self._under(conjuncts(node.condition), node.then_case)
         if node.else_case is not None:
-            self.visit(node.else_case)
-        self._maybe -= 1
-
-    def _tested_first(self, condition: PrimExpr) -> frozenset[Var] | None:
-        """The loops of which `condition` holds in the first iteration, as that of an init does."""
-        tests = conjuncts(condition)
-        tested = frozenset(var for test in tests for var in free_vars(test) if var in self._domains)
-        if not tested or not all(isinstance(test, EQ) for test in tests):
-            return None
-        first = {var: self._domains[var].min for var in tested}
-        holds = self._analyzer.can_prove(substitute(logical_and(*tests), first))
-        return tested if holds else None
+            self._under([Not(node.condition)], node.else_case)
 
     def visit_while(self, node: While) -> None:
-        self._maybe += 1
+        self._path.append(_Tests(()))
         self.generic_visit(node)
-        self._maybe -= 1
+        self._path.pop()
 
     def visit_call(self, node: Call) -> None:
         if node.op is ADDRESS_OF and takes_pointer(node, self._buffer.data):
             self.carried = True
-        self._maybe += node.op is IF_THEN_ELSE
-        self.generic_visit(node)
-        self._maybe -= node.op is IF_THEN_ELSE
+        if node.op is not IF_THEN_ELSE:
+            self.generic_visit(node)
+            return
+        self.visit(node.args[0])
+        self._under(conjuncts(node.args[0]), node.args[1])
+        self._under([Not(node.args[0])], node.args[2])
 
     def visit_block_realize(self, node: BlockRealize) -> None:
         self.visit(node.predicate)
-        # Where a tile does not divide its extent, the elements that a bound check leaves out do not
-        # exist; any other predicate may leave out real ones.
-        only_bounds = all(
-            isinstance(part, (*_BOUND_TESTS, IntImm)) for part in conjuncts(node.predicate)
-        )
-        self._maybe += not only_bounds
+        if is_true(node.predicate):
+            self._visit_block(node.block)
+            return
+        self._path.append(_Tests(tuple(conjuncts(node.predicate))))
         self._visit_block(node.block)
-        self._maybe -= not only_bounds
+        self._path.pop()
 
     def _visit_block(self, block: Block) -> None:
         if not takes_pointer(block.body, self._buffer.data) and not block.match_buffers:
@@ -125,10 +155,12 @@ class _Scanner(Visitor):
         """For memory that is used through pointers or views, what the block declares counts."""
         for region in block.reads:
             if region.buffer is self._buffer:
-                self._read(_points(region))
+                self._read(region.region)
         for region in block.writes:
             if region.buffer is self._buffer:
-                self._write(_points(region))
+                self._write(region.region)
+
+    # --- what they access ----------------------------------------------------------------------
 
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
         """A view counts through the regions of its block."""
@@ -136,65 +168,103 @@ class _Scanner(Visitor):
     def visit_buffer_load(self, node: BufferLoad) -> None:
         self.generic_visit(node)
         if node.buffer is self._buffer:
-            self._read([(index, None) for index in node.indices])
+            self._read([axis_at(index) for index in node.indices])
         elif node.buffer.data is self._buffer.data:
             self.carried = True
 
     def visit_buffer_store(self, node: BufferStore) -> None:
         self.generic_visit(node)
         if node.buffer is self._buffer:
-            self._write([(index, None) for index in node.indices])
+            self._write([axis_at(index) for index in node.indices])
 
     def visit_var(self, node: Var) -> None:
         self.carried = self.carried or node is self._buffer.data
 
-    def _box(self, axes: list[tuple[PrimExpr, PrimExpr | None]]) -> _Box:
-        bounds = IndexBounds(self._domains, self._analyzer)
-        box: _Box = []
-        for start, extent in axes:
-            first = bounds.of(start)
-            size = None if extent is None else bounds.of(extent)
-            if first is None or (extent is not None and size is None):
-                box.append(None)
-            else:
-                last = first.high if size is None else first.high + size.high - 1
-                box.append(Interval(first.low, last))
-        return box
+    def _write(self, axes: Axes) -> None:
+        self._writes.append(_Access(axes, tuple(self._path)))
 
-    def _read(self, axes: list[tuple[PrimExpr, PrimExpr | None]]) -> None:
-        box = self._box(axes)
-        if not any(self._covers(write, box) for write in self._writes):
-            self.carried = True
+    def _read(self, axes: Axes) -> None:
+        if not self.carried:
+            read = _Access(axes, tuple(self._path))
+            self.carried = not self._is_written(read)
 
-    def _write(self, axes: list[tuple[PrimExpr, PrimExpr | None]]) -> None:
-        starts = [start for start, _ in axes]
-        if any(uses_var(start, self._at_first.__contains__) for start in starts):
-            return  # only part of the box is written in the first iteration
-        if not self._maybe and not any(map(self._has_gaps, starts)):
-            self._writes.append(self._box(axes))
+    # --- whether it was written before ---------------------------------------------------------
 
-    def _has_gaps(self, index: PrimExpr) -> bool:
-        """True for an index such as `2 * i`, whose box holds elements that it never reaches."""
-        form = linear_form(index, self._domains.__contains__)
-        if form is None or not form.coefficients:
-            return False
-        extents = [self._domains[var].extent for var in form.coefficients]
-        known = [extent.value for extent in extents if isinstance(extent, IntImm)]
-        return len(known) < len(extents) or not is_dense(form.coefficients.values(), known)
-
-    def _covers(self, outer: _Box, inner: _Box) -> bool:
-        return all(
-            a is not None and b is not None and self._contains(a, b)
-            for a, b in zip(outer, inner, strict=True)
+    def _is_written(self, read: _Access) -> bool:
+        by_depth: dict[int, list[Box]] = {}
+        for write in reversed(self._writes):
+            shared = _shared_length(read.path, write.path)
+            written = self._written(write, shared, read)
+            if written is None:
+                continue
+            if self._boxes.cover(written, self._read_box(read, shared)):
+                return True
+            by_depth.setdefault(shared, []).append(written)
+        return any(
+            self._boxes.cover_together(parts, self._read_box(read, shared))
+            for shared, parts in by_depth.items()
+            if len(parts) > 1
         )
 
-    def _contains(self, outer: Interval, inner: Interval) -> bool:
+    def _read_box(self, read: _Access, shared: int) -> Box:
+        domains, _ = read.alone(shared)
+        return self._boxes.around(self._buffer, read.axes, domains, _tests(read.path))
+
+    def _written(self, write: _Access, shared: int, read: _Access) -> Box | None:
+        """A box that a write is sure to have written when a read with the same loops runs."""
+        if any(isinstance(part, _Tests) and not part.tests for part in write.path[shared:]):
+            return None
+        first = self._first_iterations(write, shared)
+        domains, tests = write.alone(shared)
+        known = list(_tests(read.path))
+        unknown = [test for test in tests if not _is_among(test, known)]
+        if first:
+            domains = {var: domain for var, domain in domains.items() if var not in first}
+            unknown = [substitute(test, first) for test in unknown]
+        return self._boxes.within(write.axes, domains, unknown)
+
+    def _first_iterations(self, write: _Access, shared: int) -> dict[Var, PrimExpr]:
+        """The loops, each with its start, of which a write only needs the first iteration.
+
+        The tests of an init are true there. Those loops must not matter for anything else around
+        the write: then it wrote in their first iteration what it would write in any other.
+        """
+        loops = {part.var: part.domain for part in write.path if isinstance(part, _Loop)}
+        tests = [test for test in write.alone(shared)[1] if isinstance(test, EQ)]
+        first = {var: loops[var].min for test in tests for var in free_vars(test) if var in loops}
+        if not first or not all(_is_not_empty(loops[var]) for var in first):
+            return {}
+        ranges = [end for domain in loops.values() for end in (domain.min, domain.extent)]
+        starts = [axis.min for axis in write.axes]
+        if any(uses_var(expr, first.__contains__) for expr in (*ranges, *starts)):
+            return {}
+        around = [
+            test for test in _tests(write.path[:shared]) if uses_var(test, first.__contains__)
+        ]
         prove = self._analyzer.can_prove
-        return prove(outer.low <= inner.low) and prove(inner.high <= outer.high)
+        return first if all(prove(substitute(test, first)) for test in (*tests, *around)) else {}
 
 
-def _points(region: BufferRegion) -> list[tuple[PrimExpr, PrimExpr | None]]:
-    return [(axis.min, axis.extent) for axis in region.region]
+def _is_thread(loop: For) -> bool:
+    binding = loop.thread_binding
+    return binding is not None and binding.thread_tag.startswith("threadIdx")
+
+
+def _is_not_empty(domain: Range) -> bool:
+    return isinstance(domain.extent, IntImm) and domain.extent.value > 0
+
+
+def _is_among(test: PrimExpr, known: Sequence[PrimExpr]) -> bool:
+    return any(test is other or structural_equal(test, other) for other in known)
+
+
+def _shared_length(a: _Path, b: _Path) -> int:
+    length = 0
+    for left, right in zip(a, b, strict=False):
+        if left is not right:
+            break
+        length += 1
+    return length
 
 
 def carries_values(stmt: Stmt, buffer: Buffer, analyzer: Analyzer) -> bool:

@@ -1,0 +1,220 @@
+"""Boxes of elements that an access reaches: all it may read, or all it is sure to write.
+
+Bounds of an axis are lists: an element lies above every lower and below every upper bound. That
+spares proofs about minima and maxima.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.arith import Analyzer, estimate_region_strict_bound
+from tilewright.ir import (
+    GE,
+    GT,
+    LE,
+    LT,
+    TRUE,
+    Buffer,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    Range,
+    Var,
+    const,
+    logical_and,
+    uses_var,
+)
+from tilewright.lowering.access_bounds import IndexBounds
+from tilewright.lowering.linear_form import is_dense, linear_form
+
+Axes = Sequence[Range]  # of an access: what it touches at once
+Domains = dict[Var, Range]
+
+
+@dataclass
+class Span:
+    """The elements of one axis between all bounds, which are included."""
+
+    lows: list[PrimExpr] = field(default_factory=list)
+    highs: list[PrimExpr] = field(default_factory=list)
+
+
+Box = list[Span]
+
+
+def axis_at(index: PrimExpr) -> Range:
+    """The axis of an access to a single element."""
+    return Range(index, const(1, index.dtype))
+
+
+class Boxes:
+    """Boxes under what an analyzer knows."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def around(
+        self, buffer: Buffer, axes: Axes, domains: Domains, tests: Iterable[PrimExpr]
+    ) -> Box:
+        """A box that holds all that is accessed inside the buffer where `tests` are true."""
+        box = []
+        bounds = IndexBounds(domains, self._analyzer)
+        for axis, extent in zip(axes, buffer.shape, strict=True):
+            span = Span([const(0, extent.dtype)], [extent - 1])
+            first, size = bounds.of(axis.min), bounds.of(axis.extent)
+            if first is not None and size is not None:
+                span.lows.append(first.low)
+                span.highs.append(first.high + size.high - 1)
+            box.append(span)
+        for test in tests:
+            self.narrow(box, axes, domains, test)
+        return box
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def within(self, axes: Axes, domains: Domains, tests: Sequence[PrimExpr]) -> Box | None:
+        """A box of which every element is accessed while the domains are run through.
+
+        Only elements for which all `tests` are true are; None if no such box is known.
+        """
+        indices = [axis.min for axis in axes]
+        for var, domain in domains.items():
+            # A loop that may run never leaves out everything, which only shows in what it indexes.
+            if not _runs(domain) and not any(uses_var(index, var.same_as) for index in indices):
+                return None
+        box = self._whole(axes, domains)
+        if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
+            return box
+        if not all(uses_var(test, domains.__contains__) for test in tests):
+            return None  # whether anything is accessed at all depends on what lies around
+        condition = logical_and(*tests) if tests else TRUE
+        exact = estimate_region_strict_bound(axes, domains, condition, self._analyzer)
+        if exact is None:
+            return None
+        return [Span([interval.min_value], [interval.max_value]) for interval in exact]
+
+    def _whole(self, axes: Axes, domains: Domains) -> Box | None:
+        """The box of an access whose axes run independently of each other and without gaps."""
+        box: Box = []
+        used: set[Var] = set()
+        bounds = IndexBounds(domains, self._analyzer)
+        for axis in axes:
+            variables = _variables_without_gaps(axis, domains)
+            first = bounds.of(axis.min)
+            if variables is None or first is None or not used.isdisjoint(variables):
+                return None
+            used |= variables
+            box.append(Span([first.low], [first.high + axis.extent - 1]))
+        return box
+
+    def narrow(self, box: Box, axes: Axes, domains: Domains, test: PrimExpr) -> bool:
+        """Keep what satisfies a test if that is a box again; otherwise keep all and be False."""
+        if self._analyzer.can_prove(test):
+            return True
+        gap = _gap(test)
+        if gap is None:
+            return False
+        for axis, span in zip(axes, box, strict=True):
+            if not (isinstance(axis.extent, IntImm) and axis.extent.value == 1):
+                continue
+            # `gap >= 0` bounds an index from below if their difference is fixed, ...
+            low = self._analyzer.simplify(axis.min - gap)
+            if not uses_var(low, domains.__contains__):
+                span.lows.append(low)
+                return True
+            # ... and from above if their sum is.
+            high = self._analyzer.simplify(axis.min + gap)
+            if not uses_var(high, domains.__contains__):
+                span.highs.append(high)
+                return True
+        return False
+
+    # --- comparing -----------------------------------------------------------------------------
+
+    def cover(self, outer: Box, inner: Box) -> bool:
+        """True if one box surely holds the other."""
+        return all(map(self._holds, outer, inner))
+
+    def cover_together(self, parts: Sequence[Box], inner: Box) -> bool:
+        """True if some boxes, put next to each other along one axis, surely hold another box."""
+        for axis, span in enumerate(inner):
+            fitting = [
+                part[axis]
+                for part in parts
+                if all(
+                    self._holds(part[other], inner[other])
+                    for other in range(len(inner))
+                    if other != axis
+                )
+            ]
+            if len(fitting) > 1 and self._line_up(fitting, span):
+                return True
+        return False
+
+    def _line_up(self, parts: Sequence[Span], inner: Span) -> bool:
+        """True if intervals follow each other without gaps from the start to the end of `inner`."""
+        left = [part for part in parts if len(part.highs) == 1]
+        starts = inner.lows
+        while left:
+            following = next((part for part in left if self._above(part.lows, starts)), None)
+            if following is None:
+                return False
+            if self._below(inner.highs, following.highs):
+                return True
+            left = [part for part in left if part is not following]
+            starts = [following.highs[0] + 1]
+        return False
+
+    def _holds(self, outer: Span, inner: Span) -> bool:
+        return self._above(outer.lows, inner.lows) and self._below(inner.highs, outer.highs)
+
+    def _above(self, outer: Sequence[PrimExpr], inner: Sequence[PrimExpr]) -> bool:
+        prove = self._analyzer.can_prove
+        return all(any(prove(low <= known) for known in inner) for low in outer)
+
+    def _below(self, inner: Sequence[PrimExpr], outer: Sequence[PrimExpr]) -> bool:
+        prove = self._analyzer.can_prove
+        return all(any(prove(known <= high) for known in inner) for high in outer)
+
+
+def _gap(test: PrimExpr) -> PrimExpr | None:
+    """The number that is not negative exactly where a comparison of integers is true."""
+    match test:
+        case LT(a=a, b=b) | GT(a=b, b=a) if a.dtype.is_int:
+            return b - a - 1
+        case LE(a=a, b=b) | GE(a=b, b=a) if a.dtype.is_int:
+            return b - a
+    return None
+
+
+def _runs(domain: Range) -> bool:
+    return isinstance(domain.extent, IntImm) and domain.extent.value > 0
+
+
+def _variables_without_gaps(axis: Range, domains: Domains) -> set[Var] | None:
+    """The variables that an axis runs over; None if it may jump over elements, as `2 * i` does."""
+    start, lanes, stride = axis.min, 1, 1
+    match start:
+        case Ramp(base=base, stride=IntImm(value=step), lanes=count):
+            start, lanes, stride = base, count, step
+    form = linear_form(start, domains.__contains__)
+    if form is None or uses_var(axis.extent, domains.__contains__):
+        return None
+    steps, counts = [stride], [lanes]
+    if isinstance(axis.extent, IntImm):
+        steps.append(1)
+        counts.append(axis.extent.value)
+    variables = {var for var, factor in form.coefficients.items() if factor != 0}
+    if len(variables) == 1 and lanes == 1 and abs(form.coefficients[next(iter(variables))]) == 1:
+        return variables  # however long the loop is
+    for var in variables:
+        extent = domains[var].extent
+        if not isinstance(extent, IntImm):
+            return None
+        steps.append(form.coefficients[var])
+        counts.append(extent.value)
+    return variables if is_dense(steps, counts) else None
