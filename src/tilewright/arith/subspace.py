@@ -123,7 +123,7 @@ class _Divider:
         source = mark.source
         if not isinstance(source, IterSumExpr) or not is_constant(source.base, 0):
             raise NotAnIterMap("a binding is not a plain sum of iterators")
-        args = source.args
+        args = tuple(self._on_its_side(arg) for arg in source.args)
         inner_from = len(args)
         while inner_from > 0 and self._is_inner(args[inner_from - 1]):
             inner_from -= 1
@@ -136,8 +136,24 @@ class _Divider:
             return self._divide_between(mark, args, inner_from)
         return self._divide_through(mark, args, outer_to)
 
+    def _on_its_side(self, split: IterSplitExpr) -> IterSplitExpr:
+        """A split of a sum over both kinds of iterators that takes digits of one kind only."""
+        if self._is_inner(split) or self._is_outer(split):
+            return split
+        outer, inner = self._divide_split(split)
+        if is_constant(inner.extent, 1):
+            return self._with_scale(outer, split.scale)[0]
+        if is_constant(outer.extent, 1):
+            return self._with_scale(inner, split.scale)[0]
+        return split
+
     def _divide_between(self, mark: IterMark, args: tuple[IterSplitExpr, ...], at: int) -> Division:
         """`args[:at]` are outer, `args[at:]` inner; the mark must be their plain product."""
+        if at in (0, len(args)):
+            self._require_plain(mark, args)
+            whole = IterMark(IterSumExpr(args, const(0, mark.extent.dtype)), mark.extent)
+            nothing = self._trivial(mark.extent.dtype)
+            return (whole, nothing) if at else (nothing, whole)
         inner_extent = args[at - 1].scale
         natural = self._rewriter.product(args[at].scale, args[at].extent)
         if not self._rewriter.equal(inner_extent, natural):

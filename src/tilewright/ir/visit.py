@@ -287,4 +287,7 @@ def uses_var(node: Node, test: Callable[[Var], bool]) -> bool:
     """True when some variable that `test` accepts occurs in `node`."""
     if isinstance(node, Var):
         return test(node)
-    return any(uses_var(child, test) for child in children(node))
+    for child in children(node):  # noqa: SIM110 - a generator at each node would cost half of it
+        if uses_var(child, test):
+            return True
+    return False

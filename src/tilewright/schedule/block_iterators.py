@@ -124,11 +124,9 @@ class IteratorSubstitution(Rewriter):
 
     def _relaxed(self, axis: Range, domains: Mapping[Var, Range], size: PrimExpr) -> Range:
         begin = axis.min
-        if not uses_var(axis, domains.__contains__):
-            return axis
         if isinstance(axis.extent, IntImm) and axis.extent.value == 1:
             if isinstance(begin, Var):
-                return domains[begin]
+                return domains.get(begin, axis)
             if (
                 isinstance(begin, Add)
                 and isinstance(begin.b, Var)
@@ -136,6 +134,8 @@ class IteratorSubstitution(Rewriter):
                 and not uses_var(begin.a, domains.__contains__)
             ):
                 return Range(begin.a, domains[begin.b].extent)
+        if not uses_var(axis, domains.__contains__):
+            return axis
         (bound,) = estimate_region_upper_bound([axis], domains, analyzer=self.analyzer)
         if bound.has_lower_bound and bound.has_upper_bound:
             found = to_range(bound, self.analyzer)

@@ -6,7 +6,8 @@ single value are left out of the block that does not need them. This is what `bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import (
@@ -23,6 +24,8 @@ from tilewright.ir import (
     Add,
     BlockRealize,
     DType,
+    FloorDiv,
+    FloorMod,
     IntImm,
     IterVar,
     Mul,
@@ -161,26 +164,40 @@ def _plain(source: PrimExpr, dtype: DType) -> PrimExpr:
 def _divide_simple(
     realize: BlockRealize, domains: Mapping[Var, Range], inner_loops: set[Var]
 ) -> DividedBindings | None:
-    """Without iterator maps: each binding belongs to one side or is a plain mixed-radix number."""
+    """Without iterator maps: each binding belongs to one side or is a mixed-radix number."""
     divisions: list[Division] = []
+    all_digits: list[list[_Digit]] = []
+    parts_on_both_sides = False
     for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        division = _divide_binding(iter_var, value, domains, inner_loops)
-        if division is None:
-            return None
+        digits = _digits_of(value, domains)
+        side = _side(value, digits, domains, inner_loops)
+        if side is not None:
+            division = side(iter_var, value)
+        else:
+            found = _divide_digits(digits, inner_loops, value.dtype)
+            if found is None:
+                return None
+            division = found
+            parts_on_both_sides |= any(digit.is_part for digit in digits)
         divisions.append(division)
+        all_digits.append(digits)
+    if parts_on_both_sides and not _are_independent(realize.iter_values, all_digits):
+        return None
     return DividedBindings(tuple(divisions), TRUE, TRUE)
 
 
-def _divide_binding(
-    iter_var: IterVar, value: PrimExpr, domains: Mapping[Var, Range], inner_loops: set[Var]
-) -> Division | None:
-    if type(value) is Var:
-        return _all_inner(iter_var, value) if value in inner_loops else _all_outer(iter_var, value)
+def _side(
+    value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range], inner_loops: set[Var]
+) -> Callable[[IterVar, PrimExpr], Division] | None:
+    """The side that a binding belongs to; None if it belongs to both."""
+    if digits:
+        inside = sum(digit.loop in inner_loops for digit in digits)
+        return _all_outer if not inside else _all_inner if inside == len(digits) else None
     if not uses_var(value, inner_loops.__contains__):
-        return _all_outer(iter_var, value)
+        return _all_outer
     if not uses_var(value, lambda var: var in domains and var not in inner_loops):
-        return _all_inner(iter_var, value)
-    return _divide_digits(value, domains, inner_loops)
+        return _all_inner
+    return None
 
 
 def _all_outer(iter_var: IterVar, value: PrimExpr) -> Division:
@@ -201,55 +218,104 @@ def extent_of(iter_var: IterVar) -> PrimExpr:
     return iter_var.dom.extent
 
 
+@dataclass(frozen=True)
+class _Digit:
+    """A loop, or the part `loop // lower % extent` of a fused one, in a mixed-radix number."""
+
+    value: PrimExpr
+    loop: Var
+    lower: int
+    extent: int
+    scale: int
+
+    @property
+    def is_part(self) -> bool:
+        return self.value is not self.loop
+
+
 def _divide_digits(
-    value: PrimExpr, domains: Mapping[Var, Range], inner_loops: set[Var]
+    digits: Sequence[_Digit], inner_loops: set[Var], dtype: DType
 ) -> Division | None:
-    """`i_0 * 16 + i_1`, where each digit is a loop and the last ones are the inner loops."""
-    digits: list[tuple[Var, int]] = []
-    if not _collect_digits(value, digits):
-        return None
+    """`i_0 * 16 + i_1`, where the last digits are those of the inner loops."""
     weight, at = 1, len(digits)
     inner_extent = 0
     for position in reversed(range(len(digits))):
-        variable, scale = digits[position]
-        extent = domains[variable].extent if variable in domains else None
-        if not isinstance(extent, IntImm) or extent.value == 1 or scale != weight:
+        digit = digits[position]
+        if digit.extent == 1 or digit.scale != weight:
             return None
-        if not _is_zero(domains[variable].min):
-            return None
-        if variable in inner_loops:
+        weight *= digit.extent
+        if digit.loop in inner_loops:
             if position != at - 1:
                 return None
             at = position
-            inner_extent = weight * extent.value
-        weight *= extent.value
-    dtype = value.dtype
-    outer = [(variable, scale // inner_extent) for variable, scale in digits[:at]]
+            inner_extent = weight
+    if not inner_extent:
+        return None
     return Division(
-        Part(const(weight // inner_extent, dtype), _number(outer)),
-        Part(const(inner_extent, dtype), _number(digits[at:])),
+        Part(const(weight // inner_extent, dtype), _number(digits[:at], inner_extent)),
+        Part(const(inner_extent, dtype), _number(digits[at:], 1)),
     )
 
 
-def _collect_digits(value: PrimExpr, digits: list[tuple[Var, int]]) -> bool:
-    if isinstance(value, Add):
-        return _collect_digits(value.a, digits) and _collect_digits(value.b, digits)
-    if isinstance(value, Var):
-        digits.append((value, 1))
-        return True
-    if isinstance(value, Mul) and isinstance(value.a, Var) and isinstance(value.b, IntImm):
-        digits.append((value.a, value.b.value))
-        return True
-    return False
+def _digits_of(value: PrimExpr, domains: Mapping[Var, Range]) -> list[_Digit]:
+    """The digits of a sum, most significant first; none if it is no such sum."""
+    digits = []
+    for term in _terms(value):
+        scale, digit = 1, term
+        if isinstance(term, Mul) and isinstance(term.b, IntImm):
+            scale, digit = term.b.value, term.a
+        found = _digit(digit, scale, domains)
+        if found is None:
+            return []
+        digits.append(found)
+    return digits
 
 
-def _number(digits: Sequence[tuple[Var, int]]) -> PrimExpr:
+def _terms(value: PrimExpr) -> list[PrimExpr]:
+    return [*_terms(value.a), *_terms(value.b)] if isinstance(value, Add) else [value]
+
+
+def _digit(value: PrimExpr, scale: int, domains: Mapping[Var, Range]) -> _Digit | None:
+    lower, extent, rest = 1, 0, value
+    if isinstance(rest, FloorMod) and isinstance(rest.b, IntImm):
+        extent, rest = rest.b.value, rest.a
+    if isinstance(rest, FloorDiv) and isinstance(rest.b, IntImm):
+        lower, rest = rest.b.value, rest.a
+    domain = domains.get(rest) if type(rest) is Var else None
+    if domain is None or not _is_zero(domain.min) or not isinstance(domain.extent, IntImm):
+        return None
+    assert isinstance(rest, Var)
+    whole = domain.extent.value
+    # A part that is cut off by the end of its loop is no digit.
+    if lower <= 0 or extent < 0 or whole % (lower * extent or lower):
+        return None
+    return _Digit(value, rest, lower, extent or whole // lower, scale)
+
+
+def _number(digits: Sequence[_Digit], divisor: int) -> PrimExpr:
     total: PrimExpr | None = None
-    for variable, scale in digits:
-        term: PrimExpr = variable if scale == 1 else variable * scale
+    for digit in digits:
+        scale = digit.scale // divisor
+        term: PrimExpr = digit.value if scale == 1 else digit.value * scale
         total = term if total is None else total + term
     assert total is not None
     return total
+
+
+def _are_independent(values: Sequence[PrimExpr], all_digits: Sequence[Sequence[_Digit]]) -> bool:
+    """True if no part of a loop stands in two places."""
+    parts: dict[Var, list[tuple[int, int]]] = {}
+    for value, digits in zip(values, all_digits, strict=True):
+        if not digits and not isinstance(value, IntImm):
+            return False
+        for digit in digits:
+            used = parts.setdefault(digit.loop, [])
+            used.append((digit.lower, digit.lower * digit.extent))
+    return all(
+        first[1] <= second[0]
+        for used in parts.values()
+        for first, second in itertools.pairwise(sorted(used))
+    )
 
 
 def _is_zero(expr: PrimExpr) -> bool:

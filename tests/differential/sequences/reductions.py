@@ -164,6 +164,51 @@ def matmul__blockize_cannot_divide_guard(sch: Any) -> None:
     sch.blockize(i1)
 
 
+def _twice_tiled(sch: Any) -> list[Any]:
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1, i2 = sch.split(i, [None, 2, 4])
+    j0, j1, j2 = sch.split(j, [None, 3, 8])
+    k0, k1 = sch.split(k, [None, 4])
+    loops = [i0, j0, i1, j1, k0, i2, j2, k1]
+    sch.reorder(*loops)
+    return loops
+
+
+def matmul__blockize_under_fused_loops(sch: Any) -> None:
+    loops = _twice_tiled(sch)
+    sch.fuse(*loops[:2])
+    sch.fuse(*loops[2:4])
+    sch.blockize(loops[5])
+
+
+def matmul__blockize_fused_loops(sch: Any) -> None:
+    loops = _twice_tiled(sch)
+    sch.fuse(*loops[:3])
+    sch.blockize(sch.fuse(*loops[5:]))
+
+
+def matmul__blockize_loops_fused_across(sch: Any) -> None:
+    loops = _twice_tiled(sch)
+    sch.fuse(*loops[:2])
+    sch.blockize(sch.fuse(*loops[3:5]))
+
+
+def matmul__blockize_inside_of_a_fused_loop(sch: Any) -> None:
+    _, inner = sch.split(sch.fuse(*_twice_tiled(sch)[:4]), [None, 6])
+    sch.blockize(inner)
+
+
+def matmul__blockize_across_digits_of_a_fused_loop(sch: Any) -> None:
+    _, inner = sch.split(sch.fuse(*_twice_tiled(sch)[:4]), [None, 9])
+    sch.blockize(inner)
+
+
+def matmul__blockize_under_fused_loops_without_unit_iterators(sch: Any) -> None:
+    loops = _twice_tiled(sch)
+    sch.fuse(*loops[:5])
+    sch.blockize(loops[5], preserve_unit_iters=False)
+
+
 def padded_conv__blockize_with_unit_iterators(sch: Any) -> None:
     sch.blockize(sch.get_loops(sch.get_block("C"))[3])
 

@@ -238,6 +238,17 @@ def test_subspaces() -> None:
     ]
 
 
+def test_subspaces_of_a_fused_loop_that_was_split_again() -> None:
+    fused = x * 6 + y
+    no_predicate = "0 (T.bool(True)) | 0 (T.bool(True))"
+    rows, columns = fused // 12 * 8 + fused % 6 // 3 * 4 + z, fused % 12 // 6 * 3 + fused % 3
+    assert _divide([rows, columns], [y, z], x=8, y=6, z=4) == [
+        "x // 2 (4) | y // 3 * 4 + z (8)",
+        "x % 2 (2) | y % 3 (3)",
+        no_predicate,
+    ]
+
+
 def test_subspaces_split_the_predicate() -> None:
     fused = x * 12 + y * 4 + z
     assert _divide([fused], [z], x * 3 + y < 8, x=3, y=3, z=4) == [

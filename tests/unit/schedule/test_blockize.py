@@ -9,6 +9,8 @@ from hypothesis import given, settings, strategies as st
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule
+from tilewright.schedule.handles import LoopRV
+from tilewright.schedule.scope import realize_of
 from tilewright.script import tir as T
 from tilewright.testing.handwritten import matmul as matmul_of
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
@@ -184,6 +186,94 @@ def test_any_tiling(
     refused = ""
     try:
         sch.blockize(sch.get_loops(block)[at], preserve_unit_iters=preserve)
+    except ScheduleError as error:
+        refused = str(error)
+    assert not refused or "mix the loops" in refused
+    assert_same_result(func, sch.mod)
+
+
+def _tiled(sch: Schedule) -> list[LoopRV]:
+    i, j, k = sch.get_loops("C")
+    i0, i1, i2 = sch.split(i, [4, 2, 4])
+    j0, j1, j2 = sch.split(j, [2, 3, 8])
+    k0, k1 = sch.split(k, [6, 4])
+    sch.reorder(i0, j0, i1, j1, k0, i2, j2, k1)
+    return [i0, j0, i1, j1, k0, i2, j2, k1]
+
+
+@pytest.mark.parametrize(
+    ("fused", "outer", "inner"),
+    [
+        (
+            [(0, 2), (2, 4)],
+            ["i_0_j_0_fused // 2 * 2 + i_1_j_1_fused // 3",
+             "i_0_j_0_fused % 2 * 3 + i_1_j_1_fused % 3"],
+            ["i_2", "j_2"],
+        ),
+        (
+            [(5, 7)],
+            ["i_0 * 2 + i_1", "j_0 * 3 + j_1"],
+            ["i_2_j_2_fused // 8", "i_2_j_2_fused % 8"],
+        ),
+        (
+            [(0, 4), (5, 8)],
+            ["i_0_j_0_i_1_j_1_fused // 12 * 2 + i_0_j_0_i_1_j_1_fused % 6 // 3",
+             "i_0_j_0_i_1_j_1_fused % 12 // 6 * 3 + i_0_j_0_i_1_j_1_fused % 3"],
+            ["i_2_j_2_k_1_fused // 32", "i_2_j_2_k_1_fused % 32 // 4"],
+        ),
+    ],
+)  # fmt: skip
+def test_fused_loops(
+    matmul: PrimFunc, fused: list[tuple[int, int]], outer: list[str], inner: list[str]
+) -> None:
+    sch = Schedule(matmul, debug_mask="all")
+    loops = _tiled(sch)
+    for first, last in fused:
+        sch.fuse(*loops[first:last])
+    loops = sch.get_loops("C")
+    names = [sch.get_sref(loop).name for loop in loops]
+    sch.blockize(next(loop for loop, name in zip(loops, names, strict=True) if name[:3] == "i_2"))
+    realizes = [realize_of(sch.get_sref(sch.get_block(name))) for name in ("C_o", "C")]
+    assert [str(value) for value in realizes[0].iter_values[:2]] == outer
+    assert [str(value) for value in realizes[1].iter_values[:2]] == inner
+    assert_same_result(matmul, sch.mod)
+    verify_trace_roundtrip(sch, matmul)
+
+
+def test_parts_that_share_digits_do_not_divide() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((16, 8), "int32"), B: T.Buffer((16, 8), "int32")):
+        for f, i, j in T.grid(4, 4, 4):
+            with T.block("B"):
+                vi = T.axis.spatial(16, f * 4 + i)
+                vj = T.axis.spatial(8, f // 2 * 4 + j)
+                B[vi, vj] = A[vi, vj]
+
+    sch = Schedule(main, error_render_level="fast")
+    with pytest.raises(ScheduleError, match="mix the loops from 'i' on with those outside"):
+        sch.blockize(sch.get_loops("B")[1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    order=st.permutations(range(6)),
+    fused=st.tuples(st.integers(0, 4), st.integers(2, 4)),
+    at=st.integers(0, 5),
+    preserve=st.booleans(),
+)
+def test_any_fusion(order: list[int], fused: tuple[int, int], at: int, preserve: bool) -> None:
+    func = matmul_of(4, 6, 4)
+    sch = Schedule(func, debug_mask="all")
+    block = sch.get_child_blocks(sch.get_block("root"))[0]
+    loops = []
+    for loop in sch.get_loops(block):
+        loops += sch.split(loop, [None, 2])
+    sch.reorder(*(loops[index] for index in order))
+    sch.fuse(*sch.get_loops(block)[fused[0] : sum(fused)])
+    rest = sch.get_loops(block)
+    refused = ""
+    try:
+        sch.blockize(rest[at % len(rest)], preserve_unit_iters=preserve)
     except ScheduleError as error:
         refused = str(error)
     assert not refused or "mix the loops" in refused
