@@ -1,0 +1,52 @@
+"""The notes that members of a space leave on blocks and loops for one another, under TVM's keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- written by schedule rules, on blocks -------------------------------------------------------
+
+# The structure a block was tiled with; whoever finds it leaves the block's loops alone.
+TILING_STRUCTURE: Final = "meta_schedule.tiling_structure"
+# How many elements a thread fetches at once; see RewriteCooperativeFetch.
+COOPERATIVE_FETCH: Final = "meta_schedule.cooperative_fetch"
+# How many threads a tiled block may use; see VerifyGPUCode.
+THREAD_EXTENT_LOW: Final = "meta_schedule.thread_extent_low_inclusive"
+THREAD_EXTENT_HIGH: Final = "meta_schedule.thread_extent_high_inclusive"
+# The producer of this block wants a place of its own; see RandomComputeLocation.
+RANDOM_COMPUTE_PRODUCER: Final = "meta_schedule.random_compute_producer"
+# The intrinsic a block (its initialisation) will be replaced by; see RewriteTensorize.
+AUTO_TENSORIZE: Final = "meta_schedule.auto_tensorize"
+AUTO_TENSORIZE_INIT: Final = "meta_schedule.auto_tensorize_init"
+# All threads of a warp run this block together.
+WARP_EXECUTION: Final = "warp_execution"
+
+# --- written by schedule rules, on the root block; see RewriteParallelVectorizeUnroll -----------
+
+PARALLEL: Final = "meta_schedule.parallel"
+VECTORIZE: Final = "meta_schedule.vectorize"
+UNROLL_EXPLICIT: Final = "meta_schedule.unroll_explicit"
+UNROLL_IMPLICIT: Final = "meta_schedule.unroll_implicit"
+
+# --- written by whoever defines an operator -----------------------------------------------------
+
+# The custom rule of a block ("None": no rule at all); all other rules skip the block.
+SCHEDULE_RULE: Final = "schedule_rule"
+# "disable" keeps a block from being inlined.
+INLINE_RULE: Final = "meta_schedule.inline_rule"
+# The tile levels at which the result of a block must be cached.
+WRITE_CACHE_LEVEL: Final = "meta_schedule.write_cache_level"
+
+# --- loops and blocks that lowering looks at ----------------------------------------------------
+
+SOFTWARE_PIPELINE_STAGE: Final = "software_pipeline_stage"
+SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
+SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"
+MANIFEST_SHARED_MEMORY_LOCAL_STAGE: Final = "tir.manifest_shared_memory_local_stage"
+DOUBLE_BUFFER_SCOPE: Final = "double_buffer_scope"
+
+# --- written by post-processors -----------------------------------------------------------------
+
+LAYOUT_REWRITE_PREPROC: Final = "meta_schedule.layout_rewrite_preproc"
+AUTO_UNROLL_MAX_STEP: Final = "pragma_auto_unroll_max_step"
+UNROLL_EXPLICIT_PRAGMA: Final = "pragma_unroll_explicit"
