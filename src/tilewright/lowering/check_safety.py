@@ -40,6 +40,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.linear_form import linear_form
+from tilewright.lowering.lower_match_buffer import without_views
 from tilewright.lowering.race_witness import ParallelStore, find_witness
 from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
 from tilewright.target import Target
@@ -71,6 +72,7 @@ class _Checker(Visitor):
         self._guards: list[PrimExpr] = []  # conditions under which the current place runs
         self._unsure = 0  # depth of places that run depending on more than guards
         self._regions: list[_ParallelRegion] = []
+        self.views: set[Buffer] = set()  # all that were met; which elements they are is not known
 
     def _place(self) -> str:
         block = next((name for name in reversed(self._blocks) if name not in ("", "root")), None)
@@ -126,6 +128,7 @@ class _Checker(Visitor):
         for value in node.iter_values:
             self.visit(value)
         self._blocks.append(node.block.name_hint)
+        self.views.update(match.buffer for match in node.block.match_buffers)
         for region in self._regions:
             region.private.update(buffer.data for buffer in node.block.alloc_buffers)
         if is_true(node.predicate):
@@ -196,6 +199,8 @@ class _Checker(Visitor):
     def visit_buffer_store(self, node: BufferStore) -> None:
         self.generic_visit(node)
         self._check_bounds(node.buffer, node.indices, "writes")
+        if node.buffer in self.views:
+            return
         for region in self._regions:
             if node.buffer.data not in region.private:
                 self._check_race(node, region)
@@ -282,5 +287,9 @@ class CheckSafety(FunctionPass):
     name: ClassVar[str] = "CheckSafety"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        _Checker(func, target).visit(func.body)
+        checker = _Checker(func, target)
+        checker.visit(func.body)
+        if checker.views:
+            plain = without_views(func)
+            _Checker(plain, target).visit(plain.body)
         return func

@@ -179,6 +179,11 @@ def _check_kind(place: str, view: Buffer, source: Buffer) -> None:
         )
 
 
+def without_views(func: PrimFunc) -> PrimFunc:
+    """The function with accesses of views as accesses of the buffers behind them."""
+    return func.with_body(_ViewRemover().rewrite(func.body))
+
+
 @register_pass
 @dataclass(frozen=True)
 class LowerMatchBuffer(FunctionPass):
@@ -187,4 +192,4 @@ class LowerMatchBuffer(FunctionPass):
     name: ClassVar[str] = "LowerMatchBuffer"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_ViewRemover().rewrite(func.body))
+        return without_views(func)

@@ -69,6 +69,38 @@ def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32")):
         "function 'main', block 'sum': parallel loop 'k' is a race, all its iterations write B[i]; "
         "make the loop serial, or give each iteration an element of its own",
     ),
+    "race through a view": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32")):
+    for k in T.parallel(8):
+        for i in range(4):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(B[vi], A[vk, vi])
+                T.writes(B[vi])
+                row = T.match_buffer(B[vi], (1,), "float32", offset_factor=1)
+                row[0] = row[0] + A[vk, vi]
+""",
+        "function 'main', block 'sum': parallel loop 'k' is a race, all its iterations write B[i]; "
+        "make the loop serial, or give each iteration an element of its own",
+    ),
+    "outside of a view": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32")):
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            T.reads()
+            T.writes(A[vi, 0:2])
+            row = T.match_buffer(A[vi, 0:2], (2,), "float32", offset_factor=1)
+            for j in range(3):
+                row[j] = T.float32(0)
+""",
+        "function 'main', block 'A' writes row outside its bounds: index `j` of dimension 0 "
+        "reaches 2, valid are 0 to 1",
+    ),
     "two iterations an element": (
         """
 @T.prim_func
@@ -173,6 +205,19 @@ def main(A: T.Buffer((8,), "float32")):
 
 
 RIGHT = {
+    "view of another row in each iteration": """
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+    for i in T.parallel(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi, 0:4])
+            T.writes(B[vi, 0:4])
+            source = T.match_buffer(A[vi, 0:4], (4,), "float32", offset_factor=1)
+            target = T.match_buffer(B[vi, 0:4], (4,), "float32", offset_factor=1)
+            for j in range(4):
+                target[j] = source[j]
+""",
     "guarded access": """
 @T.prim_func
 def main(A: T.Buffer((8,), "float32"), B: T.Buffer((9,), "float32")):
