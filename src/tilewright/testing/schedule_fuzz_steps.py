@@ -1,8 +1,12 @@
 """Random calls of schedule primitives: one function a primitive, in one table.
 
 A step picks blocks, loops and arguments at random, sensible more often than not; the primitive
-decides whether they are legal. Primitives that change what a program computes on purpose
-(`unsafe_*`, `disable_predication`) or that only GPUs can run (`bind`) have no step.
+decides whether they are legal.
+
+Some have no step, as there is nothing to compare them with: `unsafe_set_dtype` rounds, and
+`disable_predication` runs iterations that the program does not have, so results differ by design;
+`unsafe_hide_buffer_access` and `annotate_buffer_access` take the user's word for what a block
+accesses, and a made-up word would mislead all later primitives.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import Block, IntImm
+from tilewright.ir import Block, Buffer, IntImm, IterType
 from tilewright.schedule import BlockRV, LoopRV, Schedule, compose
 from tilewright.schedule.instruction import find_method
+from tilewright.testing.schedule_fuzz_intrinsics import INTRINSICS, FuzzIntrinsic
 
 FACTORS = (1, 2, 2, 3, 4, 4, 5, 8)
+THREAD_AXES = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread.x")
 MAX_UNROLLED = 16
 
 
@@ -80,6 +86,16 @@ class Draw:
         if not sides:
             raise NothingToDo
         return self.rng.choice(sides)
+
+    def inner_buffer(self, block: BlockRV) -> tuple[tuple[str, int], Buffer]:
+        """A buffer that a block uses and that is none of the parameters."""
+        side, index = self.side(block)
+        stmt = self.stmt(block)
+        buffer = (stmt.reads if side == "read" else stmt.writes)[index].buffer
+        parameters = self.sch.mod[self.sch.func_working_on or "main"].buffer_map.values()
+        if any(buffer is known for known in parameters):
+            raise NothingToDo  # callers rely on the layout of parameters
+        return (side, index), buffer
 
 
 Step = Callable[[Draw], Any]
@@ -171,6 +187,11 @@ def _vectorize(draw: Draw) -> None:
 @step("unroll")
 def _unroll(draw: Draw) -> None:
     draw.sch.unroll(draw.short_loop())
+
+
+@step("bind")
+def _bind(draw: Draw) -> None:
+    draw.sch.bind(draw.loop(), draw.rng.choice(THREAD_AXES))
 
 
 @step("annotate")
@@ -327,14 +348,17 @@ def _blockize(draw: Draw) -> None:
 @step("transform_layout", 2)
 def _transform_layout(draw: Draw) -> None:
     block = draw.block()
-    side, index = draw.side(block)
-    stmt = draw.stmt(block)
-    buffer = (stmt.reads if side == "read" else stmt.writes)[index].buffer
-    parameters = draw.sch.mod[draw.sch.func_working_on or "main"].buffer_map.values()
-    if any(buffer is known for known in parameters):
-        raise NothingToDo  # callers rely on the layout of parameters
+    place, buffer = draw.inner_buffer(block)
     pad_value = draw.rng.choice([None, 0])
-    draw.sch.transform_layout(block, (side, index), _layout(draw, buffer.ndim), pad_value)
+    draw.sch.transform_layout(block, place, _layout(draw, buffer.ndim), pad_value)
+
+
+@step("set_axis_separator")
+def _set_axis_separator(draw: Draw) -> None:
+    block = draw.block()
+    place, buffer = draw.inner_buffer(block)
+    count = draw.rng.randint(0, max(buffer.ndim - 1, 0))
+    draw.sch.set_axis_separator(block, place, sorted(draw.rng.sample(range(buffer.ndim), count)))
 
 
 @step("transform_block_layout")
@@ -362,3 +386,54 @@ def _pad_einsum(draw: Draw) -> None:
     block = draw.block()
     count = len(draw.stmt(block).iter_vars)
     draw.sch.pad_einsum(block, [draw.rng.choice([1, 2, 4]) for _ in range(count)])
+
+
+@step("tensorize", 3)
+def _tensorize(draw: Draw) -> None:
+    """Mostly an instruction on a tile that is cut out for it; now and then any on anything."""
+    block = draw.block()
+    if draw.flag(0.1):
+        place = block if draw.flag() else draw.loop(block)
+        draw.sch.tensorize(place, draw.rng.choice(INTRINSICS).name, draw.flag())
+        return
+    kinds = [iter_var.iter_type for iter_var in draw.stmt(block).iter_vars]
+    if IterType.COMM_REDUCE in kinds:
+        fitting = [made for made in INTRINSICS if made.is_reduction]
+    else:
+        cached = draw.sch.cache_read if draw.flag() else draw.sch.cache_write
+        block = cached(block, 0, "global")
+        fitting = [made for made in INTRINSICS if not made.is_reduction]
+    loops = draw.loops(block)
+    fitting = [made for made in fitting if _fits(draw, block, loops, made)]
+    if not fitting:
+        raise NothingToDo
+    intrinsic = draw.rng.choice(fitting)
+    draw.sch.tensorize(_tile(draw, block, loops, intrinsic), intrinsic.name, draw.flag(0.8))
+
+
+def _fits(draw: Draw, block: BlockRV, loops: list[LoopRV], intrinsic: FuzzIntrinsic) -> bool:
+    """True if the innermost loops of a block fall into tiles for an instruction."""
+    count = len(intrinsic.extents)
+    extents = [draw.sch.get_sref(loop).loop.extent for loop in loops[-count:]]
+    return (
+        len(extents) == count
+        and all(region.buffer.dtype == intrinsic.dtype for region in draw.stmt(block).writes)
+        and all(
+            isinstance(extent, IntImm) and extent.value % wanted == 0
+            for extent, wanted in zip(extents, intrinsic.extents, strict=True)
+        )
+    )
+
+
+def _tile(draw: Draw, block: BlockRV, loops: list[LoopRV], intrinsic: FuzzIntrinsic) -> LoopRV:
+    """Split the innermost loops, start the sum outside of the tile; the tile's first loop."""
+    count = len(intrinsic.extents)
+    pairs = [
+        draw.sch.split(loop, [None, extent])
+        for loop, extent in zip(loops[-count:], intrinsic.extents, strict=True)
+    ]
+    outer, inner = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    draw.sch.reorder(*outer, *inner)
+    if intrinsic.is_reduction and draw.flag(0.95):
+        draw.sch.decompose_reduction(block, outer[0])
+    return inner[0]

@@ -2,8 +2,9 @@
 
 A case is a seed. It makes a program, applies primitives to it (what they refuse with a
 `ScheduleError` is skipped), replays the trace from JSON and from Python, builds the result and
-compares it with the interpretation of the program as it was. A failure is cut down to the fewest
-steps that still fail and printed as Python:
+compares it with the interpretation of the program as it was. What runs on the threads of a GPU is
+interpreted too, one thread after the other. A failure is cut down to the fewest steps that still
+fail and printed as Python:
 
     python -m tilewright.testing.schedule_fuzzer --cases 1000
 """
@@ -16,15 +17,16 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilewright.driver import build
 from tilewright.errors import ScheduleError
-from tilewright.ir import PrimFunc, verify_well_formed
+from tilewright.ir import For, ForKind, IRModule, Node, PrimFunc, Stmt, children, verify_well_formed
 from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 from tilewright.schedule.instruction import Outputs, Primitive
 from tilewright.schedule.state import VERIFY_SREF_TREE
@@ -135,18 +137,32 @@ def check_result(program: PrimFunc, sch: Schedule) -> Failure | None:
         stage = "replay"
         verify_trace_roundtrip(sch, program, debug_mask=DEBUG_MASK)
         stage = "build"
-        module = build(sch.mod)
+        run = _runner(sch.mod)
         stage = "run"
         expected = random_arguments(program, seed=1)
         actual = [value.copy() for value in expected]
         oracle.run(program, *expected)
         with np.errstate(all="ignore"):
-            module(*actual)
+            run(*actual)
         stage = "result"
         assert_same_arrays(program, expected, actual)
     except Exception as error:  # all of them are failures
         return Failure.of(stage, error)
     return None
+
+
+def _runner(module: IRModule) -> Callable[..., object]:
+    """How to run a module: on this machine, or by the oracle if it needs the threads of a GPU."""
+    function = module["main"]
+    if _uses_threads(function.body):
+        return partial(oracle.run, function)
+    return build(module)
+
+
+def _uses_threads(node: Node) -> bool:
+    if isinstance(node, For) and node.kind is ForKind.THREAD_BINDING:
+        return True
+    return isinstance(node, Stmt) and any(map(_uses_threads, children(node)))
 
 
 # --- cutting failures down ------------------------------------------------------------------------
