@@ -39,6 +39,7 @@ class Primitive:
     # (schedule, *arguments, **arguments) -> results: the method, where `Schedule` has none
     call: Callable[..., Any] | None = None
     other_kinds: tuple[str, ...] = ()  # names in JSON that are read too: those of later TVMs
+    gives_list: bool = False  # a call returns a list, however long
 
     @property
     def is_postproc(self) -> bool:

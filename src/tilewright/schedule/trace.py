@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimExpr, Var, free_vars, substitute
-from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV
+from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
 from tilewright.schedule.instruction import Instruction, get_primitive
 from tilewright.schedule.trace_text import (
     input_from_json,
@@ -142,6 +142,16 @@ class Trace:
         return [insts, decisions]
 
     @staticmethod
+    def from_json(json_obj: Any) -> Trace:
+        """The trace that `as_json` wrote, without a program: nothing is carried out."""
+        insts, decisions = _checked_json(json_obj)
+        known: dict[str, Any] = {"None": None}
+        trace = Trace()
+        for position, inst in enumerate(insts):
+            trace.append(_read_instruction(position, inst, known), decisions.get(position))
+        return trace
+
+    @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
         """Run a trace in JSON form on a schedule."""
         insts, decisions = _checked_json(json_obj)
@@ -186,6 +196,26 @@ def _apply_json_instruction(
             f"names {len(outputs)}: it was recorded on another program"
         )
     known.update(zip(outputs, results, strict=True))
+
+
+def _read_instruction(position: int, inst: Sequence[Any], known: dict[str, Any]) -> Instruction:
+    kind, inputs, attrs, names = inst
+    primitive = get_primitive(kind)
+    values = tuple(input_from_json(value, known) for value in inputs)
+    outputs = []
+    for name in names:
+        if not isinstance(name, str) or name[:1] not in _RV_OF_PREFIX:
+            raise ScheduleError(
+                f"instruction {position} of the trace ({kind}) has a result called {name!r}; "
+                "names start with b (block), l (loop) or v (number)"
+            )
+        known[name] = _RV_OF_PREFIX[name[0]]()
+        outputs.append(known[name])
+    attrs_read = tuple(primitive.attrs_from_json(attrs))
+    return Instruction(primitive, values, attrs_read, tuple(outputs), primitive.gives_list)
+
+
+_RV_OF_PREFIX: dict[str, Callable[[], AnyRV]] = {"b": BlockRV, "l": LoopRV, "v": new_expr_rv}
 
 
 def _name(rv: AnyRV, names: dict[Any, str]) -> str:

@@ -47,7 +47,11 @@ def verify_trace_roundtrip(
     for form in formats:
         again = Schedule(mod, debug_mask=debug_mask)
         if form == "json":
-            Trace.apply_json_to_schedule(sch.trace.as_json(), again)
+            document = sch.trace.as_json()
+            read = Trace.from_json(document)
+            assert read.as_json() == document
+            assert read.as_python() == sch.trace.as_python()
+            Trace.apply_json_to_schedule(document, again)
         else:
             source = "\n".join(sch.trace.as_python())
             exec(

@@ -257,3 +257,28 @@ def test_bad_json_changes_nothing(case: str, matmul: PrimFunc) -> None:
     assert (str(sch.trace), sch.random.state) == (steps, random)
     sch.fuse(i, j)  # handles from before still work
     verify_trace_roundtrip(sch, matmul)
+
+
+def test_a_trace_is_read_without_a_program(matmul: PrimFunc) -> None:
+    trace = Trace.from_json(JSON)
+    assert str(trace) == PYTHON
+    assert trace.as_json() == JSON
+    assert [trace.get_decision(inst) for inst in trace.insts[2:5]] == [[8, 4], None, 1]
+    replayed = Schedule(matmul)
+    trace.apply_to_schedule(replayed, remove_postproc=False)
+    assert_structural_equal(replayed.mod, tiled(matmul).mod)
+
+
+def test_splits_of_the_oldest_traces_have_no_flags() -> None:
+    insts = [*JSON[0][:3], ["Split", ["l1", "v4", "v5"], [], ["l6", "l7"]]]
+    assert Trace.from_json([insts, []]).as_json()[0][3][2] == [1]
+
+
+def test_results_have_names_of_a_known_kind() -> None:
+    insts = [["GetBlock", [], ["C", "main"], ["x0"]]]
+    text = (
+        "instruction 0 of the trace (GetBlock) has a result called 'x0'; "
+        "names start with b (block), l (loop) or v (number)"
+    )
+    with pytest.raises(ScheduleError, match=re.escape(text)):
+        Trace.from_json([insts, []])

@@ -247,5 +247,11 @@ def _run(
 
 
 register_primitive(
-    Primitive("CacheIndex", "cache_index", _run, keywords("block", "storage_scope", "cse_thresh"))
+    Primitive(
+        "CacheIndex",
+        "cache_index",
+        _run,
+        keywords("block", "storage_scope", "cse_thresh"),
+        gives_list=True,
+    )
 )

@@ -96,5 +96,6 @@ register_primitive(
         "cache_inplace",
         _run,
         keywords("block", "read_buffer_index", "storage_scope"),
+        gives_list=True,
     )
 )

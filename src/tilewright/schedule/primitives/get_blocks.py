@@ -135,7 +135,10 @@ def _blocks_directly_below(node: Node) -> Iterator[Block]:
 
 def _register(kind: str, method: str, run: Any, *names: str, others: tuple[str, ...] = ()) -> None:
     spell = keywords(*names)
-    register_primitive(Primitive(kind, method, run, spell, is_pure=True, other_kinds=others))
+    many = kind != "GetBlock"
+    register_primitive(
+        Primitive(kind, method, run, spell, is_pure=True, other_kinds=others, gives_list=many)
+    )
 
 
 _register("GetBlock", "get_block", _get_block, "name", "func_name", others=("GetSBlock",))

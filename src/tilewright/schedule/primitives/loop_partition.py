@@ -249,5 +249,6 @@ register_primitive(
         _spell,
         attrs_to_json=_attrs_to_json,
         attrs_from_json=_attrs_from_json,
+        gives_list=True,
     )
 )

@@ -168,6 +168,7 @@ register_primitive(
         _perfect_tile,
         keywords("loop", "n", "max_innermost_factor"),
         is_pure=True,
+        gives_list=True,
     )
 )
 register_primitive(
@@ -177,5 +178,6 @@ register_primitive(
         _partitioned_tile,
         keywords("loop", "n", "partition_pos", "innerpart_factor"),
         is_pure=True,
+        gives_list=True,
     )
 )

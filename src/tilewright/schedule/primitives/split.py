@@ -198,7 +198,8 @@ def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
 
 
 def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    flags = [bool(flag) for flag in attrs]
+    """The oldest traces have no flags: then unit iterators were always kept."""
+    flags = [bool(flag) for flag in attrs] or [True]
     return [*flags, False][:2]
 
 
@@ -210,5 +211,6 @@ register_primitive(
         _spell,
         attrs_to_json=_attrs_to_json,
         attrs_from_json=_attrs_from_json,
+        gives_list=True,
     )
 )
