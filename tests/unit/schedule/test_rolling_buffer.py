@@ -182,3 +182,18 @@ def test_a_diagonal_does_not_roll() -> None:
     with pytest.raises(ScheduleError, match="two dimensions move along with the same loop"):
         sch.rolling_buffer("B", 0)
     assert_same_result(func, sch.mod)
+
+
+@pytest.mark.parametrize("tile", [1, 2])
+def test_a_block_that_fills_its_window_at_once(tile: int) -> None:
+    """Part of its window is new in each iteration, so that it runs in all of them."""
+    func = stencils()
+    sch = Schedule(func, debug_mask="all")
+    if tile > 1:
+        sch.split(sch.get_loops("C")[0], [None, tile])
+    made = sch.read_at(sch.get_loops("C")[0], "C", 0, "global")
+    sch.rolling_buffer(made, 0)
+    (buffer,) = [b for b in sch.get(sch.get_block("root")).alloc_buffers if b.name == "B_global"]
+    assert [int(extent) for extent in buffer.shape] == [tile + 2, 12]
+    verify_trace_roundtrip(sch, func)
+    assert_same_result(func, sch.mod)

@@ -94,7 +94,7 @@ class Window:
     overlap: int
     loop: For
     depth: int  # of the loop, outermost is 0
-    offset: PrimExpr  # position inside the window, in terms of loops
+    last: PrimExpr  # where in the window a run of the block ends, in terms of loops
 
 
 def rolling_buffer(state: ScheduleState, block: StmtSRef, write_index: int) -> None:
@@ -168,7 +168,8 @@ def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Wi
         if not (bound.has_lower_bound and bound.has_upper_bound):
             raise _nothing(block, region.buffer, f"the region in dimension {axis} is unbounded")
         span = to_range(bound, analyzer)
-        window = _window(block, region.buffer, axis, span, point.min, outer, analyzer)
+        last = point.min + point.extent - 1
+        window = _window(block, region.buffer, axis, span, last, outer, analyzer)
         if window is not None:
             windows.append(window)
     if len({window.depth for window in windows}) != len(windows):
@@ -187,7 +188,7 @@ def _window(
     buffer: Buffer,
     axis: int,
     span: Range,
-    point: PrimExpr,
+    last: PrimExpr,
     outer: Sequence[For],
     analyzer: Analyzer,
 ) -> Window | None:
@@ -209,7 +210,7 @@ def _window(
     if not sequential or not (isinstance(loop.min, IntImm) and loop.min.value == 0):
         why = f"the iterations of loop {loop.loop_var.name!r} do not run in order from 0"
         raise _nothing(block, buffer, why)
-    return Window(axis, size, overlap, loop, depth, analyzer.simplify(point - span.min))
+    return Window(axis, size, overlap, loop, depth, analyzer.simplify(last - span.min))
 
 
 def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
@@ -232,12 +233,15 @@ def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
 
 
 def _guard(windows: Sequence[Window]) -> PrimExpr:
-    """Compute only what the iteration before has not computed."""
+    """Compute only what the iteration before has not computed.
+
+    A block that produces several elements at once runs again if one of them is new.
+    """
     guard: PrimExpr | None = None
     for window in windows:
         variable = window.loop.loop_var
         first = less(variable, const(1, variable.dtype))
-        fresh = less_equal(const(window.overlap, window.offset.dtype), window.offset)
+        fresh = less_equal(const(window.overlap, window.last.dtype), window.last)
         part = logical_or(first, fresh)
         guard = part if guard is None else logical_and(guard, part)
     assert guard is not None
