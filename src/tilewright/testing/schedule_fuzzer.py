@@ -2,9 +2,9 @@
 
 A case is a seed. It makes a program, applies primitives to it (what they refuse with a
 `ScheduleError` is skipped), replays the trace from JSON and from Python, builds the result and
-compares it with the interpretation of the program as it was. What runs on the threads of a GPU is
-interpreted too, one thread after the other. A failure is cut down to the fewest steps that still
-fail and printed as Python:
+compares it with the interpretation of the program as it was. The threads of a GPU become loops for
+that, those over blocks of threads from the last to the first. A failure is cut down to the fewest
+steps that still fail and printed as Python:
 
     python -m tilewright.testing.schedule_fuzzer --cases 1000
 """
@@ -17,16 +17,25 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilewright.driver import build
 from tilewright.errors import ScheduleError
-from tilewright.ir import For, ForKind, IRModule, Node, PrimFunc, Stmt, children, verify_well_formed
+from tilewright.ir import (
+    For,
+    ForKind,
+    IRModule,
+    PrimFunc,
+    Rewriter,
+    Stmt,
+    replace,
+    substitute,
+    verify_well_formed,
+)
 from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 from tilewright.schedule.instruction import Outputs, Primitive
 from tilewright.schedule.state import VERIFY_SREF_TREE
@@ -137,13 +146,13 @@ def check_result(program: PrimFunc, sch: Schedule) -> Failure | None:
         stage = "replay"
         verify_trace_roundtrip(sch, program, debug_mask=DEBUG_MASK)
         stage = "build"
-        run = _runner(sch.mod)
+        module = build(_ThreadsAsLoops().of(sch.mod))
         stage = "run"
         expected = random_arguments(program, seed=1)
         actual = [value.copy() for value in expected]
         oracle.run(program, *expected)
         with np.errstate(all="ignore"):
-            run(*actual)
+            module(*actual)
         stage = "result"
         assert_same_arrays(program, expected, actual)
     except Exception as error:  # all of them are failures
@@ -151,18 +160,23 @@ def check_result(program: PrimFunc, sch: Schedule) -> Failure | None:
     return None
 
 
-def _runner(module: IRModule) -> Callable[..., object]:
-    """How to run a module: on this machine, or by the oracle if it needs the threads of a GPU."""
-    function = module["main"]
-    if _uses_threads(function.body):
-        return partial(oracle.run, function)
-    return build(module)
+class _ThreadsAsLoops(Rewriter):
+    """Threads one after the other; their blocks, which may run in any order, the last one first."""
 
+    def of(self, module: IRModule) -> IRModule:
+        main = module["main"]
+        return module.with_function("main", main.with_body(self.rewrite(main.body)))
 
-def _uses_threads(node: Node) -> bool:
-    if isinstance(node, For) and node.kind is ForKind.THREAD_BINDING:
-        return True
-    return isinstance(node, Stmt) and any(map(_uses_threads, children(node)))
+    def visit_for(self, node: For) -> Stmt:
+        new: For = self.generic_visit(node)
+        binding = new.thread_binding
+        if binding is None:
+            return new
+        body = new.body
+        if binding.thread_tag.startswith("blockIdx"):
+            last_first = 2 * new.min + new.extent - 1 - new.loop_var
+            body = substitute(body, {new.loop_var: last_first})
+        return replace(new, body=body, kind=ForKind.SERIAL, thread_binding=None)
 
 
 # --- cutting failures down ------------------------------------------------------------------------
