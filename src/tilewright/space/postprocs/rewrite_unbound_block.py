@@ -1,0 +1,58 @@
+"""`RewriteUnboundBlock`: blocks that are left without GPU threads get as many as they can use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.schedule import Schedule, StmtSRef
+from tilewright.schedule.scope import child_blocks
+from tilewright.schedule.state import ScheduleState
+from tilewright.space.base import Postproc, postprocs
+from tilewright.space.gpu_limits import MAX_THREADS, required_gpu_number
+from tilewright.space.thread_binding import bind_block_thread_idx, largest_factor, thread_tag
+
+
+@postprocs.register("RewriteUnboundBlock")
+class RewriteUnboundBlock(Postproc):
+    """Bind every block that is not under loops bound to both blockIdx and threadIdx."""
+
+    def __init__(self, max_threadblocks: int = 256) -> None:
+        self.max_threadblocks = max_threadblocks
+        self.max_threads_per_block = -1
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        name = type(self).__name__
+        self.max_threads_per_block = required_gpu_number(context.target, MAX_THREADS, name)
+
+    def apply(self, sch: Schedule) -> bool:
+        threads = self.max_threads_per_block
+        unbound = [
+            (block.name, function)
+            for function, root in sch.state.roots.items()
+            for block in _unbound_below(sch.state, root)
+        ]
+        for name, function in unbound:
+            block = sch.get_block(name, function)
+            limits = self.max_threadblocks, threads
+            bind_block_thread_idx(sch, block, *limits, largest_factor(threads))
+        return True
+
+
+def _unbound_below(state: ScheduleState, scope: StmtSRef) -> Iterator[StmtSRef]:
+    """The outermost blocks below `scope` that are not under both kinds of thread axes."""
+    for block in child_blocks(state, scope):
+        if not _has_threads(block):
+            yield block
+        else:
+            yield from _unbound_below(state, block)
+
+
+def _has_threads(block: StmtSRef) -> bool:
+    tags = []
+    above = block.parent
+    while above is not None:
+        if above.is_loop:
+            tags.append(thread_tag(above))
+        above = above.parent
+    return all(any(tag.startswith(axis) for tag in tags) for axis in ("blockIdx", "threadIdx"))
