@@ -100,8 +100,14 @@ def divide_bindings(
     ):
         if isinstance(value, IntImm):  # a constant belongs to the outer block, whatever it is
             divisions.append(_all_outer(iter_var, value))
-        else:
-            divisions.append(_division_of(*pair, iter_var.var.dtype))
+            continue
+        division = _division_of(*pair, iter_var.var.dtype)
+        if _depends_on(division, domains):  # no domain for an iterator; its own one is
+            side = _side(value, (), domains, inner_loops)
+            if side is None:
+                return None
+            division = side(iter_var, value)
+        divisions.append(division)
     found = (outer_condition.extent, inner_condition.extent)
     predicates = found if unguarded else _with_lost_parts(realize, domains, inner_loops, *found)
     return None if predicates is None else DividedBindings(tuple(divisions), *predicates)
@@ -145,6 +151,13 @@ def _division_of(outer: IterMark, inner: IterMark, dtype: DType) -> Division:
         offset = (zero if outer_base is None else outer_base) * extent
         offset = offset + (zero if inner_base is None else inner_base)
     return Division(Part(cast(dtype, outer.extent), outer_value), Part(extent, inner_value), offset)
+
+
+def _depends_on(division: Division, loops: Mapping[Var, Range]) -> bool:
+    """True if how long an iterator is depends on a loop."""
+    return any(
+        uses_var(part.extent, loops.__contains__) for part in (division.outer, division.inner)
+    )
 
 
 def _without_base(source: PrimExpr, dtype: DType) -> tuple[PrimExpr, PrimExpr | None]:

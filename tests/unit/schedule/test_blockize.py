@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import PrimFunc, assert_structural_equal
+from tilewright.ir import PrimFunc, assert_structural_equal, verify_well_formed
 from tilewright.schedule import Schedule
 from tilewright.schedule.handles import LoopRV
 from tilewright.schedule.scope import realize_of
+from tilewright.schedule.subspace import extent_of
 from tilewright.script import tir as T
 from tilewright.testing.handwritten import matmul as matmul_of
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
@@ -278,6 +279,41 @@ def test_any_fusion(order: list[int], fused: tuple[int, int], at: int, preserve:
         refused = str(error)
     assert not refused or "mix the loops" in refused
     assert_same_result(func, sch.mod)
+
+
+@T.prim_func
+def triangle(A: T.Buffer((8, 6), "int32"), B: T.Buffer((8, 8, 6), "int32")):
+    for i in range(8):
+        for x, y0, y1 in T.grid(T.max(i - 1, 0), 3, 2):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                vx = T.axis.spatial(8, x)
+                vy = T.axis.spatial(6, y0 * 2 + y1)
+                B[vi, vx, vy] = A[vx, vy] + vi
+
+
+@pytest.mark.parametrize("preserve", [True, False])
+@pytest.mark.parametrize("at", [0, 2, 3])
+def test_loops_of_different_lengths(at: int, preserve: bool) -> None:
+    """Iterators have domains that do not depend on loops."""
+    sch = Schedule(triangle, debug_mask="all")
+    made = sch.blockize(sch.get_loops("B")[at], preserve_unit_iters=preserve)
+    extents = [str(extent_of(iter_var)) for iter_var in sch.get_sref(made).block.iter_vars]
+    assert extents == {0: ["1", "1", "1"], 2: ["8", "8", "1"], 3: ["8", "8", "3"]}[at]
+    verify_well_formed(sch.mod)
+    verify_trace_roundtrip(sch, triangle)
+    assert_same_result(triangle, sch.mod)
+
+
+def test_a_loop_whose_length_depends_on_one_outside() -> None:
+    sch = Schedule(triangle, error_render_level="fast")
+    with pytest.raises(ScheduleError) as caught:
+        sch.blockize(sch.get_loops("B")[1])
+    assert str(caught.value) == (
+        "ScheduleError: blockize: how often loop 'x' runs, `T.max(i - 1, 0)`, depends on loop 'i', "
+        "which would lie outside of the new block; blockize from loop 'i' on, or only what is "
+        "inside of loop 'x'"
+    )
 
 
 def test_refused(matmul: PrimFunc, chain: PrimFunc) -> None:

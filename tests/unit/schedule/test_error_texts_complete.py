@@ -34,7 +34,7 @@ PINNED_ELSEWHERE = {
     ),
     "test_blockize.py": (
         "primitives.blockize: BlockGivenTwice CannotDivide NoBlocks NotOneBlock NotSiblings",
-        "primitives.blockize: OuterReduction",
+        "primitives.blockize: LengthFromOutside OuterReduction",
     ),
     "test_cache_index_inplace.py": (
         "primitives.cache_index: NegativeThreshold NestedBlocks",

@@ -14,6 +14,7 @@ from tilewright.ir import (
     Buffer,
     BufferRegion,
     For,
+    IntImm,
     IterType,
     IterVar,
     PrimExpr,
@@ -23,6 +24,7 @@ from tilewright.ir import (
     const,
     seq,
     structural_equal,
+    uses_var,
 )
 from tilewright.ir.node import replace
 from tilewright.schedule.block_iterators import IteratorSubstitution
@@ -58,6 +60,14 @@ class CannotDivide(PrimitiveError):
         "those outside"
     )
     remedy = "split and reorder so that each iterator is outer * extent + inner"
+
+
+class LengthFromOutside(PrimitiveError):
+    reason = (
+        "how often loop {loop!r} runs, `{extent}`, depends on loop {outer!r}, which would lie "
+        "outside of the new block"
+    )
+    remedy = "blockize from loop {outer!r} on, or only what is inside of loop {loop!r}"
 
 
 OuterIterator = Callable[[IterVar, Part], IterVar]
@@ -187,6 +197,8 @@ def _divide(
 ) -> DividedBindings:
     domains = {s.loop.loop_var: Range(s.loop.min, s.loop.extent) for s in around}
     inner_loops = {s.loop.loop_var for s in inside}
+    for sref in inside:
+        _check_length(sref, [var for var in domains if var not in inner_loops])
     bindings = divide_bindings(
         realize, domains, inner_loops, preserve_unit_iters=preserve_unit_iters
     )
@@ -194,6 +206,18 @@ def _divide(
         boundary = inside[0] if inside else block
         raise CannotDivide(block, boundary, block=block.name, loop=boundary.name)
     return bindings
+
+
+def _check_length(loop: StmtSRef, outside: Sequence[Var]) -> None:
+    """Bodies of blocks know nothing of the loops around them."""
+    for end in (loop.loop.min, loop.loop.extent):
+        if isinstance(end, IntImm):
+            continue
+        for outer in outside:
+            if uses_var(end, outer.same_as):
+                raise LengthFromOutside(
+                    loop, loop=loop.name, extent=loop.loop.extent, outer=outer.name
+                )
 
 
 def _move_init(realize: BlockRealize, loops: Sequence[For]) -> tuple[Stmt, BlockRealize]:
