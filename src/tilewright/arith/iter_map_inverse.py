@@ -30,12 +30,19 @@ from tilewright.ir import (
 class IterMapInverse:
     """The values of all marks of a map, and of its input variables, in terms of the outputs."""
 
-    def __init__(self, iter_map: Sequence[IterSumExpr], outputs: Sequence[ExprLike]) -> None:
+    def __init__(
+        self,
+        iter_map: Sequence[IterSumExpr],
+        outputs: Sequence[ExprLike],
+        *,
+        simplified: bool = True,
+    ) -> None:
         if len(iter_map) != len(outputs):
             raise ArithError(
                 f"the map has {len(iter_map)} indices but {len(outputs)} outputs were given"
             )
         self._analyzer = Analyzer()
+        self._simplify = self._analyzer.simplify if simplified else _as_it_is
         self._parts: dict[IterMark, PrimExpr] = {}
         self.value_of: dict[IterMark, PrimExpr] = {}
         self.variables: dict[Var, PrimExpr] = {}
@@ -62,12 +69,12 @@ class IterMapInverse:
 
     def _resolve(self, mark: IterMark) -> None:
         """All digits of `mark` are known; hand its value on to what it is made of."""
-        value = self.value_of[mark] = self._analyzer.simplify(self._parts[mark])
+        value = self.value_of[mark] = self._simplify(self._parts[mark])
         match mark.source:
             case IterSumExpr(args=args, base=base):
-                self._distribute(args, self._analyzer.simplify(subtract(value, base)))
+                self._distribute(args, self._simplify(subtract(value, base)))
             case Sub(a=Var() as var, b=low):
-                self.variables[var] = self._analyzer.simplify(add(value, low))
+                self.variables[var] = self._simplify(add(value, low))
             case Var() as var:
                 self.variables[var] = value
 
@@ -87,8 +94,15 @@ class IterMapInverse:
             self._push(split, digit)
 
 
+def _as_it_is(expr: PrimExpr) -> PrimExpr:
+    return expr
+
+
 def inverse_affine_iter_map(
-    iter_map: Iterable[IterSumExpr], outputs: Sequence[ExprLike]
+    iter_map: Iterable[IterSumExpr], outputs: Sequence[ExprLike], *, simplified: bool = True
 ) -> dict[Var, PrimExpr]:
-    """The input variables of a bijective map, given its outputs."""
-    return IterMapInverse(tuple(iter_map), outputs).variables
+    """The input variables of a bijective map, given its outputs.
+
+    Not simplified, they have the form that TVM gives them.
+    """
+    return IterMapInverse(tuple(iter_map), outputs, simplified=simplified).variables

@@ -214,6 +214,24 @@ def test_inverses_that_do_not_exist() -> None:
         inverse_affine_iter_map(strided.indices, [a, b])
 
 
+@pytest.mark.parametrize(
+    ("indices", "extents", "expected"),
+    [
+        ([x // 12, x % 12], {"x": 192}, {"x": "b + a * 12"}),
+        ([x % 4, x // 4], {"x": 16}, {"x": "b * 4 + a"}),
+        ([x * 48 + y * 12 + z], {"x": 4, "y": 4, "z": 12},
+         {"x": "a // 48", "y": "a // 12 % 4", "z": "a % 12"}),
+        ([15 - x, y + 3], {"x": 16, "y": 4}, {"x": "(a - 15) * -1", "y": "b - 3"}),
+    ],
+)  # fmt: skip
+def test_inverses_as_tvm_writes_them(
+    indices: list[PrimExpr], extents: dict[str, int], expected: dict[str, str]
+) -> None:
+    found = detect_iter_map(indices, _domains(**extents), TRUE, IterMapLevel.BIJECTIVE)
+    inverse = inverse_affine_iter_map(found.indices, [a, b, c][: len(indices)], simplified=False)
+    assert {var.name: str(value) for var, value in inverse.items()} == expected
+
+
 def _divide(
     bindings: list[PrimExpr], inner: list[Var], predicate: PrimExpr = TRUE, **extents: int
 ) -> list[str]:

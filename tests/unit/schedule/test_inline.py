@@ -9,6 +9,7 @@ from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
+from tilewright.script import from_source
 from tilewright.testing.placement_programs import (
     every_second,
     flattened,
@@ -189,3 +190,45 @@ def test_producers_that_run_in_each_parallel_iteration() -> None:
         "elements of its own"
     )
     check(sch, flattened)
+
+
+TWO_STAGES = """
+@T.prim_func
+def main(A: T.Buffer(({made}), "float32"), C: T.Buffer(({read}), "float32")):
+    B = T.alloc_buffer(({made}), "float32")
+    for i, j in T.grid({made}):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid({read}):
+        with T.block("C"):
+            wi, wj = T.axis.remap("SS", [i, j])
+            C[wi, wj] = B[{place}] + T.Cast("float32", wi)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "place", "written", "guard"),
+    [
+        ("6, 4", "4, 6", "wj, wi", "C[vj, vi]", ""),
+        ("6, 4", "3, 8", "(wi * 8 + wj) // 4, (wi * 8 + wj) % 4",
+         "C[(vj + vi * 4) // 8, (vj + vi * 4) % 8]", ""),
+        ("6, 4", "6, 4", "5 - wi, wj", "C[(vi - 5) * -1, vj]", ""),
+        ("6, 4", "4, 4", "wi + 1, wj", "C[vi - 1, vj]", "1 <= i and i < 5"),
+        ("1, 4", "1, 4", "wi, wj", "C[vi, vj]", ""),
+        ("6, 4", "1, 4", "wi, wj", "C[vi, vj]", "i < 1"),
+        ("6, 4", "1, 4", "wi + 2, wj", "C[vi - 2, vj]", "2 <= i and i < 3"),
+        ("1, 4", "1, 4", "wi * 3, wj", "C[0, vj]", ""),
+    ],
+)  # fmt: skip
+def test_where_the_producer_writes_then(
+    made: str, read: str, place: str, written: str, guard: str
+) -> None:
+    func = from_source(TWO_STAGES.format(made=made, read=read, place=place))
+    assert isinstance(func, PrimFunc)
+    sch = schedule(func)
+    sch.reverse_compute_inline("C")
+    script = sch.mod.script()
+    assert f"T.writes({written})" in script
+    assert (f"T.where({guard})" in script) if guard else ("T.where" not in script)
+    check(sch, func)

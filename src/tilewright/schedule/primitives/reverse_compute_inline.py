@@ -167,7 +167,7 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
         analyzer.bind(iter_var.var, domain_of(iter_var))
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
-    body = _merged_body(store, made, simple)
+    body = _merged_body(store, made, inverse)
     return ReverseInlinePlan(block, producer, removed, made.buffer, body, predicate)
 
 
@@ -231,23 +231,36 @@ def _inverse(
         iter_var.var: dom for iter_var, dom in zip(block.block.iter_vars, values, strict=True)
     }
     units: dict[Var, PrimExpr] = {var: dom.min for var, dom in domains.items() if _is_unit(dom)}
-    moving = {var: dom for var, dom in domains.items() if var not in units}
-    fixed = [substitute(index, units) for index in indices]
-    found = detect_iter_map(fixed, moving, TRUE, IterMapLevel.BIJECTIVE)
     outputs = [Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
-    try:
-        if found.errors:
-            raise ArithError(found.errors[0])
-        inverse = inverse_affine_iter_map(found.indices, outputs)
-    except ArithError:
+    inverse = _solved(indices, domains, outputs)
+    if inverse is None:
+        fixed = [substitute(index, units) for index in indices]
+        moving = {var: dom for var, dom in domains.items() if var not in units}
+        inverse = _solved(fixed, moving, outputs)
+    if inverse is None:
         texts = ", ".join(map(str, indices))
-        raise IndicesNotBijective(block, block=block.name, indices=texts) from None
+        raise IndicesNotBijective(block, block=block.name, indices=texts)
     written = {
         output: cast(output.dtype, index)
         for output, index in zip(outputs, made.indices, strict=True)
     }
     solved = {var: substitute(value, written) for var, value in inverse.items()}
     return {**units, **solved}
+
+
+def _solved(
+    indices: Sequence[PrimExpr], domains: Mapping[Var, Range], outputs: Sequence[Var]
+) -> dict[Var, PrimExpr] | None:
+    """The iterators in terms of the values of the indices."""
+    found = detect_iter_map(
+        indices, domains, TRUE, IterMapLevel.BIJECTIVE, simplify_trivial_iterators=False
+    )
+    if found.errors:
+        return None
+    try:
+        return inverse_affine_iter_map(found.indices, outputs, simplified=False)
+    except ArithError:
+        return None
 
 
 def _is_unit(dom: Range) -> bool:
