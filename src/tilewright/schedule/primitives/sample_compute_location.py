@@ -64,17 +64,23 @@ def _consumer_loops(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
 
 
 def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tuple[int, StmtSRef]]:
-    """Spatial loops, up to the last one before which there is no reduction."""
+    """Spatial loops, and reduction loops after them as long as spatial ones follow inside.
+
+    Loops of one iteration are no places of their own, but spatial ones among them do follow.
+    """
     chosen: list[tuple[int, StmtSRef]] = []
     count = 0
     seen_other = False
     for position, loop in enumerate(loops):
         extent = loop.loop.extent
-        if isinstance(extent, IntImm) and extent.value == 1:
-            continue
+        is_unit = isinstance(extent, IntImm) and extent.value == 1
         spatial = loop_iter_type(state, loop) is IterType.DATA_PAR
-        if spatial and seen_other:
-            break
+        if spatial:
+            count = len(chosen)
+            if seen_other:
+                break
+        if is_unit:
+            continue
         chosen.append((position, loop))
         if spatial:
             count = len(chosen)

@@ -1,1 +1,26 @@
-"""Schedule rules, one file each."""
+"""Schedule rules, one file each; importing this package makes them known by name."""
+
+from tilewright.space.rules.add_rfactor import AddRFactor as AddRFactor
+from tilewright.space.rules.apply_custom_rule import ApplyCustomRule as ApplyCustomRule
+from tilewright.space.rules.auto_bind import AutoBind as AutoBind
+from tilewright.space.rules.auto_inline import AutoInline as AutoInline
+from tilewright.space.rules.cross_thread_reduction import (
+    CrossThreadReduction as CrossThreadReduction,
+)
+from tilewright.space.rules.inline_constant_scalars import (
+    InlineConstantScalars as InlineConstantScalars,
+)
+from tilewright.space.rules.multi_level_tiling import MultiLevelTiling as MultiLevelTiling
+from tilewright.space.rules.multi_level_tiling_wide_vector import (
+    MultiLevelTilingWideVector as MultiLevelTilingWideVector,
+)
+from tilewright.space.rules.multi_level_tiling_with_intrin import (
+    MultiLevelTilingWithIntrin as MultiLevelTilingWithIntrin,
+)
+from tilewright.space.rules.parallelize_vectorize_unroll import (
+    ParallelizeVectorizeUnroll as ParallelizeVectorizeUnroll,
+)
+from tilewright.space.rules.random_compute_location import (
+    RandomComputeLocation as RandomComputeLocation,
+)
+from tilewright.space.rules.reuse import ReuseType as ReuseType

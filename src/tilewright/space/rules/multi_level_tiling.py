@@ -154,11 +154,16 @@ class MultiLevelTiling(ScheduleRule):
         state.factors = [[] for _ in self.structure]
         slots = {IterType.DATA_PAR: self.s_indices, IterType.COMM_REDUCE: self.r_indices}
         iter_vars = state.sch.get_sref(state.block).block.iter_vars
+        factors: Sequence[Factor]
+        pieces: Sequence[LoopRV]
         for loop, iter_var in zip(loops, iter_vars, strict=True):
             wanted = slots.get(iter_var.iter_type, ())
             if not wanted:
                 continue
-            factors, pieces = self.split_loop(state.sch, state.block, loop, len(wanted))
+            if len(wanted) == 1:
+                factors, pieces = [state.sch.get_sref(loop).loop.extent], [loop]
+            else:
+                factors, pieces = self.split_loop(state.sch, state.block, loop, len(wanted))
             for slot, factor, piece in zip(wanted, factors, pieces, strict=True):
                 state.tiles[slot].append(piece)
                 state.factors[slot].append(factor)
@@ -166,9 +171,7 @@ class MultiLevelTiling(ScheduleRule):
     def split_loop(
         self, sch: Schedule, block: BlockRV, loop: LoopRV, n_tiles: int
     ) -> tuple[Sequence[Factor], Sequence[LoopRV]]:
-        """Split one loop into tiles: their extents and the loops."""
-        if n_tiles == 1:
-            return [sch.get_sref(loop).loop.extent], [loop]
+        """Split one loop into two or more tiles: their extents and the loops."""
         factors = sch.sample_perfect_tile(loop, n_tiles, self.max_innermost_factor)
         return factors, sch.split(loop, factors)
 

@@ -1,0 +1,285 @@
+"""What a space consists of unless the user says otherwise: rules, post-processors, mutators.
+
+All three follow from one word, the kind of the target (`kind_of_target`). The lists are data: names
+of registered members and their options; members are made when a task asks for them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import tilewright.space.mutators
+import tilewright.space.postprocs
+import tilewright.space.rules  # noqa: F401  (members register themselves)
+from tilewright.errors import TuneError
+from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.space.base import (
+    Mutator,
+    Postproc,
+    ScheduleRule,
+    mutators,
+    postprocs,
+    schedule_rules,
+)
+from tilewright.space.default_gpu_rules import WMMA_GROUPS
+from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
+
+logger = logging.getLogger(__name__)
+
+FROM_TARGET = "from-target"
+
+
+@dataclass(frozen=True)
+class MemberSpec:
+    """A member by its registered name, and the options it is made with."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _spec(name: str, **options: Any) -> MemberSpec:
+    return MemberSpec(name, MappingProxyType(options))
+
+
+# --- which lists a target takes -----------------------------------------------------------------
+
+# The first of these whose feature an LLVM target has; the instructions of each need that feature.
+_LLVM_KINDS = (
+    ("vnni", "avx512vnni"),
+    ("avx512", "avx512bw"),
+    ("dotprod", "dotprod"),
+    ("asimd", "neon"),
+)
+_TENSOR_CORE_ARCH = 75
+
+
+def kind_of_target(target: Target) -> str:
+    """The word that stands for the default lists of a target."""
+    match target.kind.name:
+        case "llvm":
+            features = target.features
+            return next((kind for kind, feature in _LLVM_KINDS if feature in features), "llvm")
+        case "cuda":
+            digits = "".join(c for c in str(target.attrs.get("arch", "")) if c.isdigit())
+            has_tensor_cores = bool(digits) and int(digits) >= _TENSOR_CORE_ARCH
+            return "cuda-tensorcore" if has_tensor_cores else "cuda"
+        case kind:
+            return kind
+
+
+# --- schedule rules -----------------------------------------------------------------------------
+
+
+def _cpu_tiling(max_innermost_factor: int) -> dict[str, Any]:
+    return {
+        "structure": "SSRSRS",
+        "max_innermost_factor": max_innermost_factor,
+        "reuse_write": {"req": "may", "levels": [1, 2], "scope": "global"},
+    }
+
+
+def _with_intrin(name: str, max_innermost_factor: int = 64) -> MemberSpec:
+    options = _cpu_tiling(max_innermost_factor)
+    return _spec("MultiLevelTilingWithIntrin", intrin_name=name, **options)
+
+
+_CUSTOM = _spec("ApplyCustomRule")
+_CONSTANTS = _spec("InlineConstantScalars")
+_COMPUTE_LOCATION = _spec("RandomComputeLocation")
+_AUTO_INLINE_CPU = _spec(
+    "AutoInline",
+    into_producer=False,
+    into_consumer=True,
+    inline_const_tensor=True,
+    disallow_if_then_else=True,
+    require_injective=True,
+    require_ordered=True,
+    disallow_op=["tir.exp"],
+)
+_AUTO_INLINE_GPU = _spec(
+    "AutoInline",
+    into_producer=True,
+    into_consumer=True,
+    inline_const_tensor=True,
+    disallow_if_then_else=False,
+    require_injective=False,
+    require_ordered=False,
+    disallow_op=[],
+)
+_TILING_CPU = _spec("MultiLevelTiling", **_cpu_tiling(64))
+_CPU_HEAD = (_CUSTOM, _CONSTANTS, _AUTO_INLINE_CPU)
+_CPU_RFACTOR = _spec("AddRFactor", max_jobs_per_core=16, max_innermost_factor=64)
+
+
+def _annotations(jobs: int, lanes: int, steps: Sequence[int]) -> MemberSpec:
+    return _spec(
+        "ParallelizeVectorizeUnroll",
+        max_jobs_per_core=jobs,
+        max_vectorize_extent=lanes,
+        unroll_max_steps=list(steps),
+        unroll_explicit=True,
+    )
+
+
+_CPU_TAIL = (_TILING_CPU, _annotations(16, 64, (0, 16, 64, 512)), _COMPUTE_LOCATION)
+_ARM_TAIL = (
+    _spec("MultiLevelTiling", **_cpu_tiling(32)),
+    _annotations(8, 32, (0, 8, 32, 256)),
+    _COMPUTE_LOCATION,
+)
+
+
+def _x86(intrin: str) -> tuple[MemberSpec, ...]:
+    return (*_CPU_HEAD, _CPU_RFACTOR, _with_intrin(intrin), *_CPU_TAIL)
+
+
+def _arm(*intrins: str) -> tuple[MemberSpec, ...]:
+    rfactor = _spec("AddRFactor", max_jobs_per_core=8, max_innermost_factor=32)
+    return (*_CPU_HEAD, rfactor, *(_with_intrin(name, 32) for name in intrins), *_ARM_TAIL)
+
+
+_CUDA = (
+    _spec(
+        "MultiLevelTiling",
+        structure="SSSRRSRS",
+        tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
+        max_innermost_factor=64,
+        vector_load_lens=[1, 2, 3, 4, 8, 16],
+        reuse_read={"req": "must", "levels": [4], "scope": "shared"},
+        reuse_write={"req": "must", "levels": [3], "scope": "local"},
+    ),
+    _CONSTANTS,
+    _AUTO_INLINE_GPU,
+    _spec("CrossThreadReduction", thread_extents=[4, 8, 16, 32, 64, 128, 256, 512]),
+    _annotations(-1, -1, (0, 16, 64, 512, 1024)),
+    _spec("AutoBind", max_threadblocks=256, thread_extents=[32, 64, 128, 256, 512, 1024]),
+)
+_TENSOR_CORE = _spec(
+    "MultiLevelTilingTensorCore",
+    intrin_groups=list(WMMA_GROUPS),
+    structure="SSSRRSRS",
+    tile_binds=["blockIdx.y", "blockIdx.x", "threadIdx.y"],
+    max_innermost_factor=4,
+    vector_load_lens=[1, 2, 3, 4, 8, 16],
+    reuse_read={"req": "must", "levels": [4], "scope": "shared.dyn"},
+    reuse_write={"req": "must", "levels": [2], "scope": "shared.dyn"},
+    use_software_pipeline=False,
+)
+_WIDE_VECTOR = _spec(
+    "MultiLevelTilingWideVector",
+    structure="SRSRS",
+    vector_length_in_bits=1024,
+    max_innermost_factor=128,
+    reuse_write={"req": "may", "levels": [1, 2], "scope": "global"},
+)
+
+SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
+    {
+        "llvm": (*_CPU_HEAD, _CPU_RFACTOR, *_CPU_TAIL),
+        "vnni": _x86("dot_16x4_vnni"),
+        "avx512": _x86("dot_16x4_avx512"),
+        "dotprod": _arm("dot_4x4_i8i8s32_sdot", "dot_4x4_u8u8u32_udot", "dot_4x4_u8u8i32_hdot"),
+        "asimd": _arm("dot_4x4_i8i8s32_neon"),
+        "c": (*_CPU_HEAD, _TILING_CPU),
+        "cuda": (_CUSTOM, *_CUDA),
+        "cuda-tensorcore": (_CUSTOM, _TENSOR_CORE, *_CUDA),
+        "hexagon": (*_CPU_HEAD, _WIDE_VECTOR, _annotations(16, 128, (0, 16, 64, 512))),
+    }
+)
+
+# --- post-processors ----------------------------------------------------------------------------
+
+_STATIC_LOOPS = _spec("DisallowDynamicLoop")
+_ANNOTATED_LOOPS = _spec("RewriteParallelVectorizeUnroll")
+_REDUCTIONS = _spec("RewriteReductionBlock")
+_LAYOUTS = _spec("RewriteLayout")
+_PLAIN = (_STATIC_LOOPS, _ANNOTATED_LOOPS, _REDUCTIONS)
+_INTRIN_CPU = (*_PLAIN, _spec("RewriteTensorize", vectorize_init_loop=True), _LAYOUTS)
+_GPU = (
+    _STATIC_LOOPS,
+    _spec("RewriteCooperativeFetch"),
+    _spec("RewriteUnboundBlock", max_threadblocks=256),
+    _ANNOTATED_LOOPS,
+    _REDUCTIONS,
+    _spec("VerifyGPUCode"),
+)
+
+POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
+    {
+        "llvm": (*_PLAIN, _LAYOUTS),
+        "vnni": _INTRIN_CPU,
+        "avx512": _INTRIN_CPU,
+        "dotprod": _INTRIN_CPU,
+        "asimd": _INTRIN_CPU,
+        "c": _PLAIN,
+        "cuda": _GPU,
+        "cuda-tensorcore": (*_GPU, _spec("RewriteTensorize", vectorize_init_loop=False)),
+        "hexagon": (*_PLAIN, _LAYOUTS),
+    }
+)
+
+# --- mutators -----------------------------------------------------------------------------------
+
+_TILE_SIZE = (_spec("MutateTileSize"), 0.9)
+_MUTATE_LOCATION = (_spec("MutateComputeLocation"), 0.05)
+_MUTATE_CPU = (
+    _TILE_SIZE,
+    _MUTATE_LOCATION,
+    (_spec("MutateUnroll"), 0.03),
+    (_spec("MutateParallel", max_jobs_per_core=16), 0.02),
+)
+_MUTATE_GPU = (_TILE_SIZE, (_spec("MutateUnroll"), 0.08), (_spec("MutateThreadBinding"), 0.02))
+_MUTATE_C = (_TILE_SIZE, _MUTATE_LOCATION, (_spec("MutateUnroll"), 0.03))
+
+MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
+        "c": _MUTATE_C,
+        "cuda": _MUTATE_GPU,
+        "cuda-tensorcore": _MUTATE_GPU,
+    }
+)
+
+# --- members from the lists ---------------------------------------------------------------------
+
+
+def create_schedule_rules(kind: str) -> list[ScheduleRule]:
+    """The default rules of a kind, less those whose tensor instruction is not registered."""
+    specs = _listed(SCHEDULE_RULES, kind)
+    return [schedule_rules.create(s.name, **s.options) for s in specs if _has_intrin(s)]
+
+
+def create_postprocs(kind: str) -> list[Postproc]:
+    """The default post-processors of a kind."""
+    return [postprocs.create(spec.name, **spec.options) for spec in _listed(POSTPROCS, kind)]
+
+
+def create_mutators(kind: str) -> dict[Mutator, float]:
+    """The default mutators of a kind and how likely each is chosen."""
+    return {
+        mutators.create(spec.name, **spec.options): probability
+        for spec, probability in _listed(MUTATORS, kind)
+    }
+
+
+def _listed(table: Mapping[str, Any], kind: str) -> Any:
+    if kind not in table:
+        raise TuneError(f"there are no default members for {kind!r}{did_you_mean(kind, table)}")
+    return table[kind]
+
+
+def _has_intrin(spec: MemberSpec) -> bool:
+    name = spec.options.get("intrin_name")
+    if name is None or TensorIntrin.get(name, allow_missing=True) is not None:
+        return True
+    logger.warning(
+        "the tensor intrinsic %r is not registered, so no blocks are tiled for it; the built-in "
+        "ones come with `import tilewright.intrin`",
+        name,
+    )
+    return False

@@ -1,0 +1,72 @@
+"""What all generators share: their rules, post-processors and mutators, given or by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tilewright.errors import TuneError
+from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator
+from tilewright.space.defaults import (
+    FROM_TARGET,
+    create_mutators,
+    create_postprocs,
+    create_schedule_rules,
+    kind_of_target,
+)
+from tilewright.space.seeds import fork_rand_state
+
+# A list, the name of a kind ("llvm", "cuda-tensorcore", ...), or "from-target" (as is None).
+RulesLike: TypeAlias = Sequence[ScheduleRule] | str | None
+PostprocsLike: TypeAlias = Sequence[Postproc] | str | None
+MutatorsLike: TypeAlias = Mapping[Mutator, float] | str | None
+
+
+class ConfiguredGenerator(SpaceGenerator):
+    """A generator with lists of members that may depend on the target."""
+
+    def __init__(
+        self,
+        sch_rules: RulesLike = FROM_TARGET,
+        postprocs: PostprocsLike = FROM_TARGET,
+        mutator_probs: MutatorsLike = FROM_TARGET,
+    ) -> None:
+        self.sch_rules: Sequence[ScheduleRule] = ()
+        self.postprocs: Sequence[Postproc] = ()
+        self.mutator_probs: Mapping[Mutator, float] = {}
+        self.rand_state = -1
+        self._by_kind = {  # what is to be filled in, and from which kind it was filled last
+            "sch_rules": (sch_rules, create_schedule_rules),
+            "postprocs": (postprocs, create_postprocs),
+            "mutator_probs": (mutator_probs, create_mutators),
+        }
+        self._filled_for: str | None = None
+        for name, (given, create) in self._by_kind.items():
+            if given is not None and given != FROM_TARGET:
+                value: Any = create(given) if isinstance(given, str) else given
+                setattr(self, name, value)
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self._fill_from_target(context)
+        for member in (*self.sch_rules, *self.postprocs, *self.mutator_probs):
+            member._initialize_with_tune_context(context)
+        self.rand_state = fork_rand_state(context)
+
+    def _fill_from_target(self, context: Any) -> None:
+        open_lists = [
+            (name, create)
+            for name, (given, create) in self._by_kind.items()
+            if given is None or given == FROM_TARGET
+        ]
+        if not open_lists:
+            return
+        if context.target is None:
+            raise TuneError(
+                f"{type(self).__name__}: {open_lists[0][0]} is to be chosen by the target, but the "
+                "task has none; give TuneContext a target, or the generator its members"
+            )
+        kind = kind_of_target(context.target)
+        if kind != self._filled_for:
+            for name, create in open_lists:
+                setattr(self, name, create(kind))
+            self._filled_for = kind

@@ -1,0 +1,154 @@
+"""`PostOrderApply`: every rule visits every block; each visit may multiply the sketches.
+
+The order of visits and of sketches is TVM's, so that a seed gives the same space: a rule works
+through all sketches before the next rule starts; in a sketch it sees the root block first, then the
+other blocks from the last to the first; what came last is taken up first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilewright.errors import TuneError
+from tilewright.ir import Block, IRModule
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.schedule.scope import child_blocks
+from tilewright.schedule.state import ScheduleState
+from tilewright.space.annotations import SCHEDULE_RULE
+from tilewright.space.base import ScheduleRule, space_generators
+from tilewright.space.defaults import FROM_TARGET
+from tilewright.space.generators.configured import (
+    ConfiguredGenerator,
+    MutatorsLike,
+    PostprocsLike,
+    RulesLike,
+)
+from tilewright.space.generators.statistics import RuleApplication, RuleStatistics, summarize
+from tilewright.space.rules.apply_custom_rule import ApplyCustomRule
+from tilewright.space.seeds import fork_rand_state
+
+
+@space_generators.register("post-order-apply")
+class PostOrderApply(ConfiguredGenerator):
+    """Grows sketches with rules; `f_block_filter` chooses the blocks that rules see.
+
+    A rule that raises is logged and skipped for that block; `statistics` tells how often.
+    """
+
+    def __init__(
+        self,
+        f_block_filter: Callable[[Block], bool] | None = None,
+        sch_rules: RulesLike = FROM_TARGET,
+        postprocs: PostprocsLike = FROM_TARGET,
+        mutator_probs: MutatorsLike = FROM_TARGET,
+    ) -> None:
+        super().__init__(sch_rules, postprocs, mutator_probs)
+        self.f_block_filter = f_block_filter
+        self.logger = logging.getLogger(__name__)
+        self.applications: list[RuleApplication] = []
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        super()._initialize_with_tune_context(context)
+        self.logger = context.logger
+
+    @property
+    def statistics(self) -> dict[str, RuleStatistics]:
+        """What each rule did when the space was last generated."""
+        return summarize(self.applications)
+
+    def generate_design_space(self, mod: IRModule) -> list[Schedule]:
+        self.applications = []
+        sch = Schedule(mod, seed=fork_rand_state(self))
+        blocks = self._collect_blocks(sch)
+        sketches = [sch]
+        for rule in self.sch_rules:
+            sketches = self._apply_rule(rule, sketches, blocks)
+        return sketches
+
+    def _collect_blocks(self, sch: Schedule) -> list[BlockRV]:
+        """Handles of all blocks, inner ones before outer ones, those of the filter only."""
+        found: list[BlockRV] = []
+        for function, root in sch.state.roots.items():
+            blocks = list(_post_order(sch.state, root))
+            _check_names(function, blocks)
+            found.extend(
+                sch.get_block(block.name, function)
+                for block in blocks
+                if self.f_block_filter is None or self.f_block_filter(block.block)
+            )
+        return found
+
+    def _apply_rule(
+        self, rule: ScheduleRule, sketches: list[Schedule], blocks: list[BlockRV]
+    ) -> list[Schedule]:
+        done: list[Schedule] = []
+        pending = [(sch, len(blocks)) for sch in sketches]  # and how many blocks are left
+        while pending:
+            sch, left = pending.pop()
+            if left == 0:
+                done.append(sch)
+                continue
+            block = blocks[left - 1]
+            made = self._visit(rule, sch, block) if _is_open(rule, sch, block) else [sch]
+            pending.extend((after, left - 1) for after in made)
+        return done
+
+    def _visit(self, rule: ScheduleRule, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """Apply a rule at a block; if it raises, the sketch stays as it was."""
+        rule_name, block_name = type(rule).__name__, sch.get_sref(block).name
+        length = _trace_length(sch)
+        try:
+            with sch.all_or_nothing():
+                made = _checked(rule_name, rule.apply(sch, block))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            self.logger.warning(
+                "schedule rule %s failed at block %r and is skipped there: %s",
+                rule_name,
+                block_name,
+                text,
+            )
+            self.applications.append(RuleApplication(rule_name, block_name, 1, False, text))
+            return [sch]
+        changed = len(made) != 1 or made[0] is not sch or _trace_length(sch) != length
+        self.applications.append(RuleApplication(rule_name, block_name, len(made), changed))
+        return made
+
+
+def _trace_length(sch: Schedule) -> int:
+    return 0 if sch.trace is None else len(sch.trace.insts)
+
+
+def _post_order(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
+    for child in child_blocks(state, block):
+        yield from _post_order(state, child)
+    yield block
+
+
+def _check_names(function: str, blocks: list[StmtSRef]) -> None:
+    """Traces refer to blocks by name, so no two may share one."""
+    seen: set[str] = set()
+    for block in blocks:
+        if block.name in seen:
+            raise TuneError(
+                f"function {function!r} has more than one block called {block.name!r}; rules and "
+                "traces find blocks by name, so give each its own"
+            )
+        seen.add(block.name)
+
+
+def _is_open(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
+    """True when the block is still there and no custom rule has claimed it."""
+    sref = sch.symbols.get(block)
+    if not isinstance(sref, StmtSRef) or sref.stmt is None:
+        return False
+    return isinstance(rule, ApplyCustomRule) or SCHEDULE_RULE not in sref.block.annotations
+
+
+def _checked(rule: str, made: Any) -> list[Schedule]:
+    """What a rule returned; an empty list drops the sketch."""
+    if not isinstance(made, (list, tuple)) or not all(isinstance(s, Schedule) for s in made):
+        raise TuneError(f"schedule rule {rule} must return a list of schedules, got {made!r}")
+    return list(made)
