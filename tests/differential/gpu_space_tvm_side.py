@@ -68,7 +68,11 @@ def described(schedule: Any) -> dict[str, Any]:
 def to_names_of_today(trace: Any) -> Any:
     """A trace in JSON with the instruction names that TVM 0.25 reads."""
     insts, decisions = trace
-    renamed = [[{"GetBlock": "GetSBlock"}.get(kind, kind), *rest] for kind, *rest in insts]
+    renamed = []
+    for kind, inputs, attrs, outputs in insts:
+        if kind == "Split" and len(attrs) == 1:
+            attrs = [*attrs, 0]  # disable_predication
+        renamed.append([{"GetBlock": "GetSBlock"}.get(kind, kind), inputs, attrs, outputs])
     return [renamed, decisions]
 
 
@@ -107,10 +111,14 @@ def postprocess(program: Any, request: dict[str, Any]) -> Any:
 
 
 def mutate(program: Any, request: dict[str, Any]) -> Any:
-    mutator = make(ms.mutator, request["mutator"])
+    # The method of TVM's Python class takes no seed, the function behind it does.
+    apply = tvm.get_global_func("s_tir.meta_schedule.MutatorApply")
+    wanted = f"MutatorDefault{request['kind']}"
+    known = tvm.get_global_func(f"s_tir.meta_schedule.{wanted}")()
+    mutator = next(m for m in known if type(m).__name__ == request["mutator"])
     context(program, request["target"], generator(mutators={mutator: 1.0}))
     trace = replayed(program, request["trace"]).trace
-    made = [mutator.apply(trace, seed) for seed in request["seeds"]]
+    made = [apply(mutator, trace, seed) for seed in request["seeds"]]
     return {"traces": [None if new is None else plain(new.as_json()) for new in made]}
 
 

@@ -11,6 +11,9 @@ from tilewright.space.rules.inline_constant_scalars import (
     InlineConstantScalars as InlineConstantScalars,
 )
 from tilewright.space.rules.multi_level_tiling import MultiLevelTiling as MultiLevelTiling
+from tilewright.space.rules.multi_level_tiling_tensor_core import (
+    MultiLevelTilingTensorCore as MultiLevelTilingTensorCore,
+)
 from tilewright.space.rules.multi_level_tiling_wide_vector import (
     MultiLevelTilingWideVector as MultiLevelTilingWideVector,
 )

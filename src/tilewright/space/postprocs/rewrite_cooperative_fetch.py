@@ -1,0 +1,111 @@
+"""`RewriteCooperativeFetch`: all threads of a block copy inputs together, several elements each.
+
+Tiling only notes on a copy how many elements a thread takes at once, as the number of threads is
+not settled before all tiles are. It is found here by reading the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import BufferLoad, BufferStore, Call, Cast, Node, post_order_visit
+from tilewright.schedule import BlockRV, Instruction, Schedule
+from tilewright.space.annotations import COOPERATIVE_FETCH, WARP_EXECUTION
+from tilewright.space.base import Postproc, postprocs
+from tilewright.space.conditions import constant_extent
+from tilewright.space.gpu_limits import WARP_SIZE, gpu_number
+
+# A copy that computes on wider values than this is not vectorised.
+_WIDEST_BYTES = 4
+_FIXED_POINT_OPS = ("tir.q_multiply_shift", "tir.q_multiply_shift_per_axis")
+_FIXED_POINT_BYTES = 8
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """A block that copies, and with how many threads along x and y."""
+
+    block: BlockRV
+    threads_x: int | None
+    threads_y: int | None
+    lanes: int
+
+
+@postprocs.register("RewriteCooperativeFetch")
+class RewriteCooperativeFetch(Postproc):
+    """Split and bind the loop of every block that is noted to be copied by all threads."""
+
+    def __init__(self) -> None:
+        self.thread_warp_size: int | None = None
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self.thread_warp_size = gpu_number(context.target, WARP_SIZE)
+
+    def apply(self, sch: Schedule) -> bool:
+        for fetch in list(self._fetches(sch)):
+            _rewrite(sch, fetch)
+        return True
+
+    def _fetches(self, sch: Schedule) -> Iterator[_Fetch]:
+        threads: dict[str, int | None] = {}
+        for inst in sch.trace.insts if sch.trace is not None else ():
+            kind, key = inst.primitive.kind, inst.attrs[0] if inst.attrs else None
+            if kind == "Bind" and key in ("threadIdx.x", "threadIdx.y"):
+                threads[key] = _extent_of(sch, inst)
+            elif kind == "Annotate" and key == WARP_EXECUTION:
+                threads["threadIdx.x"] = self._warp_size()
+            elif kind == "Annotate" and key == COOPERATIVE_FETCH:
+                block, lanes = inst.inputs
+                x, y = threads.get("threadIdx.x"), threads.get("threadIdx.y")
+                yield _Fetch(block, x, y, sch.int_of(lanes))
+
+    def _warp_size(self) -> int:
+        if self.thread_warp_size is None:
+            raise ScheduleError(
+                "RewriteCooperativeFetch: a block is run by whole warps, but the target does not "
+                f"say how many threads those have; add -{WARP_SIZE}=<number>"
+            )
+        return self.thread_warp_size
+
+
+def _extent_of(sch: Schedule, bind: Instruction) -> int | None:
+    return constant_extent(sch.get_sref(bind.inputs[0]))
+
+
+def _rewrite(sch: Schedule, fetch: _Fetch) -> None:
+    sch.unannotate(fetch.block, COOPERATIVE_FETCH)
+    loop = sch.get_loops(fetch.block)[-1]
+    extent = constant_extent(sch.get_sref(loop))
+    if extent is None or fetch.threads_x is None:
+        return
+    body = sch.get_sref(fetch.block).block.body
+    is_vector = extent % fetch.lanes == 0 and _widest_value(body) <= _WIDEST_BYTES
+    lanes = [fetch.lanes] if is_vector and fetch.lanes > 1 else []
+    rows = [] if fetch.threads_y is None else [fetch.threads_y]
+    pieces = sch.split(loop, [None, *rows, fetch.threads_x, *lanes])
+    if lanes:
+        sch.vectorize(pieces.pop())
+    sch.bind(pieces.pop(), "threadIdx.x")
+    if rows:
+        sch.bind(pieces.pop(), "threadIdx.y")
+
+
+def _widest_value(body: Node) -> int:
+    """How many bytes the widest value has that a statement moves or converts."""
+    widest = 0
+
+    def look(node: Node) -> None:
+        nonlocal widest
+        match node:
+            case BufferStore(value=value):
+                widest = max(widest, value.dtype.bits // 8)
+            case BufferLoad() | Cast():
+                widest = max(widest, node.dtype.bits // 8)
+            case Call(op=op) if getattr(op, "name", "") in _FIXED_POINT_OPS:
+                widest = max(widest, _FIXED_POINT_BYTES)
+
+    post_order_visit(body, look)
+    return widest
