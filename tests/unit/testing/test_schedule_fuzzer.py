@@ -10,8 +10,11 @@ import pytest
 from tilewright.errors import ScheduleError
 from tilewright.schedule import Schedule
 from tilewright.schedule.primitives import reorder
+from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
-from tilewright.testing import schedule_fuzzer
+from tilewright.testing import oracle, schedule_fuzzer
+from tilewright.testing.schedule_checks import assert_same_arrays, random_arguments
+from tilewright.testing.schedule_fuzz_intrinsics import INTRINSICS, FuzzIntrinsic
 from tilewright.testing.schedule_fuzz_steps import STEPS, available_steps
 from tilewright.testing.schedule_fuzz_workloads import random_program
 from tilewright.testing.schedule_fuzzer import Failure, check_result, main, run_case, shrink
@@ -96,6 +99,50 @@ def test_refusals_are_none() -> None:
     with pytest.raises(ScheduleError):
         sch.parallel(sch.get_loops("B")[1])
     assert check_result(running_sum, sch) is None
+
+
+@T.prim_func
+def doubled(A: T.Buffer((4, 6), "int32"), B: T.Buffer((4, 6), "int32")):
+    T.func_attr({"tir.noalias": T.bool(True)})
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2
+
+
+def test_threads_run_as_loops() -> None:
+    sch = Schedule(doubled)
+    i, j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    assert check_result(doubled, sch) is None
+
+
+def test_blocks_of_threads_run_in_any_order() -> None:
+    """What one of them leaves for the next is a wrong result."""
+
+    @T.prim_func
+    def main(A: T.Buffer((6,), "int32"), B: T.Buffer((1,), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i in T.thread_binding(6, thread="blockIdx.x"):
+            with T.block("B"):
+                vi = T.axis.opaque(6, i)
+                B[0] = A[vi]
+
+    failure = check_result(main, Schedule(main))
+    assert failure is not None
+    assert failure.stage == "result"
+
+
+@pytest.mark.parametrize("intrinsic", INTRINSICS, ids=lambda intrinsic: intrinsic.name)
+def test_tensor_instructions_do_what_they_say(intrinsic: FuzzIntrinsic) -> None:
+    made = TensorIntrin.get(intrinsic.name)
+    assert made is not None
+    arguments = random_arguments(made.desc)
+    again = [value.copy() for value in arguments]
+    oracle.run(made.desc, *arguments)
+    oracle.run(made.impl, *again)
+    assert_same_arrays(made.desc, arguments, again)
 
 
 def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
