@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir import (
     Block,
     Buffer,
-    For,
     IntImm,
     IterType,
     PrimExpr,
     Range,
     Var,
     const,
+    free_vars,
     uses_var,
 )
 from tilewright.schedule.errors import PrimitiveError
@@ -181,13 +183,22 @@ def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
 
 def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> IterType:
     """Spatial, reduction or opaque, by what the blocks below bind to the loop."""
-    stmt: For = loop.loop
-    kinds: set[IterType] = set()
-    for block in child_blocks(state, loop):
+    return loop_iter_types(state, [loop])[0]
+
+
+def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[IterType]:
+    """The same for loops inside one another, outermost first."""
+    kinds: dict[Var, set[IterType]] = {loop.loop.loop_var: set() for loop in loops}
+    for block in child_blocks(state, loops[0]) if loops else ():
         realize = realize_of(block)
         for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            if _uses(value, {stmt.loop_var}):
-                kinds.add(iter_var.iter_type)
+            for var in (value,) if isinstance(value, Var) else free_vars(value):
+                if var in kinds:
+                    kinds[var].add(iter_var.iter_type)
+    return [_iter_type(found) for found in kinds.values()]
+
+
+def _iter_type(kinds: set[IterType]) -> IterType:
     if not kinds or kinds == {IterType.DATA_PAR}:
         return IterType.DATA_PAR
     return IterType.COMM_REDUCE if kinds == {IterType.COMM_REDUCE} else IterType.OPAQUE

@@ -22,6 +22,7 @@ from tilewright.ir import (
     Add,
     BlockRealize,
     DType,
+    FloorDiv,
     For,
     IntImm,
     IterVar,
@@ -280,6 +281,10 @@ class View:
                 return self._collect(a, scale * b.value, terms)
             if type(a) is IntImm:
                 return self._collect(b, scale * a.value, terms)
+        return self._collect_other(expr, scale, terms)
+
+    def _collect_other(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
+        """The same for what is neither a sum nor a constant."""
         if isinstance(expr, Var):
             binding = self._bindings.get(expr)
             if binding is not None:
@@ -287,10 +292,40 @@ class View:
             unit = self._outer.units.get(expr)
             if unit is not None:
                 return scale * unit
-        else:
-            expr = self._atom(expr)
-        terms[expr] = terms.get(expr, 0) + scale
-        return 0
+            terms[expr] = terms.get(expr, 0) + scale
+            return 0
+        quotient = self._quotient(expr) if type(expr) is FloorDiv else None
+        if quotient is None:
+            quotient = {self._atom(expr): 1}, 0
+        for atom, factor in quotient[0].items():
+            terms[atom] = terms.get(atom, 0) + scale * factor
+        return scale * quotient[1]
+
+    def _quotient(self, expr: FloorDiv) -> tuple[Terms, int] | None:
+        """A quotient as a sum, where what does not divide never makes a step by itself."""
+        if type(expr.b) is not IntImm or expr.b.value <= 0:
+            return None
+        divisor = expr.b.value
+        terms: Terms = {}
+        low = high = self._collect(expr.a, 1, terms)
+        divided: Terms = {}
+        for atom, factor in terms.items():
+            if factor % divisor == 0:
+                divided[atom] = factor // divisor
+                continue
+            domain = self._domain(atom)
+            if domain is None:
+                return None
+            first, last = factor * domain[0], factor * (domain[0] + domain[1] - 1)
+            low, high = low + min(first, last), high + max(first, last)
+        return (divided, low // divisor) if low // divisor == high // divisor else None
+
+    def _domain(self, atom: PrimExpr) -> tuple[int, int] | None:
+        """First value and number of values of a loop variable, when both are constants."""
+        if not isinstance(atom, Var):
+            return None
+        known = self._inner.get(atom)
+        return known if known is not None else self._outer.domains.get(atom)
 
     def _atom(self, expr: PrimExpr) -> PrimExpr:
         """A part that is no sum; it must not depend on what is relaxed."""

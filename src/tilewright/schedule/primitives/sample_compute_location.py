@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import For, IntImm, IterType
-from tilewright.schedule.conditions import loop_iter_type
+from tilewright.schedule.conditions import loop_iter_types
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.primitives.compute_at import can_compute_at
@@ -39,14 +39,23 @@ class NotALocation(PrimitiveError):
 
 def compute_locations(state: ScheduleState, block: StmtSRef) -> dict[int, StmtSRef]:
     """Where a block can be computed, in ascending order."""
-    locations: dict[int, StmtSRef] = {}
-    if can_compute_inline(state, block):
-        locations[INLINE] = INLINE_MARK
-    locations[ROOT] = ROOT_MARK
-    for position, loop in _candidates(state, _consumer_loops(state, block)):
-        if can_compute_at(state, block, loop, preserve_unit_loops=True):
-            locations[position] = loop
-    return locations
+    possible = _possible_locations(state, block)
+    return {where: loop for where, loop in possible.items() if _fits(state, block, where, loop)}
+
+
+def _possible_locations(state: ScheduleState, block: StmtSRef) -> dict[int, StmtSRef]:
+    """The places to look at, in ascending order; whether the block fits there is another matter."""
+    loops = _candidates(state, _consumer_loops(state, block))
+    return {INLINE: INLINE_MARK, ROOT: ROOT_MARK, **dict(loops)}
+
+
+def _fits(state: ScheduleState, block: StmtSRef, location: int, loop: StmtSRef) -> bool:
+    match location:
+        case -2:
+            return can_compute_inline(state, block)
+        case -1:
+            return True
+    return can_compute_at(state, block, loop, preserve_unit_loops=True)
 
 
 def _consumer_loops(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
@@ -71,10 +80,11 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
     chosen: list[tuple[int, StmtSRef]] = []
     count = 0
     seen_other = False
-    for position, loop in enumerate(loops):
+    kinds = loop_iter_types(state, loops)
+    for position, (loop, kind) in enumerate(zip(loops, kinds, strict=True)):
         extent = loop.loop.extent
         is_unit = isinstance(extent, IntImm) and extent.value == 1
-        spatial = loop_iter_type(state, loop) is IterType.DATA_PAR
+        spatial = kind is IterType.DATA_PAR
         if spatial:
             count = len(chosen)
             if seen_other:
@@ -89,22 +99,30 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
     return iter(chosen[:count])
 
 
-def _choose(sch: Schedule, found: Sequence[int], decision: Any) -> int:
-    if decision is None:
-        return found[sch.random.integer(0, len(found))]
+def _sampled(sch: Schedule, block: StmtSRef) -> tuple[int, StmtSRef]:
+    locations = list(compute_locations(sch.state, block).items())
+    return locations[sch.random.integer(0, len(locations))]
+
+
+def _decided(sch: Schedule, block: StmtSRef, decision: Any) -> tuple[int, StmtSRef]:
+    """The place that was decided on, or the nearest one outside of it.
+
+    Places are tried one by one: replays come here all the time, and mostly the first one fits.
+    """
     if type(decision) is not int:
         raise NotALocation(decision=decision)
-    if decision in found:
-        return decision
-    return max((location for location in found if location < decision), default=ROOT)
+    for location, loop in reversed(_possible_locations(sch.state, block).items()):
+        if location <= decision and _fits(sch.state, block, location, loop):
+            return location, loop
+    return ROOT, ROOT_MARK
 
 
 def _run(
     sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
 ) -> tuple[Outputs, Any]:
-    locations = compute_locations(sch.state, sch.get_sref(inputs[0]))
-    chosen = _choose(sch, list(locations), decision)
-    return sch.loop_rv(locations[chosen]), chosen
+    block = sch.get_sref(inputs[0])
+    location, loop = _sampled(sch, block) if decision is None else _decided(sch, block, decision)
+    return sch.loop_rv(loop), location
 
 
 register_primitive(
