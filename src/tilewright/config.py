@@ -119,6 +119,13 @@ def variables() -> tuple[Variable, ...]:
     )
 
 
+def child_environ(python_path: str) -> dict[str, str]:
+    """The environment for a Python process of ours, which finds modules in `python_path` first."""
+    inherited = os.environ.get("PYTHONPATH")
+    path = f"{python_path}{os.pathsep}{inherited}" if inherited else python_path
+    return {**os.environ, "PYTHONPATH": path}
+
+
 @functools.cache
 def settings() -> Settings:
     """The settings of this process, read when first asked for."""

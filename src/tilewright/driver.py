@@ -48,6 +48,19 @@ def build_lowered(
     lowered: IRModule, target: Target, *, extern_symbols: Mapping[str, int] | None = None
 ) -> Module:
     """Compile a module that has been lowered already."""
+    return load(compile_lowered(lowered, target), extern_symbols)
+
+
+def compile_only(
+    program: PrimFunc | IRModule, target: str | dict[str, Any] | Target | None = None
+) -> Module:
+    """Compile without loading: for code that another process, or another machine, will run."""
+    chosen = _target_of(target)
+    return compile_lowered(lower(as_module(program), chosen), chosen)
+
+
+def compile_lowered(lowered: IRModule, target: Target) -> Module:
+    """Compile a lowered module without loading it."""
     source = llvm_codegen.generate(lowered, target)
     compiled = compile_ir(source.text, _machine_of(target))
     info = _describe(lowered, source.messages, target, compiled.machine)
@@ -60,9 +73,16 @@ def build_lowered(
             "generated-ll": lambda: source.text,
         }
     )
-    reason = why_unrunnable(info)
-    library = Unrunnable(reason) if reason else _load(compiled, extern_symbols or {})
-    return Module(info, library, sources, compiled)
+    return Module(info, Unrunnable("it was compiled, but not loaded"), sources, compiled)
+
+
+def load(module: Module, extern_symbols: Mapping[str, int] | None = None) -> Module:
+    """A compiled module in this process; one for another machine still says why it cannot run."""
+    if module.compiled is None:
+        return module
+    reason = why_unrunnable(module.info)
+    library = Unrunnable(reason) if reason else _load(module.compiled, extern_symbols or {})
+    return Module(module.info, library, module.sources, module.compiled)
 
 
 def _describe(

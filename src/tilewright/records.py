@@ -79,11 +79,18 @@ class BuilderResult:
 
 @dataclass(frozen=True)
 class RunnerInput:
-    """A compiled candidate to be run."""
+    """A compiled candidate to be run; all but the first three fields are hints."""
 
     artifact_path: str
     device_type: str
     args_info: tuple[TensorInfo, ...]
+    # The artefact of the untransformed program: candidates are compared with it, and those that
+    # have the same one are compared with each other.
+    reference_path: str | None = None
+    best_secs: float | None = None  # of the workload so far
+    min_secs: float | None = None  # nothing can be faster on this machine
+    seed: int | None = None  # of the random arguments
+    candidate: MeasureCandidate | None = None  # for runners that look at it instead of running it
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,10 @@ class RunnerResult:
     run_secs: tuple[float, ...] | None
     error_msg: str | None = None
     failure: FailureKind | None = None
+    checked: bool = False  # compared with the untransformed program
+    stopped_early: bool = False  # clearly worse than the best: timed roughly, not checked
+    protocol: str = ""  # how it was timed
+    step_secs: Mapping[str, float] = field(default_factory=dict)  # where the runner's time went
 
 
 class RunnerFuture(Protocol):

@@ -22,6 +22,12 @@ class Builder(ABC):
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """One result for each input, in order."""
 
+    @staticmethod
+    def create(kind: str = "local", **options: Any) -> Builder:
+        """A builder by name."""
+        builder: Builder = builders.create(kind, **options)
+        return builder
+
 
 class Runner(ABC):
     """Runs compiled candidates. Never raises for a candidate that cannot be run."""
@@ -29,6 +35,14 @@ class Runner(ABC):
     @abstractmethod
     def run(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[RunnerFuture]:
         """One future for each input, in order."""
+
+    @staticmethod
+    def create(kind: str = "local", **options: Any) -> Runner:
+        """A runner by name; the local one runs one candidate at a time, whatever `max_workers`."""
+        if kind == "local":
+            options.pop("max_workers", None)
+        runner: Runner = runners.create(kind, **options)
+        return runner
 
 
 builders: Family[Any] = Family("builder", "tilewright.builder")

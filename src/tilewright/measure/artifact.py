@@ -1,0 +1,85 @@
+"""A compiled candidate as a file: the object code and all that is needed to load and to check it.
+
+Not a shared library: those bring a thread pool of their own, and linking one takes as long as
+compiling the kernel. The runner links the object in memory, to the threads it has already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from tilewright import driver
+from tilewright.errors import RuntimeFailure
+from tilewright.measure.tolerance import Rounding
+from tilewright.runtime.jit import CompiledObject, CompileTimes, MachineOptions
+from tilewright.runtime.loading import load_module
+from tilewright.runtime.module import Module, ModuleSources
+from tilewright.runtime.module_info import ModuleInfo
+from tilewright.runtime.passes import NO_PASSES
+
+SUFFIX = ".kernel"
+_LIBRARY_SUFFIXES = (".so", ".dylib")
+_MISSING = "a candidate that was loaded from its artefact has no source"
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    info: ModuleInfo
+    machine: MachineOptions
+    object_bytes: bytes
+    defined: tuple[str, ...]
+    undefined: tuple[str, ...]
+    rounding: Rounding
+
+
+_decoder = msgspec.msgpack.Decoder(_Stored)
+
+
+def write_artifact(path: Path, module: Module, rounding: Rounding) -> None:
+    """Write a module that was compiled here."""
+    compiled = module.compiled
+    if compiled is None:
+        raise RuntimeFailure(
+            "the module to export was loaded from a library; export what tilewright.build() or "
+            "f_build made here, or give an f_export of your own"
+        )
+    stored = _Stored(
+        module.info,
+        compiled.machine,
+        compiled.object_bytes,
+        compiled.defined,
+        compiled.undefined,
+        rounding,
+    )
+    path.write_bytes(msgspec.msgpack.encode(stored))
+
+
+def load_artifact(path: str) -> tuple[Module, Rounding]:
+    """Load an artefact into this process, and say how its results may differ from others'.
+
+    Shared libraries that `Module.export_library` wrote are taken, too.
+    """
+    file = Path(path)
+    if file.suffix in _LIBRARY_SUFFIXES:
+        return load_module(file), Rounding()
+    try:
+        stored = _decoder.decode(file.read_bytes())
+    except OSError as error:
+        raise RuntimeFailure(f"cannot load {file}: {error.strerror or error}") from error
+    except msgspec.MsgspecError as error:
+        raise RuntimeFailure(
+            f"cannot load {file}: expected an artefact of LocalBuilder ({SUFFIX}) or a library of "
+            f"Module.export_library (.so); {error}"
+        ) from error
+    compiled = CompiledObject(
+        "",
+        stored.machine,
+        NO_PASSES,
+        stored.object_bytes,
+        stored.defined,
+        stored.undefined,
+        CompileTimes(0.0, 0.0, 0.0),
+    )
+    unloaded = Module(stored.info, {}, ModuleSources({}, _MISSING), compiled)
+    return driver.load(unloaded), stored.rounding

@@ -1,0 +1,112 @@
+"""What a worker of a builder does: scheduled module in, artefact out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tilewright import driver
+from tilewright.errors import TuneError
+from tilewright.ir import IRModule
+from tilewright.ir.json import load_json
+from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.measure.artifact import SUFFIX, write_artifact
+from tilewright.measure.hooks import resolve_hook
+from tilewright.measure.tolerance import rounding_of
+from tilewright.runtime import ndarray
+from tilewright.runtime.jit import host_machine
+from tilewright.runtime.module import Module
+from tilewright.runtime.ndarray import NDArray
+from tilewright.target import Target
+
+PERFORM = "tilewright.measure.build_task:perform"
+PRELOAD = "tilewright.measure.build_task:preload"
+
+Build = Callable[..., Any]
+Export = Callable[[Any], str]
+
+
+class Parameter(msgspec.Struct, frozen=True, array_like=True):
+    """A weight that the module is compiled with."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class BuildRequest(msgspec.Struct, frozen=True):
+    """A candidate to compile; the artefact goes into a new folder below `folder`."""
+
+    module: str
+    target: dict[str, Any]
+    folder: str
+    params: dict[str, Parameter] | None = None
+    f_build: str | None = None
+    f_export: str | None = None
+
+
+_decoder = msgspec.msgpack.Decoder(BuildRequest)
+
+
+def preload() -> None:
+    """Load LLVM before the first candidate comes."""
+    host_machine()
+
+
+def perform(payload: bytes) -> bytes:
+    """The task: the path of the artefact."""
+    request = _decoder.decode(payload)
+    params = None
+    if request.params is not None:
+        params = {name: _array_of(parameter) for name, parameter in request.params.items()}
+    path = build_candidate(
+        load_json(request.module),
+        Target(request.target),
+        params,
+        request.folder,
+        resolve_hook(request.f_build) if request.f_build else None,
+        resolve_hook(request.f_export) if request.f_export else None,
+    )
+    return path.encode()
+
+
+def build_candidate(
+    mod: IRModule,
+    target: Target,
+    params: Mapping[str, NDArray] | None,
+    folder: str,
+    f_build: Build | None,
+    f_export: Export | None,
+) -> str:
+    """Compile with the hooks, or with ours where there are none; the path of the artefact."""
+    compiled = (
+        default_build(mod, target, params) if f_build is None else f_build(mod, target, params)
+    )
+    if f_export is not None:
+        path: Any = f_export(compiled)
+        if not isinstance(path, str | Path):
+            raise TuneError(f"f_export must return the path of the artefact, got {path!r}")
+        return str(path)
+    if not isinstance(compiled, Module):
+        raise TuneError(
+            f"f_build returned {type(compiled).__name__}; return what tilewright.build() makes, or "
+            "give an f_export that knows how to write it"
+        )
+    path = Path(tempfile.mkdtemp(prefix="candidate-", dir=folder)) / f"candidate{SUFFIX}"
+    write_artifact(path, compiled, rounding_of(mod))
+    return str(path)
+
+
+def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] | None) -> Module:
+    """Compile for the target; the code is loaded where it runs, not here."""
+    return driver.compile_only(mod, target)
+
+
+def _array_of(parameter: Parameter) -> NDArray:
+    values = np.frombuffer(parameter.data, to_numpy(parameter.dtype))
+    return ndarray.array(values.reshape(parameter.shape))

@@ -1,0 +1,134 @@
+"""How candidates are timed: TVM's `EvaluatorConfig`, and a cheaper protocol of our own.
+
+Ours first runs a candidate once. One that is clearly worse than the best known of its workload
+stops there. The others run in several rows of a few milliseconds, and the median row counts: a row
+that was disturbed by something else on the machine has no say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from tilewright.errors import TuneError
+from tilewright.runtime.module import CompiledFunction
+
+
+@dataclass(frozen=True)
+class EvaluatorConfig:
+    """Time as TVM does: each of `repeat` results is the mean of at least `number` runs in a row.
+
+    `number` grows until a row takes `min_repeat_ms`. With `enable_cpu_cache_flush` no array but the
+    first is in a cache when a row starts.
+    """
+
+    number: int = 3
+    repeat: int = 1
+    min_repeat_ms: float = 100
+    enable_cpu_cache_flush: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("number", "repeat"):
+            value: Any = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise TuneError(
+                    f"EvaluatorConfig: {name} must be a whole number from 1, got {value!r}"
+                )
+        least: Any = self.min_repeat_ms
+        if not isinstance(least, int | float) or not least >= 0:
+            raise TuneError(f"EvaluatorConfig: min_repeat_ms must be 0 or more, got {least!r}")
+
+    def __str__(self) -> str:
+        flush = ", cache flush" if self.enable_cpu_cache_flush else ""
+        return (
+            f"number={self.number}, repeat={self.repeat}, min_repeat_ms={self.min_repeat_ms:g}"
+            f"{flush}"
+        )
+
+    @staticmethod
+    def _normalized(config: EvaluatorConfig | None) -> EvaluatorConfig:
+        return EvaluatorConfig() if config is None else config
+
+
+@dataclass(frozen=True)
+class AdaptiveProtocol:
+    """Rows of `row_ms` each, `rows` of them; less for those that cannot win any more."""
+
+    rows: int = 5
+    row_ms: float = 4.0
+    first_ms: float = 0.5
+    give_up_factor: float = 3.0
+    # A first run also pays for page faults and for waking threads up: it must be worse by far.
+    give_up_at_once_factor: float = 10.0
+
+    def __str__(self) -> str:
+        return f"median of {self.rows} rows of {self.row_ms:g} ms"
+
+    def first_look(
+        self, function: CompiledFunction, args: Sequence[Any], best: float | None
+    ) -> FirstLook:
+        """Run a function a few times, once if that says enough."""
+        cold = function.run_in_a_row(args)
+        if best is not None and cold > self.give_up_at_once_factor * best:
+            return FirstLook(cold, hopeless=True)
+        number = _runs_in(self.first_ms, cold)
+        enough = None if best is None else self.give_up_factor * best
+        secs = cold
+        for _ in range(_LOOKS):  # a disturbance must not cost a good candidate its chance
+            secs = min(secs, function.run_in_a_row(args, number) / number)
+            if enough is None or secs <= enough:
+                break
+        return FirstLook(secs, enough is not None and secs > enough)
+
+    def rows_for(self, secs: float) -> int:
+        """How many rows a function that takes so long gets."""
+        is_slow = secs * 1e3 > _SLOW_ROWS * self.row_ms
+        return min(self.rows, _ROWS_OF_SLOW) if is_slow else self.rows
+
+    def row(self, function: CompiledFunction, args: Sequence[Any], secs: float) -> float:
+        """Seconds of a run, the mean of one row; `secs` says what to expect."""
+        number = _runs_in(self.row_ms, secs)
+        return function.run_in_a_row(args, number) / number
+
+    def full(self, function: CompiledFunction, args: Sequence[Any], secs: float) -> list[float]:
+        """Seconds of a run, once for each row."""
+        return [self.row(function, args, secs) for _ in range(self.rows_for(secs))]
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """About how long a run takes, and whether that is clearly too long."""
+
+    secs: float
+    hopeless: bool
+
+
+Protocol = EvaluatorConfig | AdaptiveProtocol
+
+_LOOKS = 4
+_SLOW_ROWS = 5.0  # a function whose one run takes as many rows is slow
+_ROWS_OF_SLOW = 3
+
+
+def _runs_in(milliseconds: float, secs: float) -> int:
+    return max(1, round(milliseconds * 1e-3 / max(secs, 1e-9)))
+
+
+def evaluate_as_tvm(
+    function: CompiledFunction, sets: Sequence[Sequence[Any]], config: EvaluatorConfig
+) -> list[float]:
+    """Run times under TVM's protocol: `repeat` of them for each set of arguments."""
+    evaluator = function.time_evaluator(
+        number=config.number,
+        repeat=config.repeat,
+        min_repeat_ms=config.min_repeat_ms,
+        f_preproc="cache_flush_cpu_non_first_arg" if config.enable_cpu_cache_flush else "",
+    )
+    return [secs for args in sets for secs in evaluator(*args).results]
+
+
+def summary(rows: Sequence[float]) -> float:
+    """The one figure that rows of the same runs stand for."""
+    return median(rows)

@@ -1,0 +1,134 @@
+"""`LocalBuilder`: compiles candidates in worker processes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tilewright.errors import IRError
+from tilewright.ir.json import save_json
+from tilewright.ir.numpy_bridge import from_numpy
+from tilewright.measure import build_task
+from tilewright.measure.base import Builder, builders
+from tilewright.measure.build_task import BuildRequest, Parameter
+from tilewright.measure.hooks import Hook
+from tilewright.measure.in_process import run_in_process
+from tilewright.measure.memory import usable_memory
+from tilewright.measure.placement import place
+from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
+from tilewright.measure.session_folder import SessionFolder
+from tilewright.records import BuilderInput, BuilderResult, FailureKind
+from tilewright.runtime.thread_pool import available_cores
+
+
+@builders.register("local")
+class LocalBuilder(Builder):
+    """Compiles as many candidates at a time as there are cores.
+
+    `f_build(mod, target, params)` and `f_export(compiled) -> path` replace our own steps; both run
+    in a worker, which imports them by name ("package.module:function", the name of a global
+    function, or a function of a module that can be imported). `initializer` runs first in every
+    worker. Hooks that cannot be imported run in this process, with a warning.
+
+    Each artefact lies in a folder of its own; all go away with the builder.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_workers: int | None = None,
+        timeout_sec: float = 30.0,
+        f_build: Hook | None = None,
+        f_export: Hook | None = None,
+        initializer: Hook | None = None,
+        memory_limit: int | None = None,
+        max_uses: int = 500,
+    ) -> None:
+        self.max_workers = available_cores() if max_workers is None else max_workers
+        self.timeout_sec = timeout_sec
+        check_positive("LocalBuilder", max_workers=self.max_workers, timeout_sec=timeout_sec)
+        limit = usable_memory() // self.max_workers if memory_limit is None else memory_limit
+        self._folder = SessionFolder()
+        self._placement = place(
+            "LocalBuilder",
+            lambda initializer: PoolOptions(
+                self.max_workers, limit, max_uses, (build_task.PRELOAD,), initializer
+            ),
+            {"f_build": f_build, "f_export": f_export},
+            initializer,
+        )
+
+    def warm_up(self) -> None:
+        """Start the workers now, without waiting for them."""
+        if self._placement.pool is not None:
+            self._placement.pool.warm_up()
+
+    def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
+        """One result for each input, in order."""
+        if self._placement.pool is None:
+            return [self._build_here(build_input) for build_input in build_inputs]
+        results: list[BuilderResult | None] = []
+        tasks: list[Task] = []
+        for build_input in build_inputs:
+            try:
+                tasks.append(self._task(build_input))
+                results.append(None)
+            except (IRError, TypeError) as error:
+                results.append(_failed(FailureKind.BUILD_ERROR, f"LocalBuilder: {error}"))
+        outcomes = iter(self._placement.pool.run(tasks))
+        return [result or self._result(next(outcomes)) for result in results]
+
+    def close(self) -> None:
+        """End the workers and remove all artefacts now, rather than with the builder."""
+        if self._placement.pool is not None:
+            self._placement.pool.close()
+        self._folder.remove()
+
+    def _task(self, build_input: BuilderInput) -> Task:
+        params = build_input.params
+        request = BuildRequest(
+            save_json(build_input.mod),
+            build_input.target.export(),
+            self._folder.path,
+            None if params is None else {name: _wrap(array) for name, array in params.items()},
+            **self._placement.hooks,  # type: ignore[arg-type]
+        )
+        return Task(build_task.PERFORM, msgspec.msgpack.encode(request), self.timeout_sec)
+
+    def _build_here(self, build_input: BuilderInput) -> BuilderResult:
+        hooks: Any = self._placement.hooks
+        work = partial(
+            build_task.build_candidate,
+            build_input.mod,
+            build_input.target,
+            build_input.params,
+            self._folder.path,
+            hooks.get("f_build"),
+            hooks.get("f_export"),
+        )
+        return self._result(run_in_process(lambda: work().encode(), self.timeout_sec))
+
+    def _result(self, outcome: Outcome) -> BuilderResult:
+        match outcome.failure:
+            case None:
+                return BuilderResult(outcome.payload.decode())
+            case FailureKind.RUN_ERROR:
+                text = f"LocalBuilder: An exception occurred\n{outcome.message}"
+                return _failed(FailureKind.BUILD_ERROR, text)
+            case FailureKind.TIMEOUT:
+                text = f"LocalBuilder: Timeout, killed after {self.timeout_sec} seconds"
+                return _failed(FailureKind.TIMEOUT, text)
+        return _failed(outcome.failure, f"LocalBuilder: {outcome.message}")
+
+
+def _failed(kind: FailureKind, message: str) -> BuilderResult:
+    return BuilderResult(None, message, kind)
+
+
+def _wrap(array: Any) -> Parameter:
+    values = np.asarray(array)
+    return Parameter(str(from_numpy(values.dtype)), values.shape, values.tobytes())

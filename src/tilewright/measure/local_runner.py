@@ -1,0 +1,232 @@
+"""`LocalRunner`: runs candidates in a worker process of this machine, one at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tilewright.measure import run_task
+from tilewright.measure.arguments import TensorSpec
+from tilewright.measure.base import Runner, runners
+from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
+from tilewright.measure.futures import FinishedFuture
+from tilewright.measure.hooks import Hook
+from tilewright.measure.in_process import run_in_process
+from tilewright.measure.memory import usable_memory
+from tilewright.measure.placement import place
+from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
+from tilewright.measure.run_task import AgainRequest, RunHooks, RunReport, RunRequest
+from tilewright.measure.workbench import Workbench
+from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
+
+_log = logging.getLogger("tilewright.measure")
+_reports = msgspec.msgpack.Decoder(list[RunReport])
+_report = msgspec.msgpack.Decoder(RunReport)
+
+
+@runners.register("local")
+class LocalRunner(Runner):
+    """Loads, checks and times candidates in one worker process, so that nothing else is timed.
+
+    Without `evaluator_config` the time of a candidate is the median of a few short rows of runs;
+    with it, it is what TVM would measure. Either way a candidate that is clearly slower than the
+    best of its workload (`RunnerInput.reference_path` says which that is) gets a rough figure only,
+    and one that is not is first compared with the untransformed program.
+
+    Hooks: `f_alloc_argument(device, args_info, alloc_repeat) -> [[array]]`,
+    `f_run_evaluator(compiled, device, evaluator_config, repeated_args) -> [seconds]`,
+    `f_cleanup()`; the worker imports them by name, as `LocalBuilder` does.
+    """
+
+    def __init__(
+        self,
+        timeout_sec: float = 30.0,
+        evaluator_config: EvaluatorConfig | None = None,
+        cooldown_sec: float = 0.0,
+        alloc_repeat: int = 1,
+        f_alloc_argument: Hook | None = None,
+        f_run_evaluator: Hook | None = None,
+        f_cleanup: Hook | None = None,
+        initializer: Hook | None = None,
+        *,
+        adaptive: AdaptiveProtocol | None = None,
+        reference_timeout_sec: float = 300.0,
+        memory_limit: int | None = None,
+        max_uses: int = 500,
+        seed: int | None = None,
+    ) -> None:
+        check_positive("LocalRunner", timeout_sec=timeout_sec, alloc_repeat=alloc_repeat)
+        self.timeout_sec = timeout_sec
+        self.evaluator_config = evaluator_config
+        self.cooldown_sec = cooldown_sec
+        self.alloc_repeat = alloc_repeat
+        self.adaptive = adaptive or AdaptiveProtocol()
+        self.reference_timeout_sec = reference_timeout_sec
+        self.seed = secrets.randbits(31) if seed is None else seed
+        self._best: dict[str, float] = {}
+        self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
+        limit = usable_memory() if memory_limit is None else memory_limit
+        self._placement = place(
+            "LocalRunner",
+            lambda initializer: PoolOptions(1, limit, max_uses, (run_task.PRELOAD,), initializer),
+            {
+                "f_alloc_argument": f_alloc_argument,
+                "f_run_evaluator": f_run_evaluator,
+                "f_cleanup": f_cleanup,
+            },
+            initializer,
+        )
+        self._hooks = RunHooks(**self._placement.hooks)
+        self._workbench = Workbench()  # used by hooks that run in this process
+
+    @property
+    def protocol(self) -> str:
+        """How candidates are timed, as records keep it."""
+        if self.evaluator_config is None:
+            return str(self.adaptive)
+        return str(self.evaluator_config)
+
+    def warm_up(self) -> None:
+        """Start the worker now, without waiting for it."""
+        if self._placement.pool is not None:
+            self._placement.pool.warm_up()
+
+    def close(self) -> None:
+        """End the worker now, rather than with the runner."""
+        if self._placement.pool is not None:
+            self._placement.pool.close()
+
+    def notify_best(self, reference_path: str, secs: float) -> None:
+        """Say how fast the best candidate of a workload is, for example after a restart."""
+        self._best[reference_path] = min(secs, self._best.get(reference_path, secs))
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        """One future for each input, in order; all are done."""
+        futures: list[RunnerFuture] = []
+        for runner_input in runner_inputs:
+            futures.append(FinishedFuture(self._run_one(runner_input)))
+            if self.cooldown_sec:
+                time.sleep(self.cooldown_sec)
+        return futures
+
+    def measure_again(
+        self, runner_inputs: Sequence[RunnerInput], rounds: int = 7
+    ) -> list[RunnerResult]:
+        """Measure contenders against each other: in turns, on other data, all checked again."""
+        requests = [
+            self._request(dataclasses.replace(each, seed=self._seed_of(each) + 1))
+            for each in runner_inputs
+        ]
+        again = AgainRequest(requests, rounds)
+        outcome = self._perform(
+            run_task.PERFORM_AGAIN,
+            again,
+            lambda: msgspec.msgpack.encode(run_task.run_again(again, self._workbench)),
+            self.timeout_sec * len(requests),
+        )
+        if outcome.failure is not None:  # one of them took the worker down: find out which
+            return [future.result() for future in self.run(runner_inputs)]
+        protocol = f"median of {rounds} rows of {self.adaptive.row_ms:g} ms, in turns"
+        return [self._result_of(report, protocol) for report in _reports.decode(outcome.payload)]
+
+    # --- one candidate ---
+
+    def _seed_of(self, runner_input: RunnerInput) -> int:
+        return self.seed if runner_input.seed is None else runner_input.seed
+
+    def _run_one(self, runner_input: RunnerInput) -> RunnerResult:
+        request = self._request(runner_input)
+        outcome = self._perform(
+            run_task.PERFORM,
+            request,
+            lambda: msgspec.msgpack.encode(run_task.run_candidate(request, self._workbench)),
+            self.timeout_sec,
+        )
+        result = self._result(outcome)
+        if request.reference is not None and result.checked and result.run_secs:
+            self.notify_best(request.reference, min(result.run_secs))
+        return result
+
+    def _request(self, runner_input: RunnerInput) -> RunRequest:
+        reference = runner_input.reference_path
+        known = [runner_input.best_secs, self._best.get(reference or "")]
+        request = RunRequest(
+            artifact_path=runner_input.artifact_path,
+            device_type=runner_input.device_type,
+            args_info=tuple(TensorSpec(*dataclasses.astuple(i)) for i in runner_input.args_info),
+            seed=self._seed_of(runner_input),
+            adaptive=self.adaptive,
+            evaluator=self.evaluator_config,
+            alloc_repeat=self.alloc_repeat,
+            reference=reference,
+            best_secs=min((secs for secs in known if secs is not None), default=None),
+            min_secs=runner_input.min_secs,
+            hooks=self._hooks,
+        )
+        if reference is not None and not self._is_comparable(reference, request):
+            return msgspec.structs.replace(request, reference=None)
+        return request
+
+    def _is_comparable(self, reference: str, request: RunRequest) -> bool:
+        """Run the untransformed program once for each workload, with more time than candidates."""
+        key = (reference, request.seed)
+        if key not in self._references and self._hooks.f_alloc_argument is None:
+            outcome = self._perform(
+                run_task.PREPARE,
+                request,
+                lambda: run_task.expect(request, self._workbench),
+                self.reference_timeout_sec,
+            )
+            self._references[key] = outcome.failure is None
+            if outcome.failure is not None:
+                _log.warning(
+                    "candidates cannot be checked: the untransformed program failed with %s: %s",
+                    outcome.failure.value,
+                    outcome.message,
+                )
+        return self._references.get(key, True)
+
+    def _perform(
+        self, task: str, request: msgspec.Struct, here: Callable[[], bytes], timeout_sec: float
+    ) -> Outcome:
+        if self._placement.pool is None:
+            return run_in_process(here, timeout_sec)
+        payload = msgspec.msgpack.encode(request)
+        (outcome,) = self._placement.pool.run([Task(task, payload, timeout_sec)])
+        return outcome
+
+    # --- results ---
+
+    def _result(self, outcome: Outcome) -> RunnerResult:
+        match outcome.failure:
+            case None:
+                return self._result_of(_report.decode(outcome.payload), self.protocol)
+            case FailureKind.RUN_ERROR:
+                text = f"LocalRunner: An exception occurred\n{outcome.message}"
+            case FailureKind.TIMEOUT:
+                text = f"LocalRunner: Timeout, killed after {self.timeout_sec} seconds"
+            case _:
+                text = f"LocalRunner: {outcome.message}"
+        return RunnerResult(None, text, outcome.failure, protocol=self.protocol)
+
+    def _result_of(self, report: RunReport, protocol: str) -> RunnerResult:
+        if report.failure:
+            return RunnerResult(
+                None,
+                f"LocalRunner: {report.message}",
+                FailureKind(report.failure),
+                protocol=protocol,
+                step_secs=report.step_secs,
+            )
+        return RunnerResult(
+            report.run_secs,
+            checked=report.checked,
+            stopped_early=report.stopped_early,
+            protocol=protocol,
+            step_secs=report.step_secs,
+        )

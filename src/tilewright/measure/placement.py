@@ -1,0 +1,92 @@
+"""Where the hooks of a builder or a runner run: in its workers, or in the calling process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import RegistryError, TuneError
+from tilewright.measure.hooks import Hook, importable_name, resolve_hook
+from tilewright.measure.pool import PoolOptions, Task, WorkerPool
+
+_CHECK = "tilewright.measure.hooks:check_names"
+_CHECK_TIMEOUT = 60.0
+_log = logging.getLogger("tilewright.measure")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The pool that does the work, or none if the calling process does it.
+
+    Hooks are names for workers, functions for the calling process.
+    """
+
+    pool: WorkerPool | None
+    hooks: Mapping[str, str | Callable[..., Any]]
+
+
+def place(
+    owner: str,
+    options: Callable[[str | None], PoolOptions],
+    hooks: Mapping[str, Hook | None],
+    initializer: Hook | None,
+) -> Placement:
+    """Workers if they can import all hooks; otherwise the calling process, and a warning.
+
+    `options` makes the pool's options from the name of the initializer.
+    """
+    given = {name: hook for name, hook in hooks.items() if hook is not None}
+    reason = _why_not_by_name({**given, "initializer": initializer})
+    if not reason:
+        start = importable_name(initializer) if initializer is not None else None
+        names = {name: str(importable_name(hook)) for name, hook in given.items()}
+        pool = WorkerPool(options(start))
+        reason = _what_workers_miss(pool, names) if given or start else ""
+        if not reason:
+            return Placement(pool, names)
+        pool.close()
+    functions = _resolved_here(owner, given, initializer, reason)
+    _log.warning(
+        "%s: %s; the hooks run in this process, where a crash or a lack of memory is not contained "
+        "and a time-out does not end what runs. Put them into a module that can be imported.",
+        owner,
+        reason,
+    )
+    return Placement(None, functions)
+
+
+def _why_not_by_name(hooks: Mapping[str, Hook | None]) -> str:
+    for name, hook in hooks.items():
+        if hook is not None and importable_name(hook) is None:
+            shown = getattr(hook, "__qualname__", repr(hook))
+            module = getattr(hook, "__module__", "?")
+            return f"{name} ({shown} of {module}) cannot be imported by name in a worker process"
+    return ""
+
+
+def _what_workers_miss(pool: WorkerPool, names: Mapping[str, str]) -> str:
+    payload = "\n".join(names.values()).encode()
+    try:
+        (outcome,) = pool.run([Task(_CHECK, payload, _CHECK_TIMEOUT)])
+    except TuneError as error:  # the initializer failed
+        return str(error)
+    if outcome.failure is None:
+        return ""
+    last = outcome.message.strip().splitlines()[-1:] or [str(outcome.failure.value)]
+    return f"a worker process cannot resolve the hooks: {last[0]}"
+
+
+def _resolved_here(
+    owner: str, hooks: Mapping[str, Hook], initializer: Hook | None, reason: str
+) -> dict[str, Callable[..., Any]]:
+    functions = {}
+    try:
+        if initializer is not None:
+            resolve_hook(initializer)()
+        for name, hook in hooks.items():
+            functions[name] = resolve_hook(hook)
+    except (RegistryError, TuneError) as error:
+        raise TuneError(f"{owner}: {error} ({reason})") from error
+    return functions

@@ -1,0 +1,295 @@
+"""A pool of worker processes: tasks in, outcomes out, whatever the tasks do to their workers.
+
+Workers are started when they are first needed, kept, and replaced when they crash, take too long,
+take too much memory, or have been used often enough. An exception in the calling process, Ctrl-C
+included, kills the workers that are busy, so that no late answer can be taken for another task's.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.errors import TuneError
+from tilewright.measure.interrupts import delayed_interrupts
+from tilewright.measure.process import WorkerGone, WorkerProcess
+from tilewright.measure.wire import Call, Reply, Start
+from tilewright.records import FailureKind
+
+_WATCH_INTERVAL = 0.05  # seconds between two looks at the memory of busy workers
+_START_TIMEOUT = 120.0
+_START_ATTEMPTS = 4
+_NEAR_LIMIT = 0.9  # of the memory limit: a worker that dies there died of it
+# Signals that come from outside: the candidate is innocent and gets another chance.
+_FOREIGN_SIGNALS = (-signal.SIGKILL, -signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class PoolOptions:
+    """What the workers of a pool are like."""
+
+    max_workers: int
+    memory_limit: int = 0  # bytes for each worker; 0: none
+    max_uses: int = 500
+    preload: tuple[str, ...] = ()
+    initializer: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function "package.module:function" that makes bytes of bytes, and its time limit."""
+
+    function: str
+    payload: bytes
+    timeout_sec: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task."""
+
+    payload: bytes = b""
+    failure: FailureKind | None = None
+    message: str = ""
+
+
+@dataclass(eq=False)
+class _Worker:
+    process: WorkerProcess
+    deadline: float
+    job: int | None = None  # the index of the task it works on; None: it is starting, or free
+    ready: bool = False
+    uses: int = 0
+    peak_bytes: int = 0
+
+
+@dataclass
+class _Round:
+    """The tasks of one call of `run`, and how far they are."""
+
+    tasks: Sequence[Task]
+    outcomes: list[Outcome | None] = field(default_factory=list)
+    waiting: deque[int] = field(default_factory=deque)
+    retried: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.outcomes = [None] * len(self.tasks)
+        self.waiting.extend(range(len(self.tasks)))
+
+    @property
+    def is_open(self) -> bool:
+        return any(outcome is None for outcome in self.outcomes)
+
+
+class WorkerPool:
+    """Runs tasks in worker processes; may be used from several threads, one at a time."""
+
+    def __init__(self, options: PoolOptions) -> None:
+        self.options = options
+        self._workers: list[_Worker] = []
+        self._failed_starts = 0  # since the last worker that started well
+        self._lock = threading.Lock()
+        self._finalizer = weakref.finalize(self, _end_all, self._workers, os.getpid())
+
+    def warm_up(self, count: int | None = None) -> None:
+        """Start workers now, without waiting for them."""
+        with self._lock:
+            wanted = min(count or self.options.max_workers, self.options.max_workers)
+            while len(self._workers) < wanted:
+                self._start_worker()
+
+    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+        """Run tasks, as many at a time as there are workers; an outcome for each, in order."""
+        with self._lock:
+            state = _Round(tasks)
+            self._drop_busy()  # a second Ctrl-C may have cut the cleaning-up after the first short
+            try:
+                while state.is_open:
+                    self._assign(state)
+                    self._wait(state)
+            except BaseException:
+                self._drop_busy()
+                raise
+            return [outcome for outcome in state.outcomes if outcome is not None]
+
+    def close(self) -> None:
+        """End all workers. The pool can be used again: it starts new ones."""
+        with self._lock:
+            _end_all(self._workers, os.getpid())
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the workers."""
+        return [worker.process.pid for worker in self._workers]
+
+    # --- workers ---
+
+    def _start_worker(self) -> None:
+        import_path = [entry or os.getcwd() for entry in sys.path]
+        options = self.options
+        start = Start(import_path, list(options.preload), options.initializer, options.memory_limit)
+        with delayed_interrupts():
+            process = WorkerProcess(start)
+            self._workers.append(_Worker(process, time.monotonic() + _START_TIMEOUT))
+
+    def _bury(self, worker: _Worker) -> int:
+        with delayed_interrupts():
+            code = worker.process.bury()
+            if worker in self._workers:
+                self._workers.remove(worker)
+            return code
+
+    def _drop_busy(self) -> None:
+        for worker in [worker for worker in self._workers if worker.job is not None]:
+            self._bury(worker)
+
+    # --- tasks ---
+
+    def _assign(self, state: _Round) -> None:
+        for worker in tuple(self._workers):
+            if state.waiting and worker.ready and worker.job is None:
+                self._give(worker, state)
+        starting = sum(not worker.ready for worker in self._workers)
+        missing = len(state.waiting) - starting
+        for _ in range(min(missing, self.options.max_workers - len(self._workers))):
+            self._start_worker()
+
+    def _give(self, worker: _Worker, state: _Round) -> None:
+        job = state.waiting.popleft()
+        task = state.tasks[job]
+        worker.job, worker.peak_bytes = job, 0
+        worker.uses += 1
+        worker.deadline = time.monotonic() + task.timeout_sec
+        try:
+            worker.process.send(Call(task.function, task.payload))
+        except WorkerGone:  # it ended while it was idle
+            state.waiting.appendleft(job)
+            worker.job = None
+            self._bury(worker)
+
+    def _wait(self, state: _Round) -> None:
+        """Until something happens, or it is time to look at clocks and memory."""
+        active = [worker for worker in self._workers if worker.job is not None or not worker.ready]
+        with selectors.DefaultSelector() as selector:
+            for worker in active:
+                selector.register(worker.process.reply_end, selectors.EVENT_READ, worker)
+                if worker.process.has_unsent:
+                    selector.register(worker.process.request_end, selectors.EVENT_WRITE, worker)
+            for key, events in selector.select(self._patience(active)) if active else ():
+                self._serve(key.data, events, state)
+        for worker in active:
+            if worker in self._workers:
+                self._watch(worker, state)
+
+    def _patience(self, active: Sequence[_Worker]) -> float:
+        nearest = min(worker.deadline for worker in active) - time.monotonic()
+        return max(0.0, min(nearest, _WATCH_INTERVAL))
+
+    def _serve(self, worker: _Worker, events: int, state: _Round) -> None:
+        if worker not in self._workers:
+            return
+        try:
+            if events & selectors.EVENT_WRITE:
+                worker.process.flush()
+                return
+            reply = worker.process.receive()
+        except WorkerGone:
+            self._worker_died(worker, state)
+            return
+        if reply is not None:
+            self._answered(worker, reply, state)
+
+    def _answered(self, worker: _Worker, reply: Reply, state: _Round) -> None:
+        if not worker.ready:
+            if reply.failure:
+                self._bury(worker)
+                raise TuneError(f"a worker could not start:\n{reply.message}")
+            worker.ready = True
+            self._failed_starts = 0
+            return
+        failure = FailureKind(reply.failure) if reply.failure else None
+        self._settle(worker, Outcome(reply.payload, failure, reply.message), state)
+        # A worker that ran out of memory may hold on to what it got.
+        if worker.uses >= self.options.max_uses or failure is FailureKind.OUT_OF_MEMORY:
+            self._bury(worker)
+
+    def _settle(self, worker: _Worker, outcome: Outcome, state: _Round) -> None:
+        if worker.job is not None:
+            state.outcomes[worker.job] = outcome
+            worker.job = None
+
+    def _watch(self, worker: _Worker, state: _Round) -> None:
+        if time.monotonic() >= worker.deadline and (worker.job is not None or not worker.ready):
+            self._bury(worker)
+            if not worker.ready:
+                raise TuneError(f"a worker did not start within {_START_TIMEOUT:g} seconds")
+            self._settle(worker, Outcome(failure=FailureKind.TIMEOUT), state)
+            return
+        limit = self.options.memory_limit
+        if not limit or worker.job is None:
+            return
+        worker.peak_bytes = max(worker.peak_bytes, worker.process.resident_bytes())
+        if worker.peak_bytes > limit:
+            self._bury(worker)
+            self._settle(worker, _out_of_memory(limit), state)
+
+    def _worker_died(self, worker: _Worker, state: _Round) -> None:
+        words = worker.process.last_words()
+        code = self._bury(worker)
+        if not worker.ready:
+            self._failed_starts += 1
+            if code in _FOREIGN_SIGNALS and self._failed_starts < _START_ATTEMPTS:
+                return
+            raise TuneError(f"a worker ended while it started ({_manner(code)}):\n{words}")
+        job = worker.job
+        if job is None:
+            return
+        limit = self.options.memory_limit
+        if limit and worker.peak_bytes >= _NEAR_LIMIT * limit:
+            self._settle(worker, _out_of_memory(limit), state)
+        elif code in _FOREIGN_SIGNALS and job not in state.retried:
+            state.retried.add(job)
+            state.waiting.appendleft(job)
+        else:
+            text = f"the worker process {_manner(code)}"
+            message = f"{text}:\n{words}" if words else text
+            self._settle(worker, Outcome(failure=FailureKind.CRASH, message=message), state)
+
+
+def check_positive(owner: str, **options: float) -> None:
+    """Refuse options that are zero or less."""
+    for name, value in options.items():
+        if not value > 0:
+            raise TuneError(f"{owner}: {name} must be positive, got {value!r}")
+
+
+def _manner(code: int) -> str:
+    if code >= 0:
+        return f"ended with status {code}"
+    return f"died of {signal.Signals(-code).name}"
+
+
+def _out_of_memory(limit: int) -> Outcome:
+    return Outcome(
+        failure=FailureKind.OUT_OF_MEMORY,
+        message=f"the worker process took more than its {limit >> 20} MiB of memory",
+    )
+
+
+def _end_all(workers: list[_Worker], owner: int) -> None:
+    """End workers for good; a fork of their owner only lets go of them."""
+    while workers:
+        with delayed_interrupts():
+            worker = workers.pop()
+            if os.getpid() == owner:
+                worker.process.bury()
+            else:
+                worker.process.close()

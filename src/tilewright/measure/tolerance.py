@@ -1,0 +1,78 @@
+"""How far two correct programs for the same function may be apart.
+
+A schedule may change the order of a sum, and nothing else. A sum of n terms of either sign, rounded
+after every step, is off by about sqrt(n) units of its type, whatever the order; so the distance
+between two orders grows likewise. Integers do not round: they must be equal.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from tilewright.ir import Block, BufferStore, DType, IntImm, IRModule, IterType, Visitor
+
+_UNITS = {  # the distance from 1 to the next number of a type
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+}
+_PER_VALUE = 16.0  # units, for what is computed without a sum: functions, conversions
+_PER_TERM = 8.0  # units, times the square root of the number of terms
+_ASSUMED_TERMS = 4096  # for programs whose sums we cannot see
+
+
+class Rounding(msgspec.Struct, frozen=True, array_like=True):
+    """What the rounding errors of a program come from."""
+
+    dtypes: tuple[str, ...] = ()  # of all buffers that are written
+    sums: tuple[tuple[str, int], ...] = (("", _ASSUMED_TERMS),)  # dtype ("": the result's), terms
+
+    def tolerance(self, result: str) -> float:
+        """The error that a result of that dtype may have, relative to results of usual size."""
+        own = _unit(result)
+        if own == 0.0:
+            return 0.0
+        coarsest = max([own, *(_unit(dtype) for dtype in self.dtypes)])
+        of_sums = [_unit(dtype or result) * math.sqrt(terms) for dtype, terms in self.sums]
+        return _PER_VALUE * coarsest + _PER_TERM * sum(of_sums)
+
+
+def _unit(dtype: str) -> float:
+    kind = DType(dtype)
+    return _UNITS.get(str(kind.element_of), 0.0)
+
+
+class _Sums(Visitor):
+    """The buffers and the reductions of a program."""
+
+    def __init__(self) -> None:
+        self.dtypes: set[str] = set()
+        self.sums: list[tuple[str, int]] = []
+
+    def visit_block(self, node: Block) -> None:
+        terms = 1
+        for iterator in node.iter_vars:
+            if iterator.iter_type is IterType.COMM_REDUCE:
+                extent = None if iterator.dom is None else iterator.dom.extent
+                terms *= extent.value if isinstance(extent, IntImm) else _ASSUMED_TERMS
+        self.dtypes |= {str(region.buffer.dtype) for region in node.writes}
+        if terms > 1 and node.writes:
+            self.sums.append((str(node.writes[0].buffer.dtype), terms))
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        """There are no blocks below."""
+
+
+def rounding_of(mod: IRModule) -> Rounding:
+    """The rounding errors to expect of a program, read off its blocks."""
+    found = _Sums()
+    for func in mod.functions.values():
+        found.visit(func.body)
+    floats = sorted(dtype for dtype in found.dtypes if _unit(dtype))
+    return Rounding(tuple(floats), tuple(found.sums))

@@ -1,0 +1,94 @@
+"""Messages between a pool and its workers: msgspec structs, each behind its length.
+
+Nothing that travels is code: a task is the name of a function and bytes for it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import msgspec
+
+# How a task can fail and still be answered by its worker. These are values of
+# `records.FailureKind`, which takes too long to import for a worker that needs nothing else of it.
+RUN_ERROR = "run_error"
+OUT_OF_MEMORY = "out_of_memory"
+WRONG_RESULT = "wrong_result"
+IMPOSSIBLE_SPEED = "impossible_speed"
+
+_LENGTH = struct.Struct("<Q")
+_CHUNK = 1 << 16
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The first message to a worker: what it has to be before it takes tasks."""
+
+    sys_path: list[str]
+    preload: list[str]  # functions "package.module:function" without arguments
+    initializer: str | None
+    memory_limit: int  # bytes; 0: none
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A task: a function "package.module:function" that makes bytes of bytes."""
+
+    function: str
+    payload: bytes
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The end of a task, or of the start: a payload, or the failure and its text."""
+
+    payload: bytes = b""
+    failure: str = ""  # one of the above; empty: none
+    message: str = ""
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    """A message as it goes through a pipe."""
+    body = msgspec.msgpack.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class FrameBuffer:
+    """Puts frames together from the pieces that a pipe delivers."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, piece: bytes) -> bytes | None:
+        """Add a piece; the body of a frame, once one is complete."""
+        self._data += piece
+        if len(self._data) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._data)
+        end = _LENGTH.size + length
+        if len(self._data) < end:
+            return None
+        body = bytes(self._data[_LENGTH.size : end])
+        del self._data[:end]
+        return body
+
+
+def read_frame(descriptor: int) -> bytes | None:
+    """The next frame of a pipe that blocks; None when the other end is gone."""
+    head = _read_exactly(descriptor, _LENGTH.size)
+    return None if head is None else _read_exactly(descriptor, _LENGTH.unpack(head)[0])
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write to a pipe that blocks."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_exactly(descriptor: int, count: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < count:
+        piece = os.read(descriptor, min(count - len(data), _CHUNK))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
