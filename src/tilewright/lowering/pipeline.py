@@ -31,6 +31,7 @@ from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
 from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.unroll_loop import UnrollLoop
+from tilewright.lowering.vector_reduction import VectorReduction
 from tilewright.lowering.vectorize_loop import VectorizeLoop
 from tilewright.lowering.verify_lowered import verify_lowered
 from tilewright.lowering.widen_vector_loops import WidenVectorLoops
@@ -62,6 +63,7 @@ def passes_of(context: PassContext) -> list[Pass]:
         NarrowDataType(),
         Simplify(),
         *context.user_passes(1),
+        VectorReduction(),
         configured(LoopPartition, enable=enabled("loop_partition")),
         *([WidenVectorLoops()] if enabled("vectorize") else []),
         VectorizeLoop(enabled("vectorize")),

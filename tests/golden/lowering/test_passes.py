@@ -351,6 +351,20 @@ for i in range(4):
         TO_LOOPS,
     ),
     Case(
+        "VectorReduction",
+        flat(
+            """
+B[0] = T.float32(0)
+for i in T.serial(2, annotations={"vector_reduction": 4}):
+    for k in range(6):
+        B[0] = B[0] + A[i * 6 + k]
+""",
+            A=12,
+            B=1,
+        ),
+        TO_LOOPS,
+    ),
+    Case(
         "WidenVectorLoops",
         flat(
             """

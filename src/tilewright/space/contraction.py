@@ -1,0 +1,169 @@
+"""A reduction seen as a matrix product: which loops are rows, which are columns, what is streamed.
+
+`out[batch, rows, columns] += left[batch, rows, depth] * right[batch, depth, columns]` covers
+products, convolutions of all kinds and most attention steps. The innermost axis of the result is
+the vector axis; the operand that is contiguous along it is the right one. Loops that the right
+operand does not know are rows: their results share what was loaded of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.ir import (
+    Add,
+    Block,
+    Buffer,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterType,
+    IterVar,
+    Node,
+    PrimExpr,
+    Var,
+    free_vars,
+    post_order_visit,
+    uses_var,
+)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The iterators of a block by their part in the computation; numbers are positions."""
+
+    vector: int
+    rows: tuple[int, ...]
+    batch: tuple[int, ...]  # all other spatial ones, outermost first
+    depth: tuple[int, ...]  # reductions
+    extents: tuple[int, ...]
+    right: int | None  # which read region is contiguous along the vector axis
+    left: tuple[int, ...]  # the read regions that do not change along it
+    # A vector may not cross a multiple of this: groups of channels read different inputs.
+    vector_limit: int | None
+    # Iterators that occur in `x % period`: tiles of a multiple of it turn conditions constant.
+    periods: dict[int, int]
+
+    @staticmethod
+    def of(block: Block) -> Contraction | None:
+        """The contraction that a block computes, if it is one."""
+        return _Analysis(block).result() if _has_form(block) else None
+
+
+def _has_form(block: Block) -> bool:
+    if block.init is None or len(block.writes) != 1 or not block.reads:
+        return False
+    kinds = {iter_var.iter_type for iter_var in block.iter_vars}
+    if not kinds <= {IterType.DATA_PAR, IterType.COMM_REDUCE}:
+        return False
+    if not all(isinstance(_extent(iter_var), int) for iter_var in block.iter_vars):
+        return False
+    return all(isinstance(axis.min, Var) for axis in block.writes[0].region[-1:])
+
+
+def _extent(iter_var: IterVar) -> int | None:
+    extent = iter_var.dom.extent if iter_var.dom is not None else None
+    return extent.value if isinstance(extent, IntImm) else None
+
+
+class _Analysis:
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._position = {iter_var.var: n for n, iter_var in enumerate(block.iter_vars)}
+        vector = block.writes[0].region[-1].min
+        assert isinstance(vector, Var)
+        self._vector = vector
+
+    def result(self) -> Contraction | None:
+        block, vector = self._block, self._vector
+        if vector not in self._position:
+            return None
+        inputs = list(self._inputs())
+        streamed = [n for n, indices in inputs if _is_plain_term(indices[-1], vector)]
+        if len(streamed) < len([1 for _, indices in inputs if _is_strided(indices, vector)]):
+            return None  # some operand would be gathered
+        right = streamed[-1] if streamed else None
+        known = set() if right is None else self._positions_in(block.reads[right].region)
+        spatial = self._of_kind(IterType.DATA_PAR)
+        own = self._position[vector]
+        rest = [n for n in spatial if n != own]
+        return Contraction(
+            vector=own,
+            rows=tuple(n for n in rest if n not in known),
+            batch=tuple(n for n in rest if n in known),
+            depth=tuple(self._of_kind(IterType.COMM_REDUCE)),
+            extents=tuple(_extent(iter_var) or 0 for iter_var in block.iter_vars),
+            right=right,
+            left=tuple(n for n, _ in inputs if n not in streamed),
+            vector_limit=self._vector_limit(),
+            periods=self._periods(),
+        )
+
+    def _of_kind(self, kind: IterType) -> list[int]:
+        return [n for n, iter_var in enumerate(self._block.iter_vars) if iter_var.iter_type is kind]
+
+    def _inputs(self) -> Iterator[tuple[int, list[PrimExpr]]]:
+        written: Buffer = self._block.writes[0].buffer
+        for number, region in enumerate(self._block.reads):
+            if region.buffer is not written:
+                yield number, [axis.min for axis in region.region]
+
+    def _positions_in(self, region: tuple[object, ...]) -> set[int]:
+        found: set[int] = set()
+        for axis in region:
+            minimum = getattr(axis, "min", None)
+            if isinstance(minimum, PrimExpr):
+                found |= {self._position[v] for v in free_vars(minimum) if v in self._position}
+        return found
+
+    def _vector_limit(self) -> int | None:
+        limits = []
+        for _, indices in self._inputs():
+            for index in indices:
+                for node in _nodes(index):
+                    match node:
+                        case FloorDiv(a=a, b=IntImm(value=divisor)) if a is self._vector:
+                            limits.append(divisor)
+        return min(limits, default=None)
+
+    def _periods(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for node in _nodes(self._block.body):
+            match node:
+                case FloorMod(a=a, b=IntImm(value=period)):
+                    for var in free_vars(a):
+                        if var in self._position:
+                            found[self._position[var]] = period
+        return found
+
+
+def _nodes(root: Node) -> list[Node]:
+    found: list[Node] = []
+    post_order_visit(root, found.append)
+    return found
+
+
+def _is_plain_term(index: PrimExpr, var: Var) -> bool:
+    """True when an index is `var` plus something without it."""
+    match index:
+        case Var():
+            return index is var
+        case Add(a=a, b=b):
+            parts = [_is_plain_term(a, var), _is_plain_term(b, var)]
+            return any(parts) and not _uses(b if parts[0] else a, var)
+    return False
+
+
+def _is_strided(indices: list[PrimExpr], var: Var) -> bool:
+    """True when neighbours along `var` lie in different places, contiguous or not."""
+    return any(_varies_fast(index, var) for index in indices)
+
+
+def _varies_fast(index: PrimExpr, var: Var) -> bool:
+    divided = [node for node in _nodes(index) if isinstance(node, FloorDiv) and node.a is var]
+    return _uses(index, var) and not divided
+
+
+def _uses(expr: PrimExpr, var: Var) -> bool:
+    return uses_var(expr, lambda other: other is var)

@@ -1,0 +1,390 @@
+"""`RegisterTiling`: a tile of results stays in vector registers for the whole reduction.
+
+This is what a hand-written matrix product or convolution does, and what a tiling of loops alone
+cannot say: a tile of `rows` x `vectors` accumulators lives in a `local` buffer that becomes
+registers; it is set to zero before the reduction, written back after it, and in between each step
+loads one row of the right operand and broadcasts elements of the left one. Tiles need not divide:
+the last vector is masked, the last rows are a smaller tile.
+
+One sketch for each number of vectors, with and without a packed right operand, and with the
+producers of the left operand (padding) in a pass of their own or beside the rows that need them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import (
+    Block,
+    BufferLoad,
+    BufferStore,
+    IterType,
+    PrimExpr,
+    floordiv,
+    floormod,
+    structural_equal,
+)
+from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import is_spatial
+from tilewright.schedule.primitives.get_blocks import neighbours
+from tilewright.schedule.scope import loops_of
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.contraction import Contraction
+from tilewright.space.rules.passes import extent_of, move_beside, own_pass
+from tilewright.space.vector_shape import VectorShape
+
+STRUCTURE = "register tile"
+MAX_VECTORS = 4
+LEAST_USE = 0.8  # of what the best tile size makes of the registers
+PACKING_REUSE = 64
+PACKING_BYTES = 1 << 18
+ROW_CHOICES = 6
+BLOCK_CHOICES = 6
+DEPTH_STEPS = (1, 2, 4)
+# Accumulators that hide the latency of a multiply-add on the processors we know.
+ENOUGH_ACCUMULATORS = 12
+# A reduction window of up to this many steps (3 x 3) is written out whole.
+WINDOW = 9
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """What distinguishes one sketch from another."""
+
+    columns: int  # of a tile
+    packed: bool  # the right operand is copied into panels first
+    beside: bool  # producers are computed beside the rows that need them
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """The loops of a tiled block, outermost first."""
+
+    tasks: Sequence[LoopRV]  # run in parallel
+    columns: LoopRV
+    home: LoopRV  # one iteration of it makes one tile
+    depth: Sequence[LoopRV]
+    steps: Sequence[LoopRV]  # written out
+    rows: Sequence[LoopRV]  # written out
+    lanes: LoopRV
+
+
+class NotTiled(Exception):
+    """The block, or what surrounds it, has no place for a register tile."""
+
+
+@schedule_rules.register("RegisterTiling")
+class RegisterTiling(ScheduleRule):
+    """Tiles contractions for the vector registers of a CPU."""
+
+    def __init__(self) -> None:
+        self._shape = VectorShape.default()
+        self._cores = 1
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        if context.target is not None:
+            self._shape = VectorShape.of(context.target)
+            self._cores = max(1, context.target.num_cores)
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        sref = sch.get_sref(block)
+        if is_root(sref) or is_tiled(sref):
+            return [sch]
+        found = Contraction.of(sref.block)
+        if found is None or found.right is None:
+            return [sch]
+        sketches = []
+        for variant in self._variants(sch, block, found):
+            copy = sch.copy()
+            try:
+                _Tiling(copy, block, variant, self._shape, self._cores).run()
+            except (NotTiled, ScheduleError):
+                continue  # this way does not fit the program around the block
+            sketches.append(copy)
+        return sketches or [sch]
+
+    def _variants(self, sch: Schedule, block: BlockRV, found: Contraction) -> list[_Variant]:
+        sref = sch.get_sref(block)
+        lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
+        producers = neighbours(sch, sref, before=True)
+        places = (False, True) if producers and found.rows else (False,)
+        packing = (False, True) if _is_worth_packing(sref, found, producers) else (False,)
+        return [
+            _Variant(vectors * lanes, packed, beside)
+            for vectors in _widths(found, lanes)
+            for packed in packing
+            for beside in places
+        ]
+
+
+def _widths(found: Contraction, lanes: int) -> list[int]:
+    """How many vectors wide a tile may be: those that waste few lanes of the last one."""
+    width = found.extents[found.vector]
+    limit = found.vector_limit or width
+    used = {
+        count: width / (math.ceil(width / (count * lanes)) * count * lanes)
+        for count in range(1, MAX_VECTORS + 1)
+        if limit >= width or limit % (count * lanes) == 0
+    }
+    best = max(used.values(), default=0.0)
+    good = [count for count, share in used.items() if share >= LEAST_USE * best]
+    return [count for count in good if count > 1] or good
+
+
+def _is_worth_packing(block: StmtSRef, found: Contraction, producers: Sequence[StmtSRef]) -> bool:
+    """Copies pay if the operand is a large input that many rows use again."""
+    assert found.right is not None
+    buffer = block.block.reads[found.right].buffer
+    if any(write.buffer is buffer for producer in producers for write in producer.block.writes):
+        return False
+    size = math.prod(getattr(extent, "value", 0) for extent in buffer.shape)
+    again = math.prod(found.extents[n] for n in found.rows)
+    return again >= PACKING_REUSE and size * buffer.dtype.bits // 8 >= PACKING_BYTES
+
+
+class _Tiling:
+    """Builds one sketch."""
+
+    def __init__(
+        self, sch: Schedule, block: BlockRV, variant: _Variant, shape: VectorShape, cores: int
+    ) -> None:
+        self._sch = sch
+        self._block = block
+        self._variant = variant
+        self._shape = shape
+        self._cores = cores
+
+    def run(self) -> None:
+        sch, block = self._sch, self._block
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        stages = self._inline_moves()
+        found = Contraction.of(sch.get_sref(block).block)
+        if found is None or found.right is None:
+            raise NotTiled
+        self._found = found
+        loops = sch.get_loops(block)
+        tiles = self._split(loops)
+        write_back = self._write_back(tiles.home)
+        tasks = [*tiles.tasks] if self._variant.beside else [*tiles.tasks, tiles.columns]
+        task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
+        sch.parallel(task)
+        if self._variant.packed:
+            self._pack_right()
+        for stage in stages:
+            if self._variant.beside:
+                move_beside(sch, stage, task)
+            else:
+                own_pass(sch, stage)
+        for loop in (*tiles.steps, *tiles.rows):
+            sch.unroll(loop)
+        sch.vectorize(tiles.lanes)
+        self._write_back_by_vectors(write_back, tiles.home)
+        sch.decompose_reduction(block, tiles.depth[0])
+
+    # --- what surrounds the block ---------------------------------------------------------------
+
+    def _inline_moves(self) -> list[BlockRV]:
+        """Producers of the left operand that only move data vanish; the others are returned."""
+        sch = self._sch
+        contraction = Contraction.of(sch.get_sref(self._block).block)
+        assert contraction is not None
+        reads = sch.get_sref(self._block).block.reads
+        left = [reads[n].buffer for n in contraction.left]
+        stages = []
+        for producer in sch.get_producers(self._block):
+            stmt = sch.get_sref(producer).block
+            if not is_spatial(sch, producer):
+                raise NotTiled
+            if _only_moves(stmt) and any(stmt.writes[0].buffer is buffer for buffer in left):
+                sch.compute_inline(producer)
+            else:
+                stages.append(producer)
+        return stages
+
+    def _write_back(self, home: LoopRV) -> BlockRV:
+        """The block that takes results out of the registers: an elementwise consumer, or a copy."""
+        sch, block = self._sch, self._block
+        consumers = neighbours(sch, sch.get_sref(block), before=False)
+        if len(consumers) == 1 and _is_elementwise(consumers[0].block, sch.get_sref(block).block):
+            (taker,) = sch.get_consumers(block)
+            sch.reverse_compute_at(taker, home, preserve_unit_loops=True)
+            sch.set_scope(block, 0, "local")
+            sch.annotate(taker, TILING_STRUCTURE, STRUCTURE)
+            return taker
+        taker = sch.cache_write(block, 0, "local")
+        sch.reverse_compute_at(taker, home, preserve_unit_loops=True)
+        sch.annotate(taker, TILING_STRUCTURE, STRUCTURE)
+        return taker
+
+    def _write_back_by_vectors(self, taker: BlockRV, home: LoopRV) -> None:
+        sch = self._sch
+        outside = len(loops_of(sch.get_sref(home))) + 1
+        *rows, lanes = sch.get_loops(taker)[outside:]
+        for loop in rows:
+            sch.unroll(loop)
+        sch.vectorize(lanes)
+
+    def _pack_right(self) -> None:
+        """Copy the right operand into panels as wide as a tile, in the order they are read in."""
+        sch, block, wide = self._sch, self._block, self._variant.columns
+        number = self._found.right
+        assert number is not None
+        copy = sch.cache_read(block, number, "global")
+
+        def panels(*indices: PrimExpr) -> tuple[PrimExpr, ...]:
+            *outer, last = indices
+            return (floordiv(last, wide), *outer, floormod(last, wide))
+
+        sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
+        sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
+        *outer, last = sch.get_loops(copy)
+        panel, lanes = sch.split(last, [None, wide])
+        sch.reorder(panel, *outer, lanes)
+        sch.parallel(panel)
+        sch.vectorize(lanes)
+
+    # --- loops ----------------------------------------------------------------------------------
+
+    def _split(self, loops: Sequence[LoopRV]) -> _Tiles:
+        """Cut all loops and bring the pieces in order."""
+        sch, found = self._sch, self._found
+        row_outer, row_inner = self._split_rows(loops)
+        columns, lanes = sch.split(loops[found.vector], [None, self._variant.columns])
+        depth, steps = self._split_depth(loops)
+        before, blocked, after = self._split_block(row_outer)
+        tasks = [*(loops[n] for n in found.batch), *before]
+        sch.reorder(*tasks, columns, *blocked, *after, *depth, *steps, *row_inner, lanes)
+        home = [columns, *blocked, *after][-1]
+        return _Tiles(tasks, columns, home, depth, steps, row_inner, lanes)
+
+    def _split_rows(self, loops: Sequence[LoopRV]) -> tuple[dict[int, LoopRV], list[LoopRV]]:
+        sch, found = self._sch, self._found
+        outer: dict[int, LoopRV] = {}
+        inner: list[LoopRV] = []
+        choices = self._row_choices()
+        for n in found.rows:
+            if n not in choices:
+                outer[n] = loops[n]
+                continue
+            outer[n], piece = sch.split(loops[n], [None, self._choose(choices[n])])
+            inner.append(piece)
+        return outer, inner
+
+    def _row_choices(self) -> dict[int, list[int]]:
+        """For each loop that is tiled, the tile sizes to choose from."""
+        found = self._found
+        lanes = self._shape.lanes(self._element_bits)
+        vectors = max(1, self._variant.columns // lanes)
+        limit = max(1, self._shape.accumulators // vectors)
+        long = [n for n in found.rows if found.extents[n] > 1]
+        choices: dict[int, list[int]] = {}
+        for n in reversed(long):
+            period = found.periods.get(n, 1)
+            if period > 1 and choices:
+                choices[n] = [period]
+                continue
+            share = math.prod(found.periods.get(m, 1) for m in long if m != n)
+            sizes = _tile_sizes(found.extents[n], max(1, limit // share), period, vectors)
+            if not choices or period > 1:
+                choices[n] = sizes
+            elif max(choices[long[-1]]) * 2 <= limit:  # the innermost one leaves registers free
+                room = limit // max(choices[long[-1]])
+                choices[n] = [size for size in range(1, room + 1) if found.extents[n] % size == 0]
+                break
+        return choices
+
+    def _split_block(
+        self, row_outer: dict[int, LoopRV]
+    ) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
+        """Cut the outermost long row loop: the tasks before it, its inside, the loops after it."""
+        sch, found = self._sch, self._found
+        long = [n for n in found.rows if found.extents[n] > 1]
+        if not long:
+            return list(row_outer.values()), [], []
+        chosen = long[0]
+        before = [loop for n, loop in row_outer.items() if n < chosen]
+        after = [loop for n, loop in row_outer.items() if n > chosen]
+        count = max(1, extent_of(sch, row_outer[chosen]))
+        blocks = self._choose(_block_counts(count, self._cores))
+        block, inside = sch.split(row_outer[chosen], [blocks, None])
+        return [*before, block], [inside], after
+
+    def _split_depth(self, loops: Sequence[LoopRV]) -> tuple[list[LoopRV], list[LoopRV]]:
+        """Reduction loops that stay loops, and pieces of them that are written out."""
+        sch, found = self._sch, self._found
+        depth: list[LoopRV] = []
+        steps: list[LoopRV] = []
+        whole = math.prod(found.extents[n] for n in found.depth) <= WINDOW
+        for n in found.depth:
+            loop, extent = loops[n], found.extents[n]
+            period = found.periods.get(n, 1)
+            if whole and depth:
+                steps.append(loop)
+            elif period > 1 and extent % period == 0:
+                outer, piece = sch.split(loop, [None, period])
+                depth.append(outer)
+                steps.append(piece)
+            elif n == found.depth[-1] and extent > DEPTH_STEPS[-1]:
+                sizes = [size for size in DEPTH_STEPS if extent % size == 0]
+                outer, piece = sch.split(loop, [None, self._choose(sizes)])
+                depth.append(outer)
+                steps.append(piece)
+            else:
+                depth.append(loop)
+        return depth, steps
+
+    # --- choices --------------------------------------------------------------------------------
+
+    @property
+    def _element_bits(self) -> int:
+        return self._sch.get_sref(self._block).block.writes[0].buffer.dtype.bits
+
+    def _choose(self, candidates: Sequence[int]) -> ExprRV | int:
+        if len(candidates) == 1:
+            return candidates[0]
+        share = 1.0 / len(candidates)
+        return self._sch.sample_categorical(candidates, [share] * len(candidates))
+
+
+def _tile_sizes(extent: int, limit: int, period: int, vectors: int) -> list[int]:
+    """Tile sizes along one loop, best first: little waste, enough independent accumulators."""
+
+    def quality(size: int) -> float:
+        used = extent / (math.ceil(extent / size) * size)
+        return used * min(1.0, size * vectors / ENOUGH_ACCUMULATORS)
+
+    sizes = [size for size in range(period, min(limit, extent) + 1, period)] or [period]
+    best = max(map(quality, sizes))
+    good = [size for size in sizes if quality(size) >= LEAST_USE * best]
+    return sorted(sorted(good, key=quality, reverse=True)[:ROW_CHOICES])
+
+
+def _block_counts(count: int, cores: int) -> list[int]:
+    """Into how many blocks a loop of `count` steps may be cut."""
+    wanted = [1, *(cores * 2**power for power in range(4)), count]
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    near = {min(divisors, key=lambda n: abs(math.log(n / size))) for size in wanted}
+    return sorted(n for n in near if n <= count)[:BLOCK_CHOICES]
+
+
+def _only_moves(stmt: Block) -> bool:
+    return isinstance(stmt.body, BufferStore) and isinstance(stmt.body.value, BufferLoad)
+
+
+def _is_elementwise(taker: Block, maker: Block) -> bool:
+    """True when a block makes one element of its result from the same element of another's."""
+    if len(taker.writes) != 1 or any(v.iter_type is not IterType.DATA_PAR for v in taker.iter_vars):
+        return False
+    made = maker.writes[0].buffer
+    written = [axis.min for axis in taker.writes[0].region]
+    for region in taker.reads:
+        if region.buffer is made:
+            read = [axis.min for axis in region.region]
+            return len(read) == len(written) and all(map(structural_equal, read, written))
+    return False

@@ -1,0 +1,116 @@
+"""`FuseRows`: everything that happens to a row happens while it is in the cache.
+
+Softmax and the norms reduce each row once or twice and then go over it again. As separate passes
+they read and write memory four times; here one parallel loop over rows holds them all, each step
+in vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import IterType
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import has_trivial_binding, writes_output
+from tilewright.schedule.primitives.get_blocks import neighbours
+from tilewright.schedule.scope import loops_of
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
+from tilewright.space.rules.passes import PARALLEL_ELEMENTS, vectorize_last
+from tilewright.space.rules.vector_reduction import reduce_in_vectors, reduces_contiguously
+from tilewright.space.vector_shape import VectorShape
+
+STRUCTURE = "row"
+
+
+@schedule_rules.register("FuseRows")
+class FuseRows(ScheduleRule):
+    """Gathers reductions over rows, and what is made of them, in one loop over the rows."""
+
+    def __init__(self) -> None:
+        self._shape = VectorShape.default()
+        self._cores = 1
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        if context.target is not None:
+            self._shape = VectorShape.of(context.target)
+            self._cores = max(1, context.target.num_cores)
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        sref = sch.get_sref(block)
+        if is_root(sref) or is_tiled(sref) or not writes_output(sref):
+            return [sch]
+        if not all_iters_spatial(sref.block) or not has_trivial_binding(sref):
+            return [sch]
+        before = _all_before(sch, sref)
+        rows = _row_axes(before)
+        if rows == 0 or self._row_count(sref, rows) < self._cores:
+            return [sch]
+        copy = sch.copy()
+        try:
+            self._fuse(copy, block, [copy.get_block(other.name) for other in before], rows)
+        except ScheduleError:
+            return [sch]
+        return [copy]
+
+    @staticmethod
+    def _row_count(block: StmtSRef, rows: int) -> int:
+        return math.prod(constant_extent(loop) or 0 for loop in loops_of(block)[:rows])
+
+    def _fuse(self, sch: Schedule, block: BlockRV, before: list[BlockRV], rows: int) -> None:
+        """Move all that comes `before` a block (last one first) to its loop over rows."""
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        loops = sch.get_loops(block)
+        elements = math.prod(constant_extent(sch.get_sref(loop)) or 0 for loop in loops)
+        row = sch.fuse(*loops[:rows]) if rows > 1 else loops[0]
+        for other in before:
+            sch.compute_at(other, row, preserve_unit_loops=True)
+        if elements >= PARALLEL_ELEMENTS:
+            sch.parallel(row)
+        for other in before:
+            if sch.get_sref(other).block.init is not None:
+                reduce_in_vectors(sch, other, self._shape)
+            else:
+                sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+                vectorize_last(sch, other, sch.get_loops(other)[-1])
+        if len(loops) > rows:
+            vectorize_last(sch, block, sch.get_loops(block)[-1])
+
+
+def _all_before(sch: Schedule, block: StmtSRef) -> list[StmtSRef]:
+    """Whatever a block needs, directly or not, the last one in the program first."""
+    found: dict[StmtSRef, None] = {}
+    waiting = [block]
+    while waiting:
+        for other in neighbours(sch, waiting.pop(), before=True):
+            if other not in found:
+                found[other] = None
+                waiting.append(other)
+    order = [sref for sref in sch.state.srefs.values() if sref in found]
+    return sorted(order, key=lambda sref: _position(sch, sref), reverse=True)
+
+
+def _position(sch: Schedule, block: StmtSRef) -> int:
+    """Where a block stands among the statements of its function."""
+    top = block
+    while top.parent is not None and not is_root(top.parent):
+        top = top.parent
+    return top.seq_index
+
+
+def _row_axes(before: list[StmtSRef]) -> int:
+    """How many axes of all reductions are rows; 0 if there is none to fuse."""
+    counts = []
+    for sref in before:
+        stmt = sref.block
+        if is_tiled(sref) or not has_trivial_binding(sref):
+            return 0
+        if stmt.init is None:
+            continue
+        if not reduces_contiguously(stmt):
+            return 0
+        counts.append(sum(v.iter_type is IterType.DATA_PAR for v in stmt.iter_vars))
+    return min(counts, default=0)

@@ -1,0 +1,83 @@
+"""Reductions in vectors compute what the loop computes, for every length and width."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.driver import build
+from tilewright.ir import PrimFunc
+from tilewright.lowering import lower
+from tilewright.script import from_source
+from tilewright.testing.oracle import run
+
+# reducer -> (start, one step); terms are small integers, so that their order does not matter
+STEPS = {
+    "sum": ("T.float32(0)", "B[i] + A[i, j, k]"),
+    "sum, swapped": ("T.float32(0)", "A[i, j, k] + B[i]"),
+    "product": ("T.float32(1)", "B[i] * A[i, j, k]"),
+    "largest": ("T.float32(-100)", "T.max(B[i], A[i, j, k])"),
+    "smallest": ("T.float32(100)", "T.min(B[i], A[i, j, k])"),
+    "squares": ("T.float32(0)", "B[i] + A[i, j, k] * A[i, j, k]"),
+}
+
+
+def program(start: str, step: str, rows: int, length: int, width: int) -> PrimFunc:
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((2, {rows}, {length}), "float32"), B: T.Buffer((2,), "float32")):
+    for i in range(2):
+        B[i] = {start}
+        for j in T.serial({rows}, annotations={{"vector_reduction": {width}}}):
+            for k in range({length}):
+                B[i] = {step}
+"""
+    )
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(
+    ("length", "width"), [(16, 16), (37, 16), (64, 16), (7, 4), (23, 6), (3, 4)]
+)
+def test_all_lengths_and_widths(name: str, length: int, width: int) -> None:
+    func = program(*STEPS[name], rows=3, length=length, width=width)
+    values = np.random.default_rng(0).integers(1, 3, (2, 3, length)).astype("float32")
+    expected, found = np.zeros(2, "float32"), np.full(2, np.nan, "float32")
+    run(func, values, expected)
+    build(func)(values, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_partial_results_and_a_tree() -> None:
+    text = str(lower(program(*STEPS["sum"], rows=2, length=40, width=16)))
+    assert "B_partial_1[0:8] = B_partial_1[0:8] + B_partial_1[8:16]" in text
+    assert "vector_reduction" not in text
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "B[i] * T.float32(2) + A[i, j, k]",  # order matters
+        "B[i] + B[1 - i] * A[i, j, k]",  # a term reads the result
+        "A[i, j, k]",  # no reduction at all
+    ],
+)
+def test_other_loops_stay_as_they_are(step: str) -> None:
+    func = program("T.float32(0)", step, rows=2, length=20, width=16)
+    assert "partial" not in str(lower(func))
+    values = np.random.default_rng(0).integers(0, 3, (2, 2, 20)).astype("float32")
+    expected, found = np.zeros(2, "float32"), np.zeros(2, "float32")
+    run(func, values, expected)
+    build(func)(values, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_result_that_moves_with_the_loop_is_no_reduction() -> None:
+    func = program("T.float32(0)", "B[i] + A[i, j, k]", rows=2, length=20, width=16)
+    moving = str(func).replace("B[i] = B[i] + A", "B[j] = B[j] + A")
+    changed = from_source(moving)
+    assert isinstance(changed, PrimFunc)
+    assert "partial" not in str(lower(changed))
