@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from tilewright.errors import TuneError
+from tilewright.errors import TargetError, TuneError
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.schedule import Schedule, Trace
-from tilewright.target import Target
+from tilewright.target import Target, get_kind
 
 # What TVM writes instead of the running time of a candidate that failed.
 FAILED_RUN_SECS = 1e10
@@ -114,6 +115,16 @@ class RunnerFuture(Protocol):
     def result(self) -> RunnerResult: ...
 
 
+@dataclass(frozen=True)
+class TargetIdentity:
+    """A target as it was on the machine that measured, in plain values that travel."""
+
+    description: Mapping[str, Any]  # as `Target.export()` gives it
+    fingerprint: str | None = None  # None: unknown
+    features: tuple[str, ...] | None = None  # of the CPU; None: unknown
+    is_complete: bool = False  # what follows from the description is filled in
+
+
 @dataclass(frozen=True, eq=False)
 class Workload:
     """A program to be tuned; two of one database are the same object if they are equal."""
@@ -133,7 +144,11 @@ class TuningRecord:
     args_info: tuple[TensorInfo, ...] | None = None
     failure: FailureKind | None = None
     error_msg: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)  # protocol, seed, round, prediction, ...
+    # Plain values. Databases know these keys: protocol, seed, round; run, task, trial, prediction,
+    # elapsed (of the history). Seed and round make committing a record twice harmless.
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    # Of a record that was read from a file: its target where it was measured.
+    identity: TargetIdentity | None = None
 
     def as_measure_candidate(self) -> MeasureCandidate:
         """The candidate again: its whole trace replayed."""
@@ -141,12 +156,59 @@ class TuningRecord:
         self.trace.apply_to_schedule(sch, remove_postproc=False)
         return MeasureCandidate(sch, args_info_of(sch.mod))
 
+    def as_json(self) -> list[Any]:
+        """`[trace, run_secs, target, args_info]`, as TVM writes it."""
+        return [
+            self.trace.as_json(),
+            None if self.run_secs is None else list(self.run_secs),
+            self._target_description(),
+            None if self.args_info is None else [info.as_json() for info in self.args_info],
+        ]
+
+    def _target_description(self) -> Mapping[str, Any] | None:
+        if self.identity is not None:
+            return self.identity.description
+        return None if self.target is None else self.target.export()
+
+    @staticmethod
+    def from_json(json_obj: Any, workload: Workload) -> TuningRecord:
+        """Read back what `as_json` wrote; nothing is replayed."""
+        match json_obj:
+            case [trace, list() | None as run_secs, dict() | None as target, list() | None as args]:
+                return TuningRecord(
+                    Trace.from_json(trace),
+                    workload,
+                    None if run_secs is None else tuple(float(secs) for secs in run_secs),
+                    None if target is None else read_target(target),
+                    None if args is None else tuple(TensorInfo.from_json(info) for info in args),
+                    identity=None if target is None else TargetIdentity(target),
+                )
+        raise TuneError("a tuning record in JSON is [trace, run_secs, target, args_info]")
+
+    @property
+    def is_valid(self) -> bool:
+        """It may be used: it ran, gave no wrong result, and its trace has a step of its own."""
+        if self.failure is not None or not self.run_secs:
+            return False
+        ran = any(secs != FAILED_RUN_SECS for secs in self.run_secs)
+        return ran and all(map(math.isfinite, self.run_secs)) and self.trace.has_steps()
+
     @property
     def mean_secs(self) -> float:
         """The mean running time; `FAILED_RUN_SECS` without one."""
         if not self.run_secs:
             return FAILED_RUN_SECS
         return sum(self.run_secs) / len(self.run_secs)
+
+
+def read_target(description: Mapping[str, Any]) -> Target | None:
+    """The target of a record, without attributes that only other versions know; None: unknown."""
+    try:
+        kind = get_kind(str(description.get("kind")))
+        known = {*kind.attrs, "kind", "keys", "tag", "host"}
+        return Target({name: value for name, value in description.items() if name in known})
+    except TargetError:
+        return None
 
 
 def entry_function(mod: IRModule) -> PrimFunc:

@@ -1,1 +1,37 @@
 """Databases of tuning records."""
+
+from tilewright.database.anchor_block import find_anchor_block as find_anchor_block
+from tilewright.database.base import (
+    Database as Database,
+    NotSupportedError as NotSupportedError,
+    databases as databases,
+)
+from tilewright.database.history import (
+    FunnelCount as FunnelCount,
+    History as History,
+    Run as Run,
+    Trial as Trial,
+    best_so_far as best_so_far,
+    failures_by_cause as failures_by_cause,
+    funnel_totals as funnel_totals,
+)
+from tilewright.database.json_database import JSONDatabase as JSONDatabase
+from tilewright.database.memory import MemoryDatabase as MemoryDatabase
+from tilewright.database.module_equality import (
+    ModuleEquality as ModuleEquality,
+    get_module_equality as get_module_equality,
+    module_equalities as module_equalities,
+)
+from tilewright.database.opening import open_database as open_database
+from tilewright.database.ordered_union import OrderedUnionDatabase as OrderedUnionDatabase
+from tilewright.database.problem import Problem as Problem
+from tilewright.database.schedule_fn import ScheduleFnDatabase as ScheduleFnDatabase
+from tilewright.database.similarity import Similar as Similar
+from tilewright.database.sqlite import SQLiteDatabase as SQLiteDatabase
+from tilewright.database.transfer import (
+    export as export,
+    import_json as import_json,
+    merge as merge,
+    prune as prune,
+)
+from tilewright.database.union import UnionDatabase as UnionDatabase

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
 
-from tilewright.errors import DatabaseError
+from tilewright.database import similarity
+from tilewright.database.compatibility import fit_of_record
+from tilewright.database.history import History, MemoryHistory
+from tilewright.database.problem import Problem
+from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload
 from tilewright.schedule import Schedule
 from tilewright.support.plugins import Family
 from tilewright.target import Target
 
+logger = logging.getLogger("tilewright.database")
+
+ALL = 2**31  # a `top_k` that no workload exceeds
+
 _scopes: contextvars.ContextVar[tuple[Database, ...]] = contextvars.ContextVar(
     "tilewright_database_scopes", default=()
 )
+
+
+class NotSupportedError(DatabaseError, NotImplementedError):
+    """An operation that this kind of database cannot carry out."""
 
 
 class Database(ABC):
@@ -48,16 +64,62 @@ class Database(ABC):
     def __len__(self) -> int:
         """The number of records."""
 
-    @abstractmethod
+    # --- committing many --------------------------------------------------------------------
+
+    def commit_tuning_records(self, records: Iterable[TuningRecord]) -> int:
+        """Keep records, all or none where the database can; how many of them were new."""
+        before = len(self)
+        with self.transaction():
+            for record in records:
+                self.commit_tuning_record(record)
+        return len(self) - before
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Everything that is committed inside becomes visible and durable together, or not at all.
+
+        Databases that cannot do that commit one thing after the other.
+        """
+        return contextlib.nullcontext()
+
+    # --- queries ----------------------------------------------------------------------------
+
+    def workloads(self) -> list[Workload]:
+        """All known workloads."""
+        return list(dict.fromkeys(record.workload for record in self.get_all_tuning_records()))
+
+    def valid_records(self, mod: IRModule) -> list[TuningRecord]:
+        """The valid records of a program, whatever their target, fastest first."""
+        return self.get_top_k(self.commit_workload(mod), ALL) if self.has_workload(mod) else []
+
+    def fitting_records(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Iterator[TuningRecord]:
+        """The valid records of a program that may be used for a target, the best first.
+
+        Records of the very same target come first, then those of compatible ones.
+        """
+        records = self.valid_records(mod)
+        fits = [(fit_of_record(record, target), record) for record in records]
+        ranked = sorted((fit, place) for place, (fit, _) in enumerate(fits) if fit is not None)
+        for _, place in ranked:
+            yield fits[place][1]
+
     def query_tuning_record(
         self, mod: IRModule, target: Target, workload_name: str
     ) -> TuningRecord | None:
         """The fastest record of a program that fits the target."""
+        return next(iter(self.fitting_records(mod, target, workload_name)), None)
 
     def query_schedule(self, mod: IRModule, target: Target, workload_name: str) -> Schedule | None:
-        """The schedule of the fastest record that fits the target."""
+        """The schedule of the fastest record that fits the target and can be replayed."""
         record = self.query_tuning_record(mod, target, workload_name)
-        return None if record is None else record.as_measure_candidate().sch
+        if record is None:
+            return None
+        found = _replayed(record)
+        if found is not None:
+            return found
+        others = self.fitting_records(mod, target, workload_name)
+        return next(filter(None, map(_replayed, others)), None)
 
     def query_ir_module(self, mod: IRModule, target: Target, workload_name: str) -> IRModule | None:
         """The program as the fastest record that fits the target makes it."""
@@ -79,6 +141,56 @@ class Database(ABC):
             f"unknown kind of query {kind!r}; use 'schedule', 'record' or 'ir_module'"
         )
 
+    def nearest_workload(self, mod: IRModule) -> similarity.Similar | None:
+        """The known workload that comes nearest to a program, and how the two differ."""
+        return similarity.nearest(mod, self.workloads())
+
+    def explain_miss(self, mod: IRModule, target: Target) -> str:
+        """Why a query for a program finds nothing, in one sentence for the user."""
+        name = similarity.describe(mod)
+        if self.has_workload(mod):
+            known = sorted({str(record.target) for record in self.valid_records(mod)})
+            if known:
+                return f"{name} was tuned, but for other targets than {target}: {'; '.join(known)}"
+            return f"{name} is known, but none of its candidates worked; tune it again"
+        near = self.nearest_workload(mod)
+        if near is not None:
+            return f"{name} is not in the database: {near.difference}"
+        return f"{name} is not in the database, and nothing like it"
+
+    # --- what the tuner keeps beside records ------------------------------------------------
+
+    def save_state(self, key: str, value: Any) -> None:
+        """Keep a value made of plain JSON types. Databases on disk keep it there."""
+        self.__dict__.setdefault("_states", {})[key] = value
+
+    def load_state(self, key: str) -> Any:
+        """A value that was saved; None if there is none."""
+        return self.__dict__.get("_states", {}).get(key)
+
+    @property
+    def history(self) -> History:
+        """Runs and trials, for reports."""
+        made: History = self.__dict__.setdefault("_history", MemoryHistory())
+        return made
+
+    def problems(self) -> list[Problem]:
+        """Rows that cannot be read. Asking looks at all of them."""
+        return []
+
+    def dump_pruned(self, destination: Database) -> None:
+        """Copy the best valid record of each workload and target to another database."""
+        destination.commit_tuning_records(best_records(self))
+
+    def keep_only(self, records: Iterable[TuningRecord]) -> None:
+        """Forget all records but these, which are from this database."""
+        raise NotSupportedError(f"{type(self).__name__} cannot forget records")
+
+    def close(self) -> None:  # noqa: B027 - most databases hold no files
+        """Let go of files. A closed database must not be used any more."""
+
+    # --- scope and creation -----------------------------------------------------------------
+
     def __enter__(self) -> Self:
         _scopes.set((*_scopes.get(), self))
         return self
@@ -97,5 +209,42 @@ class Database(ABC):
         scopes = _scopes.get()
         return scopes[-1] if scopes else None
 
+    @staticmethod
+    def create(
+        kind: str | Database | Callable[[Schedule], bool] = "sqlite", *args: Any, **kwargs: Any
+    ) -> Database:
+        """A database by the name of its kind; a function becomes a `ScheduleFnDatabase`."""
+        if isinstance(kind, Database):
+            return kind
+        if callable(kind):
+            kind, args = "schedule_fn", (kind, *args)
+        made: Database = databases.create(kind, *args, **kwargs)
+        return made
+
 
 databases: Family[Any] = Family("database", "tilewright.database")
+
+
+def best_records(database: Database) -> list[TuningRecord]:
+    """The best valid record of each workload and target."""
+    best: dict[tuple[Workload, str], TuningRecord] = {}
+    for record in database.get_all_tuning_records():
+        place = record.workload, str(record.target)
+        if record.is_valid and (place not in best or record.mean_secs < best[place].mean_secs):
+            best[place] = record
+    return list(best.values())
+
+
+def _replayed(record: TuningRecord) -> Schedule | None:
+    """The schedule of a record; None, with a warning, if its trace does not work here."""
+    try:
+        return record.as_measure_candidate().sch
+    except TilewrightError as error:
+        logger.warning("a record was skipped because its trace cannot be replayed: %s", error)
+        return None
+
+
+def check_top_k(top_k: int) -> None:
+    """A number of records cannot be negative."""
+    if top_k < 0:
+        raise DatabaseError(f"top_k must not be negative, got {top_k}")

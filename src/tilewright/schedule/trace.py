@@ -58,6 +58,10 @@ class Trace:
         """The decision taken in a step, or None."""
         return self.decisions.get(inst)
 
+    def has_steps(self) -> bool:
+        """True when something comes before the post-processing."""
+        return bool(self.insts) and not self.insts[0].primitive.is_postproc
+
     def copy(self) -> Trace:
         """A trace of its own with the same steps."""
         return Trace(self.insts, self.decisions)

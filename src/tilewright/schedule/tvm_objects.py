@@ -5,13 +5,13 @@
 
 The first form is that of TVM today, the second that of 0.14, where all attributes are strings. An
 object that belongs to another one is its position in the list. Only the objects that an index map
-can hold are known here.
+can hold are known here; whoever reads other graphs brings the makers of more kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError, TilewrightError
@@ -49,6 +49,8 @@ from tilewright.ir import (
     Var,
 )
 
+Maker: TypeAlias = "Callable[[ObjectGraph, Any], Any]"
+
 
 def is_object_graph(document: Any) -> bool:
     """True for what TVM writes."""
@@ -59,7 +61,7 @@ def read_index_map(document: Mapping[str, Any]) -> IndexMap:
     """The index map in a graph of objects."""
     root = document.get("root_index", document.get("root"))
     try:
-        found = _Graph(document["nodes"]).object_at(root)
+        found = ObjectGraph(document["nodes"]).object_at(root)
     except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise ScheduleError(f"the index map that TVM wrote is damaged: {error!r}") from error
     if not isinstance(found, IndexMap):
@@ -67,11 +69,18 @@ def read_index_map(document: Mapping[str, Any]) -> IndexMap:
     return found
 
 
-class _Graph:
+class ObjectGraph:
     """The objects, each made once, when it is first needed."""
 
-    def __init__(self, records: list[Any]) -> None:
+    def __init__(
+        self,
+        records: list[Any],
+        makers: Mapping[str, Maker] | None = None,
+        what: str = "an index map",
+    ) -> None:
         self._records = records
+        self._makers = EXPR_MAKERS if makers is None else makers
+        self._what = what
         self._made: dict[int, Any] = {}
 
     def object_at(self, position: Any) -> Any:
@@ -90,16 +99,19 @@ class _Graph:
 
     def _make(self, record: Mapping[str, Any]) -> Any:
         kind: str = record["type"] if "type" in record else record["type_key"]
-        make = _MAKERS.get(kind.rpartition(".")[2])
+        make = self._makers.get(kind.rpartition(".")[2])
         if make is None:
-            raise ScheduleError(f"an index map with the object {kind!r} of TVM cannot be read")
+            raise ScheduleError(f"{self._what} with the object {kind!r} of TVM cannot be read")
         content = next((record[key] for key in _CONTENT_KEYS if key in record), None)
+        if "keys" in record:
+            content = dict(zip(record["keys"], record["data"], strict=True))
         try:
             return make(self, content)
         except ScheduleError:
             raise
         except TilewrightError as error:
-            raise ScheduleError(f"the index map that TVM wrote is wrong: {error}") from error
+            noun = self._what.partition(" ")[2]
+            raise ScheduleError(f"the {noun} that TVM wrote is wrong: {error}") from error
 
 
 _CONTENT_KEYS = ("data", "attrs", "repr_str")
@@ -107,31 +119,31 @@ _BINARY = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
 _COMPARISONS = (EQ, NE, LT, LE, GT, GE, And, Or)
 
 
-def _nothing(graph: _Graph, content: Any) -> None:
+def _nothing(graph: ObjectGraph, content: Any) -> None:
     return None
 
 
-def _text(graph: _Graph, content: str) -> str:
+def _text(graph: ObjectGraph, content: str) -> str:
     return content
 
 
-def _array(graph: _Graph, positions: list[int] | None) -> tuple[Any, ...]:
+def _array(graph: ObjectGraph, positions: list[int] | None) -> tuple[Any, ...]:
     return tuple(graph.object_at(position) for position in positions or ())
 
 
-def _operator(graph: _Graph, name: str) -> Op:
+def _operator(graph: ObjectGraph, name: str) -> Op:
     return Op.get(f"tir.{name.rpartition('.')[2]}")
 
 
-def _variable(kind: type[Var]) -> Callable[[_Graph, Mapping[str, Any]], Var]:
-    def make(graph: _Graph, fields: Mapping[str, Any]) -> Var:
+def _variable(kind: type[Var]) -> Callable[[ObjectGraph, Mapping[str, Any]], Var]:
+    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> Var:
         return kind(str(graph.object_at(fields["name"])), DType(fields["dtype"]))
 
     return make
 
 
-def _binary(kind: type[BinaryOp]) -> Callable[[_Graph, Mapping[str, Any]], BinaryOp]:
-    def make(graph: _Graph, fields: Mapping[str, Any]) -> BinaryOp:
+def _binary(kind: type[BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]], BinaryOp]:
+    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> BinaryOp:
         a, b = graph.expr_at(fields["a"]), graph.expr_at(fields["b"])
         if a.dtype != b.dtype:
             raise TypeError(f"{kind.__name__} of {a.dtype} and {b.dtype}")
@@ -140,46 +152,46 @@ def _binary(kind: type[BinaryOp]) -> Callable[[_Graph, Mapping[str, Any]], Binar
     return make
 
 
-def _int_imm(graph: _Graph, fields: Mapping[str, Any]) -> IntImm:
+def _int_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> IntImm:
     return IntImm(DType(fields["dtype"]), int(fields["value"]))
 
 
-def _float_imm(graph: _Graph, fields: Mapping[str, Any]) -> FloatImm:
+def _float_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> FloatImm:
     return FloatImm(DType(fields["dtype"]), float(fields["value"]))
 
 
-def _string_imm(graph: _Graph, fields: Mapping[str, Any]) -> StringImm:
+def _string_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> StringImm:
     return StringImm(str(graph.object_at(fields["value"])))
 
 
-def _cast(graph: _Graph, fields: Mapping[str, Any]) -> Cast:
+def _cast(graph: ObjectGraph, fields: Mapping[str, Any]) -> Cast:
     return Cast(DType(fields["dtype"]), graph.expr_at(fields["value"]))
 
 
-def _not(graph: _Graph, fields: Mapping[str, Any]) -> Not:
+def _not(graph: ObjectGraph, fields: Mapping[str, Any]) -> Not:
     return Not(graph.expr_at(fields["a"]))
 
 
-def _select(graph: _Graph, fields: Mapping[str, Any]) -> Select:
+def _select(graph: ObjectGraph, fields: Mapping[str, Any]) -> Select:
     names = ("condition", "true_value", "false_value")
     return Select(*(graph.expr_at(fields[name]) for name in names))
 
 
-def _let(graph: _Graph, fields: Mapping[str, Any]) -> Let:
+def _let(graph: ObjectGraph, fields: Mapping[str, Any]) -> Let:
     var = graph.object_at(fields["var"])
     if not isinstance(var, Var):
         raise TypeError(f"object {fields['var']} is no variable")
     return Let(var, graph.expr_at(fields["value"]), graph.expr_at(fields["body"]))
 
 
-def _call(graph: _Graph, fields: Mapping[str, Any]) -> Call:
+def _call(graph: ObjectGraph, fields: Mapping[str, Any]) -> Call:
     operator, arguments = graph.object_at(fields["op"]), _exprs(graph, fields["args"])
     if not isinstance(operator, Op):
         raise TypeError(f"object {fields['op']} is no operator")
     return Call(DType(fields["dtype"]), operator, arguments)
 
 
-def _index_map(graph: _Graph, fields: Mapping[str, Any]) -> IndexMap:
+def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> IndexMap:
     initial, final = _exprs(graph, fields["initial_indices"]), fields["final_indices"]
     variables = tuple(index for index in initial if isinstance(index, Var))
     if len(set(variables)) != len(initial):
@@ -190,7 +202,7 @@ def _index_map(graph: _Graph, fields: Mapping[str, Any]) -> IndexMap:
     return IndexMap(variables, _exprs(graph, final), inverse)
 
 
-def _exprs(graph: _Graph, position: Any) -> tuple[PrimExpr, ...]:
+def _exprs(graph: ObjectGraph, position: Any) -> tuple[PrimExpr, ...]:
     found: tuple[Any, ...] = graph.object_at(position)
     if not all(isinstance(item, PrimExpr) for item in found):
         raise TypeError(f"object {position} does not hold expressions only")
@@ -198,7 +210,7 @@ def _exprs(graph: _Graph, position: Any) -> tuple[PrimExpr, ...]:
 
 
 # By the last part of their names: what is `tir.Var` in 0.14 is `tirx.Var` today.
-_MAKERS: dict[str, Callable[[_Graph, Any], Any]] = {
+EXPR_MAKERS: Mapping[str, Maker] = {
     "": _nothing,
     "None": _nothing,
     "String": _text,

@@ -1,0 +1,159 @@
+"""Whether a record that was measured for one target may be used for another.
+
+The kind must be the same. A CPU must have all extensions that the record could use; a GPU must be
+of an architecture that runs its code and grant at least the resources that the schedule could
+count on. A record of the very same machine is preferred over one that is merely compatible.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.records import TargetIdentity, TuningRecord, read_target
+from tilewright.schedule import Trace
+from tilewright.target import Target
+
+
+class Fit(enum.IntEnum):
+    """How well a record fits a target; lower is better."""
+
+    SAME = 0
+    COMPATIBLE = 1
+    UNKNOWN = 2  # a record that names no target
+
+
+@functools.lru_cache(maxsize=256)
+def identity_of(target: Target) -> TargetIdentity:
+    """What has to be kept of a target so that it means the same on another machine."""
+    description = target.export()
+    if not target.is_cpu:
+        return TargetIdentity(description, target.fingerprint, is_complete=True)
+    # What was detected is written down: elsewhere, detection would find something else.
+    description.setdefault("mcpu", target.mcpu)
+    description.setdefault("num-cores", target.num_cores)
+    features = target.cpu.compute_features
+    known = dict(sorted(description.items()))
+    return TargetIdentity(known, target.fingerprint, features, is_complete=True)
+
+
+def identity_of_record(record: TuningRecord) -> TargetIdentity | None:
+    """The target of a record where it was measured; None if it names none."""
+    if record.identity is not None:
+        return completed(record.identity)
+    return None if record.target is None else identity_of(record.target)
+
+
+def completed(identity: TargetIdentity) -> TargetIdentity:
+    """With what follows from the description, which is all that TVM's files hold."""
+    if identity.is_complete:
+        return identity
+    description = identity.description
+    target = read_target(description)
+    if target is None or (target.is_cpu and "mcpu" not in description):
+        # A kind we do not know, or any CPU: TVM's "llvm" does not mean this one.
+        return replace(identity, is_complete=True)
+    features = target.cpu.compute_features if target.is_cpu else None
+    return TargetIdentity(description, target.fingerprint, features, is_complete=True)
+
+
+def fit_of_record(record: TuningRecord, target: Target) -> Fit | None:
+    """How well a record fits a target; None: it must not be used there."""
+    measured = identity_of_record(record)
+    if measured is None:
+        return Fit.UNKNOWN
+    found = fit(measured, identity_of(target))
+    if found is Fit.COMPATIBLE and measured.features is None and target.is_cpu:
+        return found if needed_features(record.trace) <= set(target.features) else None
+    return found
+
+
+def fit(measured: TargetIdentity, wanted: TargetIdentity) -> Fit | None:
+    """How well what was measured for one target fits another; None: not at all."""
+    kind = measured.description.get("kind")
+    if kind != wanted.description.get("kind"):
+        return None
+    if measured.fingerprint is not None and measured.fingerprint == wanted.fingerprint:
+        return Fit.SAME
+    rule = _RULES.get(str(kind))
+    return Fit.COMPATIBLE if rule is not None and rule(measured, wanted) else None
+
+
+# --- CPUs ---------------------------------------------------------------------------------------
+
+# Extensions that tensor intrinsics need, for records that do not say which CPU they are for.
+INTRINSIC_FEATURES: Mapping[str, frozenset[str]] = {
+    "dot_16x4_vnni": frozenset({"avx512vnni"}),
+    "dot_16x4_avx512": frozenset({"avx512bw"}),
+    "dot_4x4_i8i8s32_neon": frozenset({"neon"}),
+    "dot_4x4_i8i8s32_sdot": frozenset({"dotprod"}),
+    "dot_4x4_u8u8u32_udot": frozenset({"dotprod"}),
+    "dot_4x4_u8u8i32_hdot": frozenset({"dotprod"}),
+}
+
+
+def needed_features(trace: Trace) -> set[str]:
+    """The extensions of the CPU that the tensor intrinsics of a trace need."""
+    names = (inst.attrs[0] for inst in trace.insts if inst.primitive.kind == "Tensorize")
+    return {feature for name in names for feature in INTRINSIC_FEATURES.get(name, ())}
+
+
+def _cpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:
+    return set(measured.features or ()) <= set(wanted.features or ())
+
+
+# --- GPUs ---------------------------------------------------------------------------------------
+
+# A schedule may use all that its target grants, so the other one must grant as much.
+_GPU_LIMITS = (
+    "max_num_threads",
+    "max_threads_per_block",
+    "max_shared_memory_per_block",
+    "registers_per_block",
+)
+_GPU_SAME = ("thread_warp_size",)
+
+
+def _gpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:
+    ours, theirs = measured.description, wanted.description
+    if not _arch_runs(str(ours.get("arch", "")), str(theirs.get("arch", ""))):
+        return False
+    if not _all_shared(ours, theirs, _GPU_SAME, lambda a, b: a == b):
+        return False
+    return _all_shared(ours, theirs, _GPU_LIMITS, lambda a, b: a <= b)
+
+
+def _all_shared(
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    names: tuple[str, ...],
+    holds: Callable[[int, int], bool],
+) -> bool:
+    both = (name for name in names if name in ours and name in theirs)
+    return all(holds(int(ours[name]), int(theirs[name])) for name in both)
+
+
+def _arch_runs(measured: str, wanted: str) -> bool:
+    """Code for `sm_80` runs on later ones; `sm_90a` only there; `sm_100f` within its family."""
+    if measured == wanted:
+        return True
+    ours, theirs = (re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch) for arch in (measured, wanted))
+    if ours is None or theirs is None:
+        return False
+    family, minor, suffix = ours.groups()
+    if suffix == "a":
+        return False
+    if suffix == "f":
+        return theirs[1] == family and int(theirs[2]) >= int(minor)
+    return (int(theirs[1]), int(theirs[2])) >= (int(family), int(minor))
+
+
+_RULES: Mapping[str, Callable[[TargetIdentity, TargetIdentity], bool]] = {
+    "llvm": _cpu_fits,
+    "c": _cpu_fits,
+    "cuda": _gpu_fits,
+}

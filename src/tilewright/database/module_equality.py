@@ -1,0 +1,93 @@
+"""When two programs are the same workload."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from tilewright.database.anchor_block import find_anchor_block
+from tilewright.ir import AllocateConst, IRModule, Node, structural_equal, structural_hash
+from tilewright.ir.node import map_children, replace
+from tilewright.support.plugins import Family
+
+
+class ModuleEquality(ABC):
+    """An equality of programs with a hash that equal ones share."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def hash(self, mod: IRModule) -> int:
+        """A 64-bit number, the same in every process."""
+
+    @abstractmethod
+    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
+        """Are the two the same workload?"""
+
+
+module_equalities: Family[Any] = Family("module equality", "tilewright.module_equality")
+
+
+def get_module_equality(name: str) -> ModuleEquality:
+    """The equality of that name; an unknown name is an error that lists the known ones."""
+    made: ModuleEquality = module_equalities.create(name)
+    return made
+
+
+@module_equalities.register("structural")
+class StructuralEquality(ModuleEquality):
+    """Everything counts but the names of what the programs define."""
+
+    name = "structural"
+
+    def hash(self, mod: IRModule) -> int:
+        return structural_hash(mod)
+
+    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
+        return structural_equal(lhs, rhs)
+
+
+@module_equalities.register("ignore-tensor")
+@module_equalities.register("ignore-ndarray")
+class IgnoreConstantsEquality(ModuleEquality):
+    """Of constant arrays only shape and type count."""
+
+    name = "ignore-ndarray"
+
+    def hash(self, mod: IRModule) -> int:
+        return structural_hash(without_constants(mod))
+
+    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
+        return structural_equal(without_constants(lhs), without_constants(rhs))
+
+
+@module_equalities.register("anchor-block")
+class AnchorBlockEquality(ModuleEquality):
+    """Only the heaviest reduction counts; programs without one are compared as a whole."""
+
+    name = "anchor-block"
+
+    def hash(self, mod: IRModule) -> int:
+        return structural_hash(_subject(mod))
+
+    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
+        ours, theirs = _subject(lhs), _subject(rhs)
+        return type(ours) is type(theirs) and structural_equal(ours, theirs, map_free_vars=True)
+
+
+def _subject(mod: IRModule) -> Node:
+    block = find_anchor_block(mod)
+    return without_constants(mod) if block is None else _stripped(block)
+
+
+def without_constants(mod: IRModule) -> IRModule:
+    """The program with empty constant arrays."""
+    functions = {name: func.with_body(_stripped(func.body)) for name, func in mod.functions.items()}
+    if all(functions[name] is mod.functions[name] for name in functions):
+        return mod
+    return replace(mod, functions=functions)
+
+
+def _stripped(node: Any) -> Any:
+    node = map_children(node, _stripped)
+    return replace(node, data=()) if isinstance(node, AllocateConst) else node

@@ -1,0 +1,71 @@
+"""Opening a database by what a user writes: a path or a URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tilewright.database.base import Database, databases
+from tilewright.database.json_database import RECORD_FILE, WORKLOAD_FILE, JSONDatabase
+from tilewright.database.memory import MemoryDatabase
+from tilewright.database.sqlite import DEFAULT_NAME, SQLiteDatabase
+from tilewright.errors import DatabaseError
+
+_SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+
+
+def open_database(
+    url: str | Path, *, module_equality: str = "structural", read_only: bool = False
+) -> Database:
+    """Open a database; a file that does not exist yet is made unless `read_only` forbids it.
+
+    records.db, sqlite:///records.db   an SQLite file (four slashes for an absolute path)
+    a directory, json:directory        TVM's two files, or the SQLite file of a work_dir
+    memory:                            nothing on disk
+    kind:rest                          a kind that an installed package offers
+    """
+    text = str(url)
+    scheme, colon, rest = text.partition(":")
+    if not colon or len(scheme) < 2:  # one letter is a drive
+        return _open_path(Path(text), module_equality, read_only)
+    rest = rest.removeprefix("///") if rest.startswith("///") else rest.removeprefix("//")
+    match scheme:
+        case "memory":
+            return MemoryDatabase(module_equality)
+        case "sqlite":
+            return SQLiteDatabase(rest, module_equality=module_equality, read_only=read_only)
+        case "json":
+            return _open_json(Path(rest), module_equality, read_only)
+    if scheme not in databases:
+        raise DatabaseError(
+            f"unknown kind of database {scheme!r} in {text!r}; use a path, sqlite:///PATH, "
+            "json:DIRECTORY or memory:"
+        )
+    made: Any = databases.create(scheme, text, module_equality=module_equality, read_only=read_only)
+    if not isinstance(made, Database):
+        raise DatabaseError(f"{scheme!r} is no database")
+    return made
+
+
+def _open_json(directory: Path, module_equality: str, read_only: bool) -> Database:
+    return JSONDatabase(
+        work_dir=directory, module_equality=module_equality, allow_missing=not read_only
+    )
+
+
+def _open_path(path: Path, module_equality: str, read_only: bool) -> Database:
+    if path.is_dir():
+        if (path / WORKLOAD_FILE).exists() or (path / RECORD_FILE).exists():
+            return _open_json(path, module_equality, read_only)
+        if not (path / DEFAULT_NAME).exists():
+            raise DatabaseError(
+                f"there is no database in the directory {path}; write {path / DEFAULT_NAME} or "
+                f"json:{path} to make one"
+            )
+        path = path / DEFAULT_NAME
+    elif not path.exists() and path.suffix not in _SQLITE_SUFFIXES:
+        raise DatabaseError(
+            f"there is no database at {path}; a new one is made if the name ends in "
+            f"{', '.join(_SQLITE_SUFFIXES)}"
+        )
+    return SQLiteDatabase(path, module_equality=module_equality, read_only=read_only)

@@ -1,0 +1,175 @@
+"""An SQLite file as we use it: opened safely, read by many, written in whole transactions."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tilewright.database import sqlite_schema
+from tilewright.database.problem import Problem
+from tilewright.database.sqlite_salvage import salvage
+from tilewright.errors import DatabaseError
+
+BUSY_SECONDS = 60.0  # how long to wait for another writer
+# File systems whose locks cannot be trusted by several machines.
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "afs", "ceph"})
+_MOUNTS = Path("/proc/self/mounts")
+
+
+class SQLiteFile:
+    """A connection, with transactions that may be nested and a lock for threads.
+
+    When the file turns out to be damaged, what can be read of it is copied into memory and used
+    from there; `problems` says what is missing.
+    """
+
+    def __init__(
+        self, path: str, read_only: bool, allow_missing: bool, modes: Sequence[str]
+    ) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.is_damaged = False
+        self.problems: list[Problem] = []
+        self.lock = threading.RLock()
+        self._modes = modes
+        self._depth = 0
+        if (read_only or not allow_missing) and not Path(path).exists():
+            raise DatabaseError(f"there is no database at {path}")
+        self.connection = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        if not self.read_only:
+            refuse_network_file_system(self.path, _MOUNTS)
+        connection = None
+        try:
+            connection = self._connect("ro" if self.read_only else "rwc")
+            sqlite_schema.prepare(connection, self.path, self.read_only)
+        except (sqlite3.Error, DatabaseError) as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, DatabaseError):
+                raise
+            if not _is_damage(error):
+                raise DatabaseError(f"cannot open the database {self.path}: {error}") from error
+            return self._salvaged()
+        return connection
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"file:{quote(str(Path(self.path).absolute()))}?mode={mode}"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        if mode == "ro":
+            connection.execute("PRAGMA query_only = ON")
+            return connection
+        connection.execute("PRAGMA journal_mode = WAL")
+        # A commit that has returned survives not only our death but that of the machine.
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _salvaged(self) -> sqlite3.Connection:
+        damaged = None
+        try:
+            damaged = self._connect("ro")
+            copy, self.problems = salvage(damaged, self._modes)
+        except sqlite3.Error as error:
+            raise DatabaseError(
+                f"the database {self.path} is damaged and nothing in it can be read: {error}"
+            ) from error
+        finally:
+            if damaged is not None:
+                damaged.close()
+        self.is_damaged = self.read_only = True
+        return copy
+
+    def close(self) -> None:
+        self.connection.close()
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """All rows at once, so that no read transaction stays open."""
+        with self.lock:
+            try:
+                return self.connection.execute(statement, parameters).fetchall()
+            except sqlite3.Error as error:
+                if not _is_damage(error) or self._depth or self.is_damaged:
+                    raise self._failure(error) from error
+            self.connection.close()
+            self.connection = self._salvaged()
+            return self.rows(statement, parameters)
+
+    def _failure(self, error: sqlite3.Error) -> DatabaseError:
+        if _is_damage(error):
+            return DatabaseError(
+                f"the database {self.path} is damaged ({error}); copy what can be read into a new "
+                "one with `merge`"
+            )
+        return DatabaseError(f"the database {self.path} cannot be used: {error}")
+
+    # --- writing ----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One transaction; those inside another one are part of it."""
+        self.refuse_read_only()
+        with self.lock:
+            if self._depth:
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+                return
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self._depth = 1
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException as error:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise self._failure(error) from error
+                raise
+            finally:
+                self._depth = 0
+
+    def refuse_read_only(self) -> None:
+        """Say why nothing can be written."""
+        if self.is_damaged:
+            raise DatabaseError(
+                f"the database {self.path} is damaged and can only be read; copy what is left "
+                "into a new one with `merge`"
+            )
+        if self.read_only:
+            raise DatabaseError(f"the database {self.path} was opened read-only")
+
+
+def _is_damage(error: BaseException) -> bool:
+    return "malformed" in str(error)
+
+
+def refuse_network_file_system(path: str, mounts: Path) -> None:
+    """SQLite's log needs shared memory, which machines do not share."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return  # no such list on this system
+    place = Path(path).absolute().parent
+    best = ("", "")
+    for line in lines:
+        _, mount, kind, *_ = line.split(" ")
+        mount = mount.replace("\\040", " ")
+        if place.is_relative_to(mount) and len(mount) >= len(best[0]):
+            best = mount, kind
+    if best[1] in _NETWORK:
+        raise DatabaseError(
+            f"{path} is on a network file system ({best[1]}), where SQLite can lose data; put the "
+            "database on a local disk, or use TVM's JSON files (json:DIRECTORY)"
+        )

@@ -1,0 +1,110 @@
+"""The tables `runs`, `trials` and `funnel`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.database.history import FunnelCount, History, Run, Trial, unknown_run
+from tilewright.database.sqlite_file import SQLiteFile
+from tilewright.database.sqlite_rows import object_from_json, to_json
+from tilewright.records import FailureKind
+
+
+class SQLiteHistory(History):
+    """A history in the same file as the records."""
+
+    def __init__(self, file: SQLiteFile) -> None:
+        self._file = file
+
+    def begin_run(
+        self,
+        name: str,
+        *,
+        target: str = "",
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> int:
+        text = to_json(dict(options or {}), "options")
+        with self._file.transaction():
+            cursor = self._file.connection.execute(
+                "INSERT INTO runs (name, status, started, seed, target, options) "
+                "VALUES (?, 'running', ?, ?, ?, ?)",
+                (name, time.time(), seed, target, text),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def finish_run(self, run: int, status: str = "finished") -> None:
+        with self._file.transaction():
+            changed = self._file.connection.execute(
+                "UPDATE runs SET status = ?, finished = ? WHERE id = ?", (status, time.time(), run)
+            )
+        if not changed.rowcount:
+            raise unknown_run(run)
+
+    def runs(self) -> list[Run]:
+        rows = self._file.rows(
+            "SELECT id, name, status, started, finished, seed, target, options FROM runs "
+            "ORDER BY id"
+        )
+        return [_run(row) for row in rows]
+
+    def add_trials(self, trials: Sequence[Trial]) -> None:
+        with self._file.transaction():
+            self._file.connection.executemany(
+                "INSERT OR IGNORE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_trial_row(trial) for trial in trials],
+            )
+
+    def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
+        rows = self._file.rows(
+            "SELECT run_id, task, number, round, mean, failure, prediction, elapsed, record_id "
+            f"FROM trials {_WHERE} ORDER BY run_id, task, number",
+            (run, run, task, task),
+        )
+        return [_trial(row) for row in rows]
+
+    def set_count(
+        self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
+    ) -> None:
+        with self._file.transaction():
+            self._file.connection.execute(
+                "INSERT OR REPLACE INTO funnel VALUES (?, ?, ?, ?, ?, ?)",
+                (run, task, round, stage, reason, count),
+            )
+
+    def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
+        rows = self._file.rows(
+            f"SELECT run_id, task, round, stage, reason, count FROM funnel {_WHERE}",
+            (run, run, task, task),
+        )
+        return [FunnelCount(*row) for row in rows]
+
+
+_WHERE = "WHERE (? IS NULL OR run_id = ?) AND (? IS NULL OR task = ?)"
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    number, name, status, started, finished, seed, target, options = row
+    return Run(number, name, status, started, finished, seed, target, object_from_json(options))
+
+
+def _trial_row(trial: Trial) -> tuple[Any, ...]:
+    return (
+        trial.run,
+        trial.task,
+        trial.number,
+        trial.round,
+        trial.mean_secs,
+        None if trial.failure is None else trial.failure.value,
+        trial.prediction,
+        trial.elapsed,
+        trial.record_id,
+    )
+
+
+def _trial(row: tuple[Any, ...]) -> Trial:
+    run, task, number, round_, mean, failure, prediction, elapsed, record_id = row
+    cause = None if failure is None else FailureKind(failure)
+    return Trial(run, task, number, round_, mean, cause, prediction, elapsed, record_id)

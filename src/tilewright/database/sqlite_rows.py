@@ -1,0 +1,117 @@
+"""Records as rows of the table `records`, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tilewright.database.record_key import digest, record_key
+from tilewright.database.sqlite_schema import SCHEMA_VERSION
+from tilewright.database.stored_trace import StoredTrace, trace_text
+from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.records import (
+    FAILED_RUN_SECS,
+    FailureKind,
+    TargetIdentity,
+    TensorInfo,
+    TuningRecord,
+    Workload,
+)
+from tilewright.target import Target
+
+INSERT = (
+    "INSERT INTO records (key, workload_id, target_id, valid, mean, run_secs, trace, trace_digest, "
+    "args_info, failure, error_msg, protocol, seed, round, extra, schema) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING"
+)
+COLUMNS = (
+    "id, workload_id, target_id, run_secs, trace, trace_digest, args_info, failure, error_msg, "
+    "extra, schema"
+)
+
+_SECONDS = msgspec.json.Decoder(tuple[float, ...])
+_ARGUMENTS = msgspec.json.Decoder(list[Any])
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class BadRowError(DatabaseError):
+    """A row that cannot be read."""
+
+
+def insertion(
+    record: TuningRecord, workload_id: int, workload_hash: int, target_id: int | None
+) -> tuple[Any, ...]:
+    """The values for `INSERT`; the key comes first."""
+    extra = dict(record.extra)
+    trace = trace_text(record.trace)
+    seconds = None if record.run_secs is None else [_finite(secs) for secs in record.run_secs]
+    args = None if record.args_info is None else [info.as_json() for info in record.args_info]
+    return (
+        record_key(workload_hash, trace, record),
+        workload_id,
+        target_id,
+        record.is_valid,
+        min(record.mean_secs, FAILED_RUN_SECS),
+        None if seconds is None else to_json(seconds, "run_secs"),
+        trace.decode(),
+        digest(trace),
+        None if args is None else to_json(args, "args_info"),
+        None if record.failure is None else record.failure.value,
+        record.error_msg,
+        extra.get("protocol"),
+        extra.get("seed"),
+        extra.get("round"),
+        to_json(extra, "extra"),
+        SCHEMA_VERSION,
+    )
+
+
+def _finite(secs: float) -> float:
+    return float(secs) if math.isfinite(secs) else FAILED_RUN_SECS
+
+
+def to_json(value: Any, what: str) -> str:
+    """A plain value as JSON."""
+    try:
+        return msgspec.json.encode(value, order="deterministic").decode()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DatabaseError(
+            f"{what} must be made of numbers, texts, lists and dictionaries: {error}"
+        ) from error
+
+
+def record_from_row(
+    row: tuple[Any, ...],
+    workload: Workload,
+    target: Target | None,
+    identity: TargetIdentity | None,
+) -> TuningRecord:
+    """The record in a row; its trace stays text."""
+    _, _, _, seconds, trace, trace_digest, args, failure, error_msg, extra, _ = row
+    if not isinstance(trace, str) or digest(trace.encode()) != trace_digest:
+        raise BadRowError("the trace is not the one that was written")
+    try:
+        return TuningRecord(
+            StoredTrace(trace.encode(), is_canonical=True),
+            workload,
+            None if seconds is None else _SECONDS.decode(seconds),
+            target,
+            None if args is None else tuple(map(TensorInfo.from_json, _ARGUMENTS.decode(args))),
+            None if failure is None else FailureKind(failure),
+            error_msg,
+            _OBJECT.decode(extra),
+            identity,
+        )
+    except (TypeError, ValueError, TilewrightError) as error:
+        raise BadRowError(str(error)) from error
+
+
+def object_from_json(text: Any) -> Mapping[str, Any]:
+    """A JSON object of a row."""
+    try:
+        return _OBJECT.decode(text)
+    except (TypeError, ValueError) as error:
+        raise BadRowError(str(error)) from error

@@ -1,0 +1,253 @@
+"""The tables `workloads` and `targets`: each row is read once and remembered."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tilewright.database import similarity
+from tilewright.database.compatibility import identity_of, identity_of_record
+from tilewright.database.module_equality import ModuleEquality, get_module_equality
+from tilewright.database.sqlite_file import SQLiteFile
+from tilewright.database.sqlite_rows import BadRowError, object_from_json, to_json
+from tilewright.database.workload_hashes import ANY_SHAPE, BLOCKS, MODES, as_hex, workload_hashes
+from tilewright.errors import TilewrightError
+from tilewright.ir import IRModule, structural_equal, structural_hash
+from tilewright.ir.json import load_json, save_json
+from tilewright.records import TargetIdentity, TuningRecord, Workload, read_target
+from tilewright.target import Target
+
+
+class SQLiteWorkloads:
+    """Programs by id and by the hashes of their equalities."""
+
+    def __init__(self, file: SQLiteFile, module_equality: str) -> None:
+        self._file = file
+        self.equality: ModuleEquality = get_module_equality(module_equality)
+        self._loaded: dict[int, Workload] = {}
+        self._ids: dict[Workload, int] = {}
+        self._adopted: dict[Workload, int] = {}  # those of other databases
+        self._hashes: dict[int, int] = {}  # structural ones, by id
+        if self.equality.name not in MODES and not file.read_only:
+            self._add_missing_hashes()
+
+    def find(self, mod: IRModule) -> Workload | None:
+        """The first workload that equals a program."""
+        found = self._equal_ids(mod, self.equality.hash(mod))
+        return self.load(found[0]) if found else None
+
+    def ids_equal_to(self, workload: Workload) -> list[int]:
+        """All rows whose program equals that of a workload."""
+        known = workload in self._ids
+        shash = workload.shash if known else self.equality.hash(workload.mod)
+        return self._equal_ids(workload.mod, shash)
+
+    def ids_of(self, mod: IRModule) -> list[int]:
+        """All rows whose program equals one."""
+        return self._equal_ids(mod, self.equality.hash(mod))
+
+    def _equal_ids(self, mod: IRModule, shash: int) -> list[int]:
+        equal = []
+        for row_id in self._with_hash(self.equality.name, shash):
+            workload = self._load_or_none(row_id)
+            if workload is not None and (
+                workload.mod is mod or self.equality.equal(workload.mod, mod)
+            ):
+                equal.append(row_id)
+        return equal
+
+    def _with_hash(self, mode: str, value: int) -> list[int]:
+        statement = "SELECT workload_id FROM workload_hashes WHERE mode = ? AND hash = ?"
+        return sorted(row[0] for row in self._file.rows(statement, (mode, as_hex(value))))
+
+    def _load_or_none(self, row_id: int) -> Workload | None:
+        try:
+            return self.load(row_id)
+        except BadRowError:
+            return None
+
+    def load(self, row_id: int) -> Workload:
+        """The workload of a row; equal rows are one object."""
+        if row_id not in self._loaded:
+            rows = self._file.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
+            if not rows:
+                raise BadRowError(f"workload {row_id} is missing")
+            try:
+                mod = load_json(rows[0][0])
+            except TilewrightError as error:
+                raise BadRowError(f"workload {row_id} cannot be read: {error}") from error
+            if not isinstance(mod, IRModule):
+                raise BadRowError(f"workload {row_id} is no module")
+            self._remember(row_id, Workload(mod, self.equality.hash(mod)))
+        return self._loaded[row_id]
+
+    def _remember(self, row_id: int, workload: Workload) -> None:
+        self._loaded[row_id] = workload
+        self._ids[workload] = row_id
+
+    def forget(self, row_id: int) -> None:
+        """The row is not there any more."""
+        self._loaded.pop(row_id, None)
+        self._hashes.pop(row_id, None)
+        for ids in (self._ids, self._adopted):
+            for workload in [workload for workload, known in ids.items() if known == row_id]:
+                del ids[workload]
+
+    def adopt(self, workload: Workload) -> tuple[int, bool]:
+        """The row of exactly that program, and whether it is new."""
+        known = self._ids.get(workload, self._adopted.get(workload))
+        if known is not None:
+            return known, False
+        found = self._exact_id(workload.mod)
+        row_id = self._insert(workload.mod) if found is None else found
+        self._adopted[workload] = row_id
+        return row_id, found is None
+
+    def _exact_id(self, mod: IRModule) -> int | None:
+        for row_id in self._with_hash("structural", structural_hash(mod)):
+            known = self._load_or_none(row_id)
+            if known is not None and structural_equal(known.mod, mod):
+                return row_id
+        return None
+
+    def hash_of(self, row_id: int) -> int:
+        """The structural hash of a workload."""
+        if row_id not in self._hashes:
+            self._hashes[row_id] = structural_hash(self.load(row_id).mod)
+        return self._hashes[row_id]
+
+    def _insert(self, mod: IRModule) -> int:
+        cursor = self._file.connection.execute(
+            "INSERT INTO workloads (name, module) VALUES (?, ?)",
+            (similarity.describe(mod), save_json(mod)),
+        )
+        row_id = int(cursor.lastrowid or 0)
+        self._insert_hashes(row_id, workload_hashes(mod, [self.equality.name]))
+        self._remember(row_id, Workload(mod, self.equality.hash(mod)))
+        return row_id
+
+    def _insert_hashes(self, row_id: int, hashes: Mapping[str, str]) -> None:
+        self._file.connection.executemany(
+            "INSERT OR IGNORE INTO workload_hashes VALUES (?, ?, ?)",
+            [(mode, value, row_id) for mode, value in hashes.items()],
+        )
+
+    def _add_missing_hashes(self) -> None:
+        """For an equality of somebody else's, which earlier writers did not know."""
+        mode = self.equality.name
+        missing = self._file.rows(
+            "SELECT id FROM workloads EXCEPT SELECT workload_id FROM workload_hashes "
+            "WHERE mode = ?",
+            (mode,),
+        )
+        if missing:
+            with self._file.transaction():
+                for (row_id,) in missing:
+                    workload = self._load_or_none(row_id)
+                    if workload is not None:
+                        self._insert_hashes(row_id, {mode: as_hex(workload.shash)})
+
+    def all(self) -> list[Workload]:
+        """All workloads that can be read."""
+        rows = self._file.rows("SELECT id FROM workloads ORDER BY id")
+        loaded = [self._load_or_none(row_id) for (row_id,) in rows]
+        return [workload for workload in loaded if workload is not None]
+
+    def similar_to(self, mod: IRModule) -> list[Workload]:
+        """Workloads of the same structure: with other numbers if there are such."""
+        for mode, of in (
+            (ANY_SHAPE, similarity.any_shape_hash),
+            (BLOCKS, similarity.block_structure_hash),
+        ):
+            loaded = [self._load_or_none(row_id) for row_id in self._with_hash(mode, of(mod))]
+            found = [workload for workload in loaded if workload is not None]
+            if found:
+                return found
+        return []
+
+
+class SQLiteTargets:
+    """Targets by id, with what they were on the machine that measured."""
+
+    def __init__(self, file: SQLiteFile) -> None:
+        self._file = file
+        self._loaded: dict[int, tuple[Target | None, TargetIdentity]] = {}
+        self._ids: dict[tuple[str, str, str | None], int] = {}
+
+    def add(self, record: TuningRecord) -> int | None:
+        """The row for the target of a record."""
+        identity = identity_of_record(record)
+        if identity is None:
+            return None
+        given = record.target.export() if record.target is not None else identity.description
+        texts = to_json(given, "target"), to_json(dict(identity.description), "target")
+        place = (*texts, identity.fingerprint)
+        if place not in self._ids:
+            self._ids[place] = self._find(place) or self._insert(place, identity)
+        return self._ids[place]
+
+    def _find(self, place: tuple[str, str, str | None]) -> int | None:
+        rows = self._file.rows(
+            "SELECT id FROM targets WHERE target = ? AND description = ? AND fingerprint IS ?",
+            place,
+        )
+        return rows[0][0] if rows else None
+
+    def _insert(self, place: tuple[str, str, str | None], identity: TargetIdentity) -> int:
+        features = None if identity.features is None else msgspec.json.encode(identity.features)
+        cursor = self._file.connection.execute(
+            "INSERT INTO targets (kind, target, description, fingerprint, features) "
+            "VALUES (?, ?, ?, ?, ?)",
+            (
+                str(identity.description.get("kind")),
+                *place,
+                None if features is None else features.decode(),
+            ),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def forget_all(self) -> None:
+        """After a transaction that was undone."""
+        self._ids.clear()
+        self._loaded.clear()
+
+    def load(self, row_id: int | None) -> tuple[Target | None, TargetIdentity | None]:
+        """A target and its identity."""
+        if row_id is None:
+            return None, None
+        if row_id not in self._loaded:
+            rows = self._file.rows(
+                "SELECT target, description, fingerprint, features FROM targets WHERE id = ?",
+                (row_id,),
+            )
+            if not rows:
+                raise BadRowError(f"target {row_id} is missing")
+            self._loaded[row_id] = _target_from_row(rows[0])
+        return self._loaded[row_id]
+
+    def all(self) -> dict[int, TargetIdentity]:
+        """The identities of all targets that can be read."""
+        found = {}
+        for (row_id,) in self._file.rows("SELECT id FROM targets"):
+            with contextlib.suppress(BadRowError):
+                identity = self.load(row_id)[1]
+                if identity is not None:
+                    found[row_id] = identity
+        return found
+
+
+def _target_from_row(row: tuple[Any, ...]) -> tuple[Target | None, TargetIdentity]:
+    given, description, fingerprint, features = row
+    identity = TargetIdentity(
+        object_from_json(description),
+        fingerprint,
+        None if features is None else tuple(msgspec.json.decode(features)),
+        is_complete=True,
+    )
+    target = read_target(object_from_json(given))
+    if target is None or fingerprint is None or identity_of(target).fingerprint == fingerprint:
+        return target, identity
+    return read_target(identity.description), identity  # it was another machine

@@ -1,0 +1,183 @@
+"""Moving records between databases and into files for other programs."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tilewright.database import similarity
+from tilewright.database.base import Database
+from tilewright.database.compatibility import identity_of_record
+from tilewright.database.json_database import JSONDatabase
+from tilewright.errors import DatabaseError
+from tilewright.ir import IRModule
+from tilewright.ir.json import load_json, save_json
+from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Workload
+from tilewright.support.suggestions import did_you_mean
+
+_BATCH = 1000
+_DOCUMENT_VERSION = 1
+
+
+def merge(destination: Database, *sources: Database) -> int:
+    """Copy all records; how many were new. Merging twice changes nothing."""
+    added = 0
+    for source in sources:
+        records = source.get_all_tuning_records()
+        for start in range(0, len(records), _BATCH):
+            added += destination.commit_tuning_records(records[start : start + _BATCH])
+    return added
+
+
+def prune(database: Database, top_k: int = 1) -> int:
+    """Keep the fastest valid records of each workload and target; how many others went."""
+    if top_k < 1:
+        raise DatabaseError(f"top_k must be at least 1, got {top_k}")
+    groups: dict[tuple[Workload, str], list[TuningRecord]] = {}
+    records = database.get_all_tuning_records()
+    for record in sorted(records, key=lambda record: record.mean_secs):
+        if record.is_valid:
+            groups.setdefault((record.workload, str(record.target)), []).append(record)
+    kept = [record for group in groups.values() for record in group[:top_k]]
+    database.keep_only(kept)
+    return len(records) - len(kept)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def export(database: Database, destination: str | Path, format: str) -> int:
+    """Write all records to a file (`csv`, `json`) or directory (`tvm`, `tvm-0.25`); how many."""
+    writer = _FORMATS.get(format)
+    if writer is None:
+        raise DatabaseError(f"unknown format {format!r}{did_you_mean(format, _FORMATS)}")
+    return writer(database, Path(destination))
+
+
+def _export_tvm(dialect: str) -> Callable[[Database, Path], int]:
+    def write(database: Database, directory: Path) -> int:
+        return merge(JSONDatabase(work_dir=directory, dialect=dialect), database)
+
+    return write
+
+
+_COLUMNS = (
+    "workload", "hash", "target", "valid", "mean_secs", "run_secs", "failure", "error_msg",
+    "protocol", "seed", "round", "prediction",
+)  # fmt: skip
+
+
+def _export_csv(database: Database, path: Path) -> int:
+    records = database.get_all_tuning_records()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(_COLUMNS)
+        writer.writerows(map(_csv_row, records))
+    return len(records)
+
+
+def _csv_row(record: TuningRecord) -> list[Any]:
+    extra = record.extra
+    secs = record.run_secs
+    return [
+        similarity.describe(record.workload.mod),
+        f"{record.workload.shash:016x}",
+        "" if record.target is None else str(record.target),
+        int(record.is_valid),
+        record.mean_secs,
+        "" if secs is None else " ".join(map(repr, secs)),
+        "" if record.failure is None else record.failure.value,
+        record.error_msg or "",
+        *(extra.get(name, "") for name in ("protocol", "seed", "round", "prediction")),
+    ]
+
+
+def _export_json(database: Database, path: Path) -> int:
+    records = database.get_all_tuning_records()
+    places: dict[Workload, int] = {}
+    for record in records:
+        places.setdefault(record.workload, len(places))
+    document = {
+        "tilewright_database": _DOCUMENT_VERSION,
+        "workloads": [_workload_entry(workload) for workload in places],
+        "records": [_record_entry(record, places[record.workload]) for record in records],
+    }
+    path.write_bytes(msgspec.json.encode(document))
+    return len(records)
+
+
+def _workload_entry(workload: Workload) -> dict[str, Any]:
+    return {
+        "name": similarity.describe(workload.mod),
+        "hash": f"{workload.shash:016x}",
+        "module": save_json(workload.mod),
+    }
+
+
+def _record_entry(record: TuningRecord, workload: int) -> dict[str, Any]:
+    trace, run_secs, target, args_info = record.as_json()
+    identity = identity_of_record(record)
+    return {
+        "workload": workload,
+        "trace": trace,
+        "run_secs": run_secs,
+        "target": target,
+        "args_info": args_info,
+        "failure": record.failure,
+        "error_msg": record.error_msg,
+        "extra": dict(record.extra),
+        "identity": None if identity is None else dataclasses.asdict(identity),
+    }
+
+
+def import_json(path: str | Path, destination: Database) -> int:
+    """Read what `export(..., "json")` wrote; how many records were new."""
+    try:
+        document = msgspec.json.decode(Path(path).read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise DatabaseError(f"cannot read {path}: {error}") from error
+    version = document.get("tilewright_database") if isinstance(document, dict) else None
+    if version != _DOCUMENT_VERSION:
+        raise DatabaseError(
+            f"{path} is no exported database that this version can read: expected "
+            f'"tilewright_database": {_DOCUMENT_VERSION}, got {version!r}'
+        )
+    try:
+        workloads = [_read_workload(entry) for entry in document["workloads"]]
+        records = [_read_record(entry, workloads) for entry in document["records"]]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise DatabaseError(f"{path} is damaged: {error}") from error
+    return destination.commit_tuning_records(records)
+
+
+def _read_workload(entry: Mapping[str, Any]) -> Workload:
+    mod = load_json(entry["module"])
+    if not isinstance(mod, IRModule):
+        raise DatabaseError("a workload is no module")
+    return Workload(mod, int(entry["hash"], 16))
+
+
+def _read_record(entry: Mapping[str, Any], workloads: list[Workload]) -> TuningRecord:
+    content = [entry[name] for name in ("trace", "run_secs", "target", "args_info")]
+    record = TuningRecord.from_json(content, workloads[entry["workload"]])
+    failure, identity = entry["failure"], entry["identity"]
+    return dataclasses.replace(
+        record,
+        failure=None if failure is None else FailureKind(failure),
+        error_msg=entry["error_msg"],
+        extra=entry["extra"],
+        identity=None if identity is None else msgspec.convert(identity, TargetIdentity),
+    )
+
+
+_FORMATS: Mapping[str, Callable[[Database, Path], int]] = {
+    "tvm": _export_tvm("0.14"),
+    "tvm-0.25": _export_tvm("0.25"),
+    "csv": _export_csv,
+    "json": _export_json,
+}

@@ -1,0 +1,1 @@
+"""The formats of TVM's two-file database: modules as graphs of objects, records as JSON lines."""
