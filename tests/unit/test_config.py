@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tilewright.config import Settings, settings, variables
+from tilewright.config import Settings, child_environ, settings, variables
 from tilewright.errors import ConfigError
 
 
@@ -67,3 +68,10 @@ def test_every_variable_is_documented() -> None:
 
 def test_settings_are_read_once() -> None:
     assert settings() is settings()
+
+
+def test_environment_of_child_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert child_environ("first")["PYTHONPATH"] == "first"
+    monkeypatch.setenv("PYTHONPATH", "second")
+    assert child_environ("first") == {**os.environ, "PYTHONPATH": f"first{os.pathsep}second"}

@@ -60,7 +60,8 @@ class AdaptiveProtocol:
     row_ms: float = 4.0
     first_ms: float = 0.5
     give_up_factor: float = 3.0
-    # A first run also pays for page faults and for waking threads up: it must be worse by far.
+    # A first run also pays for page faults and for waking threads up: it must be worse by far,
+    # and of a function that takes less than `first_ms` it says nothing.
     give_up_at_once_factor: float = 10.0
 
     def __str__(self) -> str:
@@ -71,7 +72,8 @@ class AdaptiveProtocol:
     ) -> FirstLook:
         """Run a function a few times, once if that says enough."""
         cold = function.run_in_a_row(args)
-        if best is not None and cold > self.give_up_at_once_factor * best:
+        takes_long = cold * 1e3 > self.first_ms
+        if best is not None and takes_long and cold > self.give_up_at_once_factor * best:
             return FirstLook(cold, hopeless=True)
         number = _runs_in(self.first_ms, cold)
         enough = None if best is None else self.give_up_factor * best

@@ -34,6 +34,11 @@ def build_that_exits(mod: Any, target: Any, params: Any) -> Any:
     raise SystemExit(1)
 
 
+def build_as_named(mod: Any, target: Any, params: Any) -> Any:
+    """Misbehave in the way that the attribute "fault" of the module says."""
+    return globals()[f"build_that_{mod.attrs['fault']}"](mod, target, params)
+
+
 def export_that_raises(compiled: Any) -> str:
     raise ValueError("this export always fails")
 
@@ -95,7 +100,3 @@ def evaluator_of_ones(compiled: Any, device: Any, config: Any, repeated_args: An
 
 def evaluator_that_hangs(compiled: Any, device: Any, config: Any, repeated_args: Any) -> Any:
     time.sleep(3600)
-
-
-def evaluator_that_raises(compiled: Any, device: Any, config: Any, repeated_args: Any) -> Any:
-    raise ValueError("this evaluator always fails")

@@ -119,14 +119,12 @@ def test_clearly_worse_stops_early(runner: LocalRunner, input_of: MakeInput) -> 
     assert not result.checked
 
 
-def test_the_best_of_a_workload_is_remembered(input_of: MakeInput) -> None:
-    runner = LocalRunner()
-    given = input_of(faults.double, faults.double)
+def test_the_best_of_a_workload_is_remembered(runner: LocalRunner, input_of: MakeInput) -> None:
+    given = input_of(faults.triple, faults.triple)
     assert not run_one(runner, given).stopped_early
     assert given.reference_path is not None
     runner.notify_best(given.reference_path, 1e-12)
     assert run_one(runner, given).stopped_early
-    runner.close()
 
 
 def test_impossible_speed(runner: LocalRunner, input_of: MakeInput) -> None:
@@ -213,19 +211,20 @@ def test_hooks_in_the_worker(input_of: MakeInput) -> None:
     assert wrong.failure is FailureKind.WRONG_RESULT
 
 
-@pytest.mark.parametrize(
-    ("hook", "failure", "message"),
-    [
-        ("hangs", "timeout", "LocalRunner: Timeout, killed after 0.3 seconds"),
-        ("raises", "run_error", "ValueError: this evaluator always fails"),
-    ],
-)
-def test_failing_hooks(hook: str, failure: str, message: str, input_of: MakeInput) -> None:
-    runner = LocalRunner(timeout_sec=0.3, f_run_evaluator=f"{HOOKS}:evaluator_that_{hook}")
-    result = run_one(runner, input_of(faults.double))
+def test_failing_hooks(input_of: MakeInput) -> None:
+    runner = LocalRunner(timeout_sec=0.3, f_run_evaluator=f"{HOOKS}:evaluator_that_hangs")
+    late = run_one(runner, input_of(faults.double))
     runner.close()
-    assert result.failure is FailureKind(failure)
-    assert message in str(result.error_msg)
+    assert late.failure is FailureKind.TIMEOUT
+    assert late.error_msg == "LocalRunner: Timeout, killed after 0.3 seconds"
+
+    def broken(module: Any, device: Any, config: Any, repeated_args: Any) -> list[float]:
+        raise ValueError("no luck")
+
+    failed = run_one(LocalRunner(f_run_evaluator=broken), input_of(faults.double))
+    assert failed.failure is FailureKind.RUN_ERROR
+    assert str(failed.error_msg).startswith("LocalRunner: An exception occurred\nTraceback")
+    assert "ValueError: no luck" in str(failed.error_msg)
 
 
 def test_hooks_that_cannot_be_imported_run_here(input_of: MakeInput) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.driver import build
+from tilewright.driver import build, compile_only, load
 from tilewright.errors import ArgumentError, LowerError, RuntimeFailure, TargetError
 from tilewright.ir import PrimFunc
+from tilewright.runtime import load_module
 from tilewright.runtime.extern_symbols import load_library
 from tilewright.script import from_source, tir as T
 from tilewright.target import Target
@@ -161,3 +162,19 @@ def test_an_address_that_is_none(address: Any) -> None:
 def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match=r"cannot load the library .*nothing\.so: "):
         load_library(tmp_path / "nothing.so")
+
+
+def test_compiled_now_and_loaded_later() -> None:
+    compiled = compile_only(increment)
+    values = np.zeros(4, "int32")
+    with pytest.raises(RuntimeFailure) as caught:
+        compiled(values)
+    assert str(caught.value) == "increment() cannot run: it was compiled, but not loaded"
+    load(compiled)(values)
+    np.testing.assert_array_equal(values, [1, 1, 1, 1])
+
+
+def test_loading_a_module_of_a_library_again(tmp_path: Path) -> None:
+    (library, *_) = compile_only(increment).export_library(tmp_path / "increment.so")
+    module = load_module(library)
+    assert load(module) is module

@@ -221,3 +221,12 @@ def test_the_number_of_threads() -> None:
 def test_impossible_numbers_of_threads(count: Any) -> None:
     with pytest.raises(ArgumentError, match=r"set_num_threads: expected a .*number of threads"):
         threads.set_num_threads(count)
+
+
+def test_runs_in_a_row() -> None:
+    values, tripled = np.ones(4, "float32"), np.zeros(4, "float32")
+    function = build(PAIR)["triple"]
+    assert function.run_in_a_row((values, tripled), 3) > 0
+    np.testing.assert_array_equal(tripled, [3, 3, 3, 3])
+    with pytest.raises(ArgumentError, match="takes 2 arguments"):
+        function.run_in_a_row((values,))
