@@ -59,7 +59,10 @@ class IteratorSubstitution(Rewriter):
             self._analyzer = Analyzer()
             for iter_var in self._iterators:
                 assert iter_var.dom is not None
-                self._analyzer.bind(iter_var.var, iter_var.dom)
+                extent = iter_var.dom.extent
+                # An iterator with one value stays in the indices, as in TVM: it says what they mean.
+                if not (isinstance(extent, IntImm) and extent.value == 1):
+                    self._analyzer.bind(iter_var.var, iter_var.dom)
         return self._analyzer
 
     # --- expressions ----------------------------------------------------------------------------
