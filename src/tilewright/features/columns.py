@@ -1,0 +1,258 @@
+"""The columns of a store's row, group by group, before they are put on a logarithmic scale.
+
+`names` says what each column is. All values are plain numbers; the flags are 0 or 1, which the
+scale (`log2(|x| + 1)`) leaves as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from tilewright.features.access_pattern import (
+    AccessKind,
+    BufferUse,
+    Reuse,
+    ReuseKind,
+    Touched,
+    buffer_uses,
+    find_reuse,
+    measure_footprints,
+)
+from tilewright.features.affine import IndexReader
+from tilewright.features.loop_nest import Loop, Store
+from tilewright.features.placement import Placements
+from tilewright.features.store_value import NUM_COUNTS, NUM_KINDS, Counts, count_index
+from tilewright.ir import ForKind
+
+_OPERATIONS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
+_POSITIONS = (
+    "kPosNone",
+    "kPosInnerSpatial",
+    "kPosMiddleSpatial",
+    "kPosOuterSpatial",
+    "kPosInnerReduce",
+    "kPosMiddleReduce",
+    "kPosOuterReduce",
+    "kPosMixed",
+)
+_KINDS = {
+    "vec": ForKind.VECTORIZED,
+    "unroll": ForKind.UNROLLED,
+    "parallel": ForKind.PARALLEL,
+}
+_THREADS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+_BUFFER_COLUMNS = (
+    "acc_type.kRead",
+    "acc_type.kWrite",
+    "acc_type.kReadWrite",
+    "bytes",
+    "unique_bytes",
+    "lines",
+    "unique_lines",
+    "reuse_type.kLoopMultipleRead",
+    "reuse_type.kSerialMultipleReadWrite",
+    "reuse_type.kNoReuse",
+    "reuse_dis_iter",
+    "reuse_dis_bytes",
+    "reuse_ct",
+    "bytes_d_reuse_ct",
+    "unique_bytes_d_reuse_ct",
+    "lines_d_reuse_ct",
+    "unique_lines_d_reuse_ct",
+    "stride",
+)
+_TAIL = (
+    "alloc_size",
+    "alloc_prod",
+    "alloc_outer_prod",
+    "alloc_inner_prod",
+    "outer_prod",
+    "num_loops",
+    "auto_unroll_max_step",
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many columns of each kind there are."""
+
+    buffers: int
+    curve_samples: int
+    cache_line_bytes: int
+    is_gpu: bool
+
+
+def names(buffers: int, curve_samples: int) -> list[str]:
+    """The names of the columns, in order."""
+    return [
+        *(f"{group}_{operation}" for group in ("float", "int") for operation in _OPERATIONS),
+        "bool_op",
+        "select_op",
+        *(
+            f"{kind}_{column}"
+            for kind in _KINDS
+            for column in ("num", "prod", "len", *(f"type.{name}" for name in _POSITIONS))
+        ),
+        "is_gpu",
+        *(f"{tag.replace('.', '_')}_len" for tag in _THREADS),
+        "vthread_len",
+        *(f"B{number}.{column}" for number in range(buffers) for column in _BUFFER_COLUMNS),
+        *(f"arith_intensity_curve_{number}" for number in range(curve_samples)),
+        *_TAIL,
+    ]
+
+
+class RowMaker:
+    """Makes the rows of one function, store by store, in program order."""
+
+    def __init__(self, layout: Layout, reader: IndexReader, placements: Placements) -> None:
+        self._layout = layout
+        self._reader = reader
+        self._placements = placements
+        self._touched: Touched = {}
+
+    def row(self, store: Store) -> list[float]:
+        loops, layout = store.loops, self._layout
+        iterations = 1
+        for loop in loops:
+            iterations *= loop.extent
+        uses = buffer_uses(store, self._placements)
+        bytes_under = measure_footprints(uses, loops, self._reader, self._touched)
+        counts = self._counts(store)
+        row: list[float] = [float(count * iterations) for count in counts]
+        for kind in _KINDS.values():
+            row += _loop_kind(loops, kind)
+        row += _threads(loops, layout.is_gpu)
+        row += self._buffers(uses, loops, iterations)
+        operations = sum(counts[:NUM_KINDS])
+        row += _intensity_curve(operations, loops, bytes_under, layout.curve_samples)
+        row += self._allocation(uses[0], iterations)
+        row += (float(iterations), float(len(loops)), float(_unroll_step(loops)))
+        return row
+
+    def _counts(self, store: Store) -> Counts:
+        counts = list(store.counts)
+        for buffer, indices in store.loads:
+            for index in self._placements.shifted(buffer, indices):
+                if index.terms:
+                    count_index(index, counts)
+        return counts
+
+    def _buffers(
+        self, uses: list[BufferUse], loops: tuple[Loop, ...], iterations: int
+    ) -> list[float]:
+        columns = []
+        for use in uses:
+            reuse = find_reuse(use, uses, loops, self._reader, self._touched)
+            columns.append((use, self._buffer(use, reuse, loops, iterations)))
+        # Most lines first, then most bytes, then by name.
+        columns.sort(key=lambda item: (-item[1][5], -item[1][3], item[0].buffer.name))
+        width = len(_BUFFER_COLUMNS)
+        flat = [value for _, column in columns[: self._layout.buffers] for value in column]
+        return flat + [0.0] * (width * self._layout.buffers - len(flat))
+
+    def _buffer(
+        self, use: BufferUse, reuse: Reuse, loops: tuple[Loop, ...], iterations: int
+    ) -> list[float]:
+        line = self._layout.cache_line_bytes
+        total = float(iterations * use.itemsize)
+        unique = float(use.numel * use.itemsize) if loops else 1.0
+        stride, inner_stride, skipped = self._strides(use, loops)
+        lines = max(1.0, iterations / skipped * min(1.0, stride * use.itemsize / line))
+        unique_lines = max(1.0, unique / min(line, _contiguous_bytes(use)))
+        sizes = (total, unique, lines, unique_lines)
+        share = reuse.count or 0.5
+        return [
+            *(float(use.kind == kind) for kind in AccessKind),
+            *sizes,
+            *(float(reuse.kind == kind) for kind in ReuseKind),
+            float(reuse.distance_iterations),
+            float(reuse.distance_bytes),
+            float(reuse.count),
+            *(size / share for size in sizes),
+            float(inner_stride),
+        ]
+
+    def _strides(self, use: BufferUse, loops: tuple[Loop, ...]) -> tuple[int, int, int]:
+        """The stride of the innermost loop that moves the buffer, the same if no loop is inside
+        that one (else 0), and how many iterations those inside have."""
+        skipped = 1
+        for loop in reversed(loops):
+            stride = use.stride_of(loop.var, self._reader)
+            if stride:
+                return stride, stride if loop is loops[-1] else 0, skipped
+            skipped *= loop.extent
+        return 0, 0, skipped
+
+    def _allocation(self, own: BufferUse, iterations: int) -> list[float]:
+        outer = self._placements.of(own.buffer).outer_prod
+        numel = 1
+        for extent in own.shape:
+            numel *= extent
+        return [
+            float(numel * own.itemsize),
+            float(numel * outer),
+            float(outer),
+            iterations / outer,
+        ]
+
+
+def _loop_kind(loops: tuple[Loop, ...], kind: ForKind) -> list[float]:
+    """Number, product and innermost length of the loops of a kind, and where they stand."""
+    extents = [loop.extent for loop in loops if loop.kind == kind]
+    if not extents:
+        return [0.0, 0.0, 0.0, 1.0, *[0.0] * (len(_POSITIONS) - 1)]
+    product = 1
+    for extent in extents:
+        product *= extent
+    numbers = [float(len(extents)), float(product), float(extents[-1])]
+    return [*numbers, *[0.0] * (len(_POSITIONS) - 1), 1.0]
+
+
+def _threads(loops: tuple[Loop, ...], is_gpu: bool) -> list[float]:
+    lengths = dict.fromkeys((*_THREADS, "vthread"), 1.0)
+    if is_gpu:
+        for loop in reversed(loops):
+            tag = "vthread" if loop.tag.startswith("vthread") else loop.tag
+            if tag in lengths:
+                lengths[tag] = float(loop.extent)
+    return [float(is_gpu), *lengths.values()]
+
+
+def _contiguous_bytes(use: BufferUse) -> int:
+    for accessed, extent in zip(reversed(use.box), reversed(use.shape), strict=True):
+        if accessed == extent:
+            return extent * use.itemsize
+    return 1
+
+
+def _unroll_step(loops: tuple[Loop, ...]) -> int:
+    return next((loop.unroll_step for loop in reversed(loops) if loop.unroll_step > 0), 0)
+
+
+def _intensity_curve(
+    operations: int, loops: tuple[Loop, ...], bytes_under: list[int], samples: int
+) -> list[float]:
+    """Operations for each byte touched, while a growing share of the work is done."""
+    if operations <= 0 or not loops:
+        return [0.0] * samples
+    done: list[float] = []
+    current = float(operations)
+    for loop in reversed(loops):
+        current *= loop.extent
+        done.append(current)
+    intensity = [work / size for work, size in zip(done, bytes_under, strict=True)]
+    curve = []
+    for sample in range(1, samples + 1):
+        goal = sample / samples * done[-1]
+        at = bisect_left(done, goal - 1e-4)
+        if at == 0:
+            curve.append(intensity[0])
+            continue
+        slope = (intensity[at] - intensity[at - 1]) / (done[at] - done[at - 1])
+        curve.append(intensity[at - 1] + slope * (goal - done[at - 1]))
+    return curve
+
+
+assert NUM_COUNTS == 2 * NUM_KINDS + 2

@@ -1,0 +1,92 @@
+"""`PerStoreFeature`: a row of numbers for each buffer that a candidate writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import TuneError
+from tilewright.features.base import FeatureExtractor, Matrix, feature_extractors
+from tilewright.features.columns import Layout, RowMaker, names
+from tilewright.features.loop_nest import walk
+from tilewright.features.placement import Placements
+from tilewright.features.workload_embedding import WIDTH, workload_embedding
+from tilewright.ir import Buffer, IRModule, PrimFunc
+from tilewright.records import MeasureCandidate
+
+
+@feature_extractors.register("per-store-feature")
+class PerStoreFeature(FeatureExtractor):
+    """Features of loop nests and memory accesses, the last store of each buffer a row.
+
+    Columns and their meaning are those of TVM: operations (0-15), loops of each kind (16-48),
+    GPU threads (49-56), `buffers_per_store` times 18 columns on accessed buffers, a curve of
+    arithmetic intensity, allocation and loop counts; `extract_workload` appends 8 flags.
+    """
+
+    def __init__(
+        self,
+        buffers_per_store: int = 5,
+        arith_intensity_curve_num_samples: int = 10,
+        cache_line_bytes: int = 64,
+        extract_workload: bool = False,
+    ) -> None:
+        for name, value in (
+            ("buffers_per_store", buffers_per_store),
+            ("arith_intensity_curve_num_samples", arith_intensity_curve_num_samples),
+            ("cache_line_bytes", cache_line_bytes),
+        ):
+            if value < 1:
+                raise TuneError(f"PerStoreFeature: {name} must be at least 1, got {value}")
+        self.buffers_per_store = buffers_per_store
+        self.arith_intensity_curve_num_samples = arith_intensity_curve_num_samples
+        self.cache_line_bytes = cache_line_bytes
+        self.extract_workload = extract_workload
+
+    @property
+    def column_names(self) -> list[str]:
+        """What each column holds."""
+        own = names(self.buffers_per_store, self.arith_intensity_curve_num_samples)
+        return own + [f"workload_{number}" for number in range(WIDTH * self.extract_workload)]
+
+    @property
+    def feature_vector_length(self) -> int:
+        """The number of columns."""
+        return len(self.column_names)
+
+    def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
+        target = context.target
+        is_gpu = target is not None and target.kind.name == "cuda"
+        embedding: list[float] = []
+        if self.extract_workload:
+            mod = context.mod
+            embedding = [0.0] * WIDTH if mod is None else workload_embedding(mod)
+        return [self.extract(candidate.sch.mod, is_gpu, embedding) for candidate in candidates]
+
+    def extract(self, mod: IRModule, is_gpu: bool, embedding: Sequence[float] = ()) -> Matrix:
+        """The rows of one scheduled module."""
+        layout = Layout(
+            self.buffers_per_store,
+            self.arith_intensity_curve_num_samples,
+            self.cache_line_bytes,
+            is_gpu,
+        )
+        rows = [
+            [*row, *embedding] for func in mod.functions.values() for row in _rows_of(func, layout)
+        ]
+        if not rows:
+            return np.zeros((0, self.feature_vector_length))
+        raw = np.array(rows, dtype=np.float64)
+        scaled: Matrix = np.log2(np.abs(raw) + 1.0)
+        return scaled
+
+
+def _rows_of(func: PrimFunc, layout: Layout) -> list[list[float]]:
+    nest = walk(func)
+    maker = RowMaker(layout, nest.reader, Placements(nest))
+    rows: dict[Buffer, list[float]] = {}
+    for store in nest.stores:
+        rows[store.buffer] = maker.row(store)
+    return list(rows.values())

@@ -1,0 +1,27 @@
+"""`RandomFeatureExtractor`: noise in the shape of features, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.features.base import FeatureExtractor, Matrix, feature_extractors
+from tilewright.records import MeasureCandidate
+
+
+@feature_extractors.register("random")
+class RandomFeatureExtractor(FeatureExtractor):
+    """From 1 to `max_block_num` rows of `feature_size` random numbers for each candidate."""
+
+    def __init__(self, *, feature_size: int = 30, max_block_num: int = 5, seed: int = 0) -> None:
+        self.feature_size = feature_size
+        self.max_block_num = max_block_num
+        self._random = np.random.RandomState(seed)
+
+    def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
+        return [
+            self._random.rand(self._random.randint(1, self.max_block_num + 1), self.feature_size)
+            for _ in candidates
+        ]
