@@ -56,8 +56,7 @@ pytestmark = [
     ),
 ]
 
-WORKLOADS = [name for name in CONFIGS if not name.startswith("C2D_WIN")]  # TVM 0.25 has no winograd
-CASES = [(name, index) for name in WORKLOADS for index in range(len(CONFIGS[name][1]))]
+CASES = [(name, index) for name in CONFIGS for index in range(len(CONFIGS[name][1]))]
 
 # Sketches whose programs TVM writes otherwise, because some extent depends on loops around it. In
 # T2D it prints `rh_0 % 2 + 4` where we print `(rh_0 + 3) // 2 + 3 - rh_0 // 2`; in GRP it does not
@@ -291,6 +290,18 @@ SINGLE: dict[str, tuple[PrimFunc, dict[str, Any], list[tuple[str, dict[str, Any]
         PROGRAMS.conv2d_nchwc_vnni,
         LLVM_4,
         [("MultiLevelTilingWithIntrin", {"intrin_name": "dot_16x4_vnni", **CPU_TILES})],
+    ),
+    "winograd": (create_te_workload("C2D_WIN_NHWC", 0), LLVM_4, [("ApplyCustomRule", {})]),
+    "winograd_nchw": (create_te_workload("C2D_WIN_NCHW", 0), LLVM_4, [("ApplyCustomRule", {})]),
+    "winograd_on_a_gpu": (
+        create_te_workload("C2D_WIN_NHWC", 0),
+        RTX_3070,
+        [("ApplyCustomRule", {})],
+    ),
+    "winograd_nchw_on_a_gpu": (
+        create_te_workload("C2D_WIN_NCHW", 0),
+        RTX_3070,
+        [("ApplyCustomRule", {})],
     ),
     "no_dot_products": (
         te_func(matmul, 64, 64, 64),

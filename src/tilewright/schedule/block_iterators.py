@@ -60,7 +60,7 @@ class IteratorSubstitution(Rewriter):
             for iter_var in self._iterators:
                 assert iter_var.dom is not None
                 extent = iter_var.dom.extent
-                # An iterator with one value stays in the indices, as in TVM: it says what they mean.
+                # As in TVM, an iterator with one value stays in the indices.
                 if not (isinstance(extent, IntImm) and extent.value == 1):
                     self._analyzer.bind(iter_var.var, iter_var.dom)
         return self._analyzer

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import tilewright.space.custom
 import tilewright.space.mutators
 import tilewright.space.postprocs
 import tilewright.space.rules  # noqa: F401  (members register themselves)
