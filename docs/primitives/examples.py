@@ -583,7 +583,7 @@ def decompose_padding(sch: Schedule) -> None:
 
 @on(UNEVEN_MATMUL)
 def pad_einsum(sch: Schedule) -> None:
-    """Extents of a reduction rounded up, with padded copies of what it reads and writes."""
+    """A contraction over longer axes, by so much each, with zeros where there is no data."""
     sch.cache_read("C", 0, "global")
     sch.cache_read("C", 1, "global")
-    sch.pad_einsum("C", [16, 16, 8])
+    sch.pad_einsum("C", [1, 0, 8])

@@ -2,7 +2,8 @@
 
 What TVM recorded, in its own JSON, replays here to the same program.
 Sequences are plain functions in `sequences/*.py` called `<workload>__<what>`, which take a schedule
-(with the method names of TVM 0.14) and import nothing; workloads are functions of `workloads.py`.
+(with the method names of TVM 0.14) and import nothing; workloads are functions of `workloads.py`
+and `unusual_workloads.py`.
 Where TVM refuses a sequence, so must we.
 """
 
@@ -49,7 +50,10 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-WORKLOADS: dict[str, Callable[[], PrimFunc]] = vars(load(HERE / "workloads.py"))
+WORKLOADS: dict[str, Callable[[], PrimFunc]] = {
+    **vars(load(HERE / "workloads.py")),
+    **vars(load(HERE / "unusual_workloads.py")),
+}
 SEQUENCES: dict[str, Callable[[Any], object]] = {
     f"{path.stem}.{name}": function
     for path in sorted((HERE / "sequences").glob("*.py"))

@@ -15,6 +15,7 @@ from tilewright.arith import (
     to_range,
 )
 from tilewright.ir import (
+    TRUE,
     Add,
     Block,
     BlockRealize,
@@ -236,15 +237,21 @@ def _analyzer_above(location: StmtSRef) -> Analyzer:
     return analyzer
 
 
-def inside_buffer(location: StmtSRef, buffer: Buffer, ranges: Sequence[Range]) -> tuple[Range, ...]:
-    """The part of a region that lies in its buffer; unchanged where that is sure to be all."""
+def inside_buffer(
+    location: StmtSRef, buffer: Buffer, ranges: Sequence[Range], condition: PrimExpr = TRUE
+) -> tuple[Range, ...]:
+    """The part of a region that lies in its buffer; unchanged where that is sure to be all.
+
+    Nobody asks for the region where `condition` does not hold.
+    """
     analyzer = _analyzer_above(location)
-    return tuple(
-        axis
-        if _is_inside(axis.min, axis.min + axis.extent - 1, extent, analyzer)
-        else _clipped(eval_set(axis, {}, analyzer), extent, analyzer)
-        for axis, extent in zip(ranges, buffer.shape, strict=True)
-    )
+    with analyzer.constraint_scope(condition):
+        return tuple(
+            axis
+            if _is_inside(axis.min, axis.min + axis.extent - 1, extent, analyzer)
+            else _clipped(eval_set(axis, {}, analyzer), extent, analyzer)
+            for axis, extent in zip(ranges, buffer.shape, strict=True)
+        )
 
 
 def _is_inside(low: PrimExpr, high: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:

@@ -53,10 +53,12 @@ def cache_inplace(
     cache = cache_buffer(buffer, storage_scope)
     around = block.parent
     assert around is not None
-    filled = Cache(buffer, cache, inside_buffer(around, buffer, _hull(read_here, written_here)))
-    stored = Cache(buffer, cache, inside_buffer(around, buffer, written_here.region))
-    fill, fill_block = copy_nest(filled, into_cache=True, predicate=realize.predicate)
-    store, store_block = copy_nest(stored, into_cache=False, predicate=realize.predicate)
+    guard = realize.predicate  # of the copies, too
+    hull = _hull(read_here, written_here)
+    filled = Cache(buffer, cache, inside_buffer(around, buffer, hull, guard))
+    stored = Cache(buffer, cache, inside_buffer(around, buffer, written_here.region, guard))
+    fill, fill_block = copy_nest(filled, into_cache=True, predicate=guard)
+    store, store_block = copy_nest(stored, into_cache=False, predicate=guard)
     edit = ScopeEdit(top, buffers=[cache])
     edit.use_cache((block,), filled)
     edit.insert(Place(top, realize), fill)

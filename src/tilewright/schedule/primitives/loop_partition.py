@@ -207,16 +207,25 @@ def _regions(accesses: Iterable[Access]) -> tuple[BufferRegion, ...]:
     for access in accesses:
         buffer = access.buffer
         whole = BufferRegion.full(buffer)
-        region = BufferRegion(
-            buffer,
-            tuple(
-                a if a is not None else b for a, b in zip(access.region, whole.region, strict=True)
-            ),
-        )
+        region = BufferRegion(buffer, tuple(map(_inside, access.region, whole.region)))
         known = by_buffer.setdefault(buffer, region)
         if not structural_equal(known, region):
             by_buffer[buffer] = whole
     return tuple(by_buffer.values())
+
+
+def _inside(part: Range | None, whole: Range) -> Range:
+    """The part of a dimension that is accessed; what guards keep from running is no part of it."""
+    if part is None:
+        return whole
+    numbers = [part.min, part.extent, whole.extent]
+    if not all(isinstance(number, IntImm) for number in numbers):
+        return part
+    begin, length, extent = (number.value for number in numbers)  # type: ignore[attr-defined]
+    first, end = max(begin, 0), min(begin + length, extent)
+    if (first, end) == (begin, begin + length) or first >= end:
+        return part
+    return Range(const(first, part.min.dtype), const(end - first, part.extent.dtype))
 
 
 def _run(
