@@ -34,6 +34,19 @@ from tvm_side import from_tvm, to_tvm, trace_text  # type: ignore[import-not-fou
 
 REUSE = ("reuse_read", "reuse_write")
 OPERATORS = {"tir.exp": "tirx.exp"}
+WRITE_CACHE_LEVEL = "meta_schedule.write_cache_level"
+
+
+def program_of(text: str) -> Any:
+    """A program from its script; of the keys of annotations, TVM has renamed one."""
+    renamed = text.replace(WRITE_CACHE_LEVEL, f"s_tir.{WRITE_CACHE_LEVEL}")
+    return tvm.script.from_source(to_tvm(renamed))
+
+
+def script_of(schedule: Any) -> str:
+    """The script of a program, under the old names."""
+    text: str = from_tvm(schedule.mod.script())
+    return text.replace(f"s_tir.{WRITE_CACHE_LEVEL}", WRITE_CACHE_LEVEL)
 
 
 def make_rule(name: str, arguments: dict[str, Any]) -> Any:
@@ -72,17 +85,16 @@ def replay(program: Any, sketch: Any, decisions: list[Any]) -> str:
     trace = Trace(insts, dict(zip(sampling, decisions, strict=True)))
     schedule = Schedule(program)
     trace.apply_to_schedule(schedule, remove_postproc=True)
-    return str(from_tvm(schedule.mod.script()))
+    return script_of(schedule)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """What TVM makes of a request."""
-    program = tvm.script.from_source(to_tvm(request["program"]))
+    program = program_of(request["program"])
     sketches = design_space(program, request)
     return {
         "sketches": [
-            {"script": from_tvm(sketch.mod.script()), "trace": trace_text(sketch)}
-            for sketch in sketches
+            {"script": script_of(sketch), "trace": trace_text(sketch)} for sketch in sketches
         ],
         "replays": [
             replay(program, sketches[number], decisions)
