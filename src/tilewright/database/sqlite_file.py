@@ -77,15 +77,22 @@ class SQLiteFile:
         try:
             damaged = self._connect("ro")
             copy, self.problems = salvage(damaged, self._modes)
+            found = copy.execute("SELECT count(*) FROM workloads").fetchone()[0]
         except sqlite3.Error as error:
-            raise DatabaseError(
-                f"the database {self.path} is damaged and nothing in it can be read: {error}"
-            ) from error
+            raise self._nothing_left(error) from error
         finally:
             if damaged is not None:
                 damaged.close()
+        if not found:
+            copy.close()
+            raise self._nothing_left("its workloads are lost")
         self.is_damaged = self.read_only = True
         return copy
+
+    def _nothing_left(self, reason: object) -> DatabaseError:
+        return DatabaseError(
+            f"the database {self.path} is damaged and nothing in it can be used: {reason}"
+        )
 
     def close(self) -> None:
         self.connection.close()

@@ -54,7 +54,7 @@ def insertion(
         workload_id,
         target_id,
         record.is_valid,
-        min(record.mean_secs, FAILED_RUN_SECS),
+        sum(seconds) / len(seconds) if seconds else FAILED_RUN_SECS,
         None if seconds is None else to_json(seconds, "run_secs"),
         trace.decode(),
         digest(trace),

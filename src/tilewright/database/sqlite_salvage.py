@@ -60,8 +60,16 @@ def _numbered_rows(
             yield row
         gap = 0 if row is not None else gap + 1
         row_id += 1
-    known = _last_id(damaged, table)
-    problems += [problem for problem in unreadable if problem.row <= known]
+    problems += _lost_at_the_end(unreadable, _last_id(damaged, table))
+
+
+def _lost_at_the_end(unreadable: list[Problem], last_id: int) -> list[Problem]:
+    """The end of a table cannot be told from rows that are lost, unless we know the last id."""
+    if last_id or not unreadable:
+        return [problem for problem in unreadable if problem.row <= last_id]
+    first = unreadable[0]
+    reason = f"this row and all after it cannot be read: {first.reason}"
+    return [Problem(first.table, first.row, reason)]
 
 
 def _last_id(damaged: sqlite3.Connection, table: str) -> int:
