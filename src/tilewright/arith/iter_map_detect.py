@@ -104,7 +104,16 @@ def make_rewriter(
         total = rewriter.rewrite(constraint.expr)
         if total.args:
             rewriter.constrain(total, constraint.low, constraint.high)
+        elif not _holds_at(analyzer, total.base, constraint):
+            raise NotAnIterMap("the predicate does not hold for the only value of an iterator")
     return rewriter
+
+
+def _holds_at(analyzer: Analyzer, value: PrimExpr, constraint: BoundConstraint) -> bool:
+    low, high = constraint.low, constraint.high
+    return (low is None or analyzer.can_prove(value >= low)) and (
+        high is None or analyzer.can_prove(value < high)
+    )
 
 
 class _MappingCheck:

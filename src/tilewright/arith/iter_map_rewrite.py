@@ -311,7 +311,10 @@ class IterMapRewriter(FactorArithmetic):
         if is_constant(first, 0) and last is natural:
             return
         shifted = IterSumExpr(args, self.analyzer.simplify(subtract(number(0, split.dtype), first)))
-        mark = IterMark(shifted, self.analyzer.simplify(subtract(last, first)))
+        extent = self.analyzer.simplify(subtract(last, first))
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            raise NotAnIterMap("the predicate leaves no iteration at all")
+        mark = IterMark(shifted, extent)
         self.constrained.append((self.sum_key(args), mark, first))
 
     def _bound_over(

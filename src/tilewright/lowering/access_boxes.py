@@ -23,6 +23,7 @@ from tilewright.ir import (
     Range,
     Var,
     const,
+    free_vars,
     logical_and,
     uses_var,
 )
@@ -81,21 +82,31 @@ class Boxes:
 
         Only elements for which all `tests` are true are; None if no such box is known.
         """
-        indices = [axis.min for axis in axes]
+        single = [axis.min for axis in axes if _is_one(axis.extent)]
         for var, domain in domains.items():
-            # A loop that may run never leaves out everything, which only shows in what it indexes.
-            if not _runs(domain) and not any(uses_var(index, var.same_as) for index in indices):
+            # A loop that may run never leaves out everything, which shows in what it indexes.
+            if not _runs(domain) and not any(uses_var(index, var.same_as) for index in single):
                 return None
         box = self._whole(axes, domains)
         if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
             return box
-        if not all(uses_var(test, domains.__contains__) for test in tests):
-            return None  # whether anything is accessed at all depends on what lies around
+        if not all(self._shows(test, axes, domains) for test in tests):
+            return None
         condition = logical_and(*tests) if tests else TRUE
         exact = estimate_region_strict_bound(axes, domains, condition, self._analyzer)
         if exact is None:
             return None
         return [Span([interval.min_value], [interval.max_value]) for interval in exact]
+
+    def _shows(self, test: PrimExpr, axes: Axes, domains: Domains) -> bool:
+        """True if the bounds of the axes show when a test leaves no iteration at all."""
+        variables = free_vars(test)
+        running = [var for var in variables if var in domains]
+        return (
+            bool(running)
+            and all(any(uses_var(axis.min, var.same_as) for axis in axes) for var in running)
+            and (len(running) == len(variables) or all(_is_one(axis.extent) for axis in axes))
+        )
 
     def _whole(self, axes: Axes, domains: Domains) -> Box | None:
         """The box of an access whose axes run independently of each other and without gaps."""
@@ -119,7 +130,7 @@ class Boxes:
         if gap is None:
             return False
         for axis, span in zip(axes, box, strict=True):
-            if not (isinstance(axis.extent, IntImm) and axis.extent.value == 1):
+            if not _is_one(axis.extent):
                 continue
             # `gap >= 0` bounds an index from below if their difference is fixed, ...
             low = self._analyzer.simplify(axis.min - gap)
@@ -189,6 +200,10 @@ def _gap(test: PrimExpr) -> PrimExpr | None:
         case LE(a=a, b=b) | GE(a=b, b=a) if a.dtype.is_int:
             return b - a
     return None
+
+
+def _is_one(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def _runs(domain: Range) -> bool:

@@ -69,6 +69,9 @@ def _over(**extents: int) -> dict[Var, Range]:
         (_region((minimum(x, 4), 1)), {"x": 8}, TRUE, None, ["[0, 4]"]),
         (_region((x - 1, 3)), {"x": 8}, TRUE, ["[-1, 8]"], ["[-1, 8]"]),
         (_region((x, y)), {"x": 8, "y": 4}, TRUE, None, ["[0, 9]"]),
+        (_region((x, 1)), {"x": 8}, logical_and(x < 1, x * 2 < 0), None, ["[0, 7]"]),
+        (_region((x % 2, 1)), {"x": 2}, x * 2 < 0, None, ["[0, 1]"]),
+        (_region((x, 1)), {"x": 8}, logical_and(x < 1, x * 2 < 3), ["[0, 0]"], ["[0, 0]"]),
         (_region((x, 1)), {"x": 8}, x < n, ["[0, T.min(n, 8) - 1]"], ["[0, T.min(n, 8) - 1]"]),
     ],
 )
