@@ -78,11 +78,16 @@ class AdaptiveProtocol:
         number = _runs_in(self.first_ms, cold)
         enough = None if best is None else self.give_up_factor * best
         secs = cold
-        for _ in range(_LOOKS):  # a disturbance must not cost a good candidate its chance
+        # A disturbance must not cost a good candidate its chance; a long run evens it out.
+        for _ in range(1 if cold * 1e3 > _LONG_RUN_MS else _LOOKS):
             secs = min(secs, function.run_in_a_row(args, number) / number)
             if enough is None or secs <= enough:
                 break
         return FirstLook(secs, enough is not None and secs > enough)
+
+    def look_limit(self, best: float) -> float:
+        """The seconds that a first look at a candidate may take at most, with all around it."""
+        return _AROUND_A_LOOK_SECS + 2 * self.give_up_at_once_factor * best
 
     def rows_for(self, secs: float) -> int:
         """How many rows a function that takes so long gets."""
@@ -110,6 +115,8 @@ class FirstLook:
 Protocol = EvaluatorConfig | AdaptiveProtocol
 
 _LOOKS = 4
+_LONG_RUN_MS = 20.0
+_AROUND_A_LOOK_SECS = 4.0  # loading, arguments, a busy machine
 _SLOW_ROWS = 5.0  # a function whose one run takes as many rows is slow
 _ROWS_OF_SLOW = 3
 

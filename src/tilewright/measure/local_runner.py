@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,9 @@ from tilewright.measure.run_task import AgainRequest, RunHooks, RunReport, RunRe
 from tilewright.measure.workbench import Workbench
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
+_Request = TypeVar("_Request", bound=msgspec.Struct)
+
+_ROUGH = "first look"
 _log = logging.getLogger("tilewright.measure")
 _reports = msgspec.msgpack.Decoder(list[RunReport])
 _report = msgspec.msgpack.Decoder(RunReport)
@@ -57,7 +61,7 @@ class LocalRunner(Runner):
         adaptive: AdaptiveProtocol | None = None,
         reference_timeout_sec: float = 300.0,
         memory_limit: int | None = None,
-        max_uses: int = 500,
+        max_uses: int = 1000,
         seed: int | None = None,
     ) -> None:
         check_positive("LocalRunner", timeout_sec=timeout_sec, alloc_repeat=alloc_repeat)
@@ -124,10 +128,7 @@ class LocalRunner(Runner):
         ]
         again = AgainRequest(requests, rounds)
         outcome = self._perform(
-            run_task.PERFORM_AGAIN,
-            again,
-            lambda: msgspec.msgpack.encode(run_task.run_again(again, self._workbench)),
-            self.timeout_sec * len(requests),
+            run_task.PERFORM_AGAIN, again, run_task.run_again, self.timeout_sec * len(requests)
         )
         if outcome.failure is not None:  # one of them took the worker down: find out which
             return [future.result() for future in self.run(runner_inputs)]
@@ -141,16 +142,28 @@ class LocalRunner(Runner):
 
     def _run_one(self, runner_input: RunnerInput) -> RunnerResult:
         request = self._request(runner_input)
+        spent = 0.0
+        if self._hooks.f_run_evaluator is None:
+            start = time.monotonic()
+            look = self._look_at(request)
+            spent = time.monotonic() - start
+            if look.failure is not None or look.stopped_early:
+                return look
         outcome = self._perform(
-            run_task.PERFORM,
-            request,
-            lambda: msgspec.msgpack.encode(run_task.run_candidate(request, self._workbench)),
-            self.timeout_sec,
+            run_task.PERFORM, request, run_task.run_candidate, max(self.timeout_sec - spent, 0.1)
         )
-        result = self._result(outcome)
+        result = self._result(outcome, self.timeout_sec)
         if request.reference is not None and result.checked and result.run_secs:
             self.notify_best(request.reference, min(result.run_secs))
         return result
+
+    def _look_at(self, request: RunRequest) -> RunnerResult:
+        """A first run, with less time if it is known how fast others are."""
+        limit = self.timeout_sec
+        if request.best_secs is not None:
+            limit = min(limit, self.adaptive.look_limit(request.best_secs))
+        outcome = self._perform(run_task.PERFORM_LOOK, request, run_task.look_at_candidate, limit)
+        return self._result(outcome, round(limit, 3))
 
     def _request(self, runner_input: RunnerInput) -> RunRequest:
         reference = runner_input.reference_path
@@ -177,10 +190,7 @@ class LocalRunner(Runner):
         key = (reference, request.seed)
         if key not in self._references and self._hooks.f_alloc_argument is None:
             outcome = self._perform(
-                run_task.PREPARE,
-                request,
-                lambda: run_task.expect(request, self._workbench),
-                self.reference_timeout_sec,
+                run_task.PREPARE, request, run_task.expect, self.reference_timeout_sec
             )
             self._references[key] = outcome.failure is None
             if outcome.failure is not None:
@@ -192,24 +202,31 @@ class LocalRunner(Runner):
         return self._references.get(key, True)
 
     def _perform(
-        self, task: str, request: msgspec.Struct, here: Callable[[], bytes], timeout_sec: float
+        self,
+        task: str,
+        request: _Request,
+        here: Callable[[_Request, Workbench], object],
+        timeout_sec: float,
     ) -> Outcome:
+        """Let the worker do a task, or do the same here."""
         if self._placement.pool is None:
-            return run_in_process(here, timeout_sec)
+            return run_in_process(
+                lambda: msgspec.msgpack.encode(here(request, self._workbench)), timeout_sec
+            )
         payload = msgspec.msgpack.encode(request)
         (outcome,) = self._placement.pool.run([Task(task, payload, timeout_sec)])
         return outcome
 
     # --- results ---
 
-    def _result(self, outcome: Outcome) -> RunnerResult:
+    def _result(self, outcome: Outcome, limit: float) -> RunnerResult:
         match outcome.failure:
             case None:
                 return self._result_of(_report.decode(outcome.payload), self.protocol)
             case FailureKind.RUN_ERROR:
                 text = f"LocalRunner: An exception occurred\n{outcome.message}"
             case FailureKind.TIMEOUT:
-                text = f"LocalRunner: Timeout, killed after {self.timeout_sec} seconds"
+                text = f"LocalRunner: Timeout, killed after {limit} seconds"
             case _:
                 text = f"LocalRunner: {outcome.message}"
         return RunnerResult(None, text, outcome.failure, protocol=self.protocol)
@@ -227,6 +244,6 @@ class LocalRunner(Runner):
             report.run_secs,
             checked=report.checked,
             stopped_early=report.stopped_early,
-            protocol=protocol,
+            protocol=_ROUGH if report.stopped_early else protocol,
             step_secs=report.step_secs,
         )

@@ -35,6 +35,7 @@ from tilewright.measure.workbench import (
 )
 from tilewright.runtime import devices, threads, timing
 
+PERFORM_LOOK = "tilewright.measure.run_task:perform_look"
 PERFORM = "tilewright.measure.run_task:perform"
 PERFORM_AGAIN = "tilewright.measure.run_task:perform_again"
 PREPARE = "tilewright.measure.run_task:prepare"
@@ -118,21 +119,42 @@ def expect(request: RunRequest, workbench: Workbench) -> bytes:
     return b""
 
 
+def perform_look(payload: bytes) -> bytes:
+    """The task: run a candidate for the first time."""
+    return msgspec.msgpack.encode(look_at_candidate(_decoder.decode(payload), _workbench()))
+
+
 def perform(payload: bytes) -> bytes:
-    """The task: run one candidate."""
+    """The task: check and time a candidate, after a first look at it or without."""
     return msgspec.msgpack.encode(run_candidate(_decoder.decode(payload), _workbench()))
 
 
-def run_candidate(request: RunRequest, workbench: Workbench) -> RunReport:
-    """Load, allocate, look, check, time; clean up whatever happens."""
+def look_at_candidate(request: RunRequest, workbench: Workbench) -> RunReport:
+    """Load, allocate, run once or a few times; the seconds are rough."""
     run = _Run(request, workbench)
+    workbench.under_way = None
     try:
-        return run.report()
+        run.load()
+        found = run.first_look()
+        if not found.hopeless:
+            workbench.under_way = run
+        return RunReport((found.secs,), stopped_early=found.hopeless, step_secs=run.step_secs)
+    finally:
+        if workbench.under_way is not run:
+            run.clean_up()
+
+
+def run_candidate(request: RunRequest, workbench: Workbench) -> RunReport:
+    """Check and time; clean up whatever happens."""
+    run, workbench.under_way = workbench.under_way, None
+    if not isinstance(run, _Run) or run.request.artifact_path != request.artifact_path:
+        run = _Run(request, workbench)
+    try:
+        return run.check_and_time()
     except CandidateFailed as failure:
         return RunReport(failure=failure.kind, message=str(failure), step_secs=run.step_secs)
     finally:
-        if request.hooks.f_cleanup is not None:
-            resolve_hook(request.hooks.f_cleanup)()
+        run.clean_up()
 
 
 class _Run:
@@ -142,6 +164,8 @@ class _Run:
         self.request = request
         self.workbench = workbench
         self.step_secs: dict[str, float] = {}
+        self.is_loaded = False
+        self._about: float | None = None
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -151,18 +175,20 @@ class _Run:
         finally:
             self.step_secs[name] = time.perf_counter() - start
 
-    def report(self) -> RunReport:
-        """Go all the way, unless the candidate is hopeless."""
-        self.load()
-        with self._step("first_look"):
-            look = self._first_look()
-        if look.hopeless:
-            return RunReport((look.secs,), stopped_early=True, step_secs=self.step_secs)
+    def check_and_time(self) -> RunReport:
+        """What remains after the first look, if there was one."""
+        if not self.is_loaded:
+            self.load()
         checked = self.check()
         with self._step("run"):
-            run_secs = self._evaluate(look.secs)
+            run_secs = self._evaluate()
         self.refuse_impossible(run_secs)
         return RunReport(tuple(run_secs), checked=checked, step_secs=self.step_secs)
+
+    def clean_up(self) -> None:
+        """Whatever the user wants to be done after a candidate."""
+        if self.request.hooks.f_cleanup is not None:
+            resolve_hook(self.request.hooks.f_cleanup)()
 
     def load(self) -> None:
         """Load the code and allocate the arguments."""
@@ -175,6 +201,7 @@ class _Run:
             self.expectation = self._expectation()
         with self._step("allocate"):
             self.sets = self._allocate()
+        self.is_loaded = True
 
     def _expectation(self) -> Expectation | None:
         request = self.request
@@ -200,10 +227,13 @@ class _Run:
             arguments.restore()
         return [arguments.arrays for arguments in self._own_sets]
 
-    def _first_look(self) -> FirstLook:
-        if self.request.hooks.f_run_evaluator is not None:
-            return FirstLook(0.0, hopeless=False)
-        return self.request.adaptive.first_look(self.function, self.sets[0], self.request.best_secs)
+    def first_look(self) -> FirstLook:
+        """Run once, or a few times, to see about how long it takes."""
+        request = self.request
+        with self._step("first_look"):
+            found = request.adaptive.first_look(self.function, self.sets[0], request.best_secs)
+        self._about = found.secs
+        return found
 
     def check(self) -> bool:
         """Compare with the reference, if there is one."""
@@ -225,7 +255,7 @@ class _Run:
             )
         return True
 
-    def _evaluate(self, about: float) -> list[float]:
+    def _evaluate(self) -> list[float]:
         request = self.request
         if request.hooks.f_run_evaluator is not None:
             run = resolve_hook(request.hooks.f_run_evaluator)
@@ -233,6 +263,7 @@ class _Run:
             return [float(secs) for secs in run(self.module, self.device, config, self.sets)]
         if request.evaluator is not None:
             return evaluate_as_tvm(self.function, self.sets, request.evaluator)
+        about = self._about or self.first_look().secs
         return [summary(request.adaptive.full(self.function, args, about)) for args in self.sets]
 
     def refuse_impossible(self, run_secs: Sequence[float]) -> None:
@@ -288,8 +319,7 @@ class _Contender:
     def _prepare(self) -> None:
         self._run.load()
         self._checked = self._run.check()
-        request = self._run.request
-        self._about = request.adaptive.first_look(self._run.function, self._run.sets[0], None).secs
+        self._about = self._run.first_look().secs
 
     def _row(self) -> None:
         run = self._run

@@ -76,6 +76,7 @@ class Workbench:
     def __init__(self) -> None:
         self._expectations: dict[tuple[Any, ...], Expectation] = {}
         self._sets: dict[tuple[Any, ...], list[ArgumentSet]] = {}
+        self.under_way: object = None  # the candidate between its first look and its measurement
 
     def argument_sets(
         self,

@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.errors import TuneError
 from tilewright.ir import PrimFunc
-from tilewright.measure import EvaluatorConfig, LocalRunner, Runner
+from tilewright.measure import AdaptiveProtocol, EvaluatorConfig, LocalRunner, Runner
 from tilewright.records import FailureKind, RunnerInput, RunnerResult, TensorInfo
 from tilewright.testing import faults
 from tilewright.testing.conformance import runner as conformance
@@ -94,12 +94,21 @@ def test_kernels_that_take_the_worker_down(
     assert good.checked
 
 
+class Impatient(AdaptiveProtocol):
+    def look_limit(self, best: float) -> float:
+        return 0.4
+
+
 def test_endless_kernel(input_of: MakeInput) -> None:
-    runner = LocalRunner(timeout_sec=0.3)
+    runner = LocalRunner(timeout_sec=0.3, adaptive=Impatient())
     result = run_one(runner, input_of(faults.loops_for_ever))
-    runner.close()
     assert result.failure is FailureKind.TIMEOUT
     assert result.error_msg == "LocalRunner: Timeout, killed after 0.3 seconds"
+    runner.timeout_sec = 60
+    result = run_one(runner, input_of(faults.loops_for_ever, best_secs=1e-6))
+    runner.close()
+    assert result.failure is FailureKind.TIMEOUT
+    assert result.error_msg == "LocalRunner: Timeout, killed after 0.4 seconds"
 
 
 def test_wrong_arguments_are_a_run_error(runner: LocalRunner, input_of: MakeInput) -> None:
@@ -117,6 +126,7 @@ def test_clearly_worse_stops_early(runner: LocalRunner, input_of: MakeInput) -> 
     assert result.failure is None
     assert result.stopped_early
     assert not result.checked
+    assert result.protocol == "first look"
 
 
 def test_the_best_of_a_workload_is_remembered(runner: LocalRunner, input_of: MakeInput) -> None:

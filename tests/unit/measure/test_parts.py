@@ -236,6 +236,17 @@ def test_disturbed_looks_are_repeated() -> None:
     assert found.secs == 6e-3
 
 
+def test_limit_of_a_first_look_grows_with_the_best() -> None:
+    assert AdaptiveProtocol().look_limit(1e-3) == pytest.approx(4.02)
+    assert AdaptiveProtocol().look_limit(1.0) == pytest.approx(24)
+
+
+def test_long_runs_are_looked_at_once() -> None:
+    found, function = look(10e-3, 60e-3, 50e-3)
+    assert found.hopeless
+    assert function.numbers == [1, 1]
+
+
 def test_slow_functions_get_fewer_rows() -> None:
     protocol = AdaptiveProtocol()
     assert protocol.rows_for(1e-3) == 5
