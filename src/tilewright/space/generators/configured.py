@@ -14,7 +14,6 @@ from tilewright.space.defaults import (
     create_schedule_rules,
     kind_of_target,
 )
-from tilewright.space.seeds import fork_rand_state
 
 # A list, the name of a kind ("llvm", "cuda-tensorcore", ...), or "from-target" (as is None).
 RulesLike: TypeAlias = Sequence[ScheduleRule] | str | None
@@ -34,7 +33,6 @@ class ConfiguredGenerator(SpaceGenerator):
         self.sch_rules: Sequence[ScheduleRule] = ()
         self.postprocs: Sequence[Postproc] = ()
         self.mutator_probs: Mapping[Mutator, float] = {}
-        self.rand_state = -1
         self._by_kind = {  # what is to be filled in, and from which kind it was filled last
             "sch_rules": (sch_rules, create_schedule_rules),
             "postprocs": (postprocs, create_postprocs),
@@ -50,7 +48,6 @@ class ConfiguredGenerator(SpaceGenerator):
         self._fill_from_target(context)
         for member in (*self.sch_rules, *self.postprocs, *self.mutator_probs):
             member._initialize_with_tune_context(context)
-        self.rand_state = fork_rand_state(context)
 
     def _fill_from_target(self, context: Any) -> None:
         open_lists = [

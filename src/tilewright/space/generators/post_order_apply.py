@@ -46,11 +46,13 @@ class PostOrderApply(ConfiguredGenerator):
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         self.f_block_filter = f_block_filter
+        self.rand_state = -1
         self.logger = logging.getLogger(__name__)
         self.applications: list[RuleApplication] = []
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         super()._initialize_with_tune_context(context)
+        self.rand_state = fork_rand_state(context)
         self.logger = context.logger
 
     @property

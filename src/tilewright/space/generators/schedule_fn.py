@@ -38,6 +38,11 @@ class ScheduleFn(ConfiguredGenerator):
     ) -> None:
         super().__init__(sch_rules, postprocs, mutator_probs)
         self.sch_fn = sch_fn
+        self.rand_state = -1
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        super()._initialize_with_tune_context(context)
+        self.rand_state = fork_rand_state(context)
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         sch = Schedule(mod, seed=fork_rand_state(self))
