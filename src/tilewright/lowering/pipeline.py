@@ -10,6 +10,7 @@ from tilewright.errors import ArgumentError, LowerError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.verify import verify_well_formed
 from tilewright.lowering.base import FunctionPass, Pass
+from tilewright.lowering.blend_local_stores import BlendLocalStores
 from tilewright.lowering.check_safety import CheckSafety
 from tilewright.lowering.common_subexpr_elim import CommonSubexprElim
 from tilewright.lowering.compact_buffer_allocation import CompactBufferAllocation
@@ -69,6 +70,7 @@ def passes_of(context: PassContext) -> list[Pass]:
         VectorizeLoop(enabled("vectorize")),
         StorageRewrite(enabled("storage_rewrite")),
         Simplify(),
+        BlendLocalStores(),
         configured(UnrollLoop, expand=False),  # last of the costly steps: it multiplies statements
         *context.user_passes(2),
         RemoveNoOp(),

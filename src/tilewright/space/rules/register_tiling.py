@@ -42,6 +42,7 @@ from tilewright.space.vector_shape import VectorShape
 STRUCTURE = "register tile"
 MAX_VECTORS = 4
 LEAST_USE = 0.8  # of what the best tile size makes of the registers
+RAGGED = 0.85  # what is left of the speed where tiles do not divide
 PACKING_REUSE = 64
 PACKING_BYTES = 1 << 18
 ROW_CHOICES = 6
@@ -128,7 +129,7 @@ def _widths(found: Contraction, lanes: int) -> list[int]:
     width = found.extents[found.vector]
     limit = found.vector_limit or width
     used = {
-        count: width / (math.ceil(width / (count * lanes)) * count * lanes)
+        count: _used(width, count * lanes)
         for count in range(1, MAX_VECTORS + 1)
         if limit >= width or limit % (count * lanes) == 0
     }
@@ -282,6 +283,8 @@ class _Tiling:
         lanes = self._shape.lanes(self._element_bits)
         vectors = max(1, self._variant.columns // lanes)
         limit = max(1, self._shape.accumulators // vectors)
+        if self._is_window:  # all of its right operand stays in registers, too
+            limit = max(1, limit // 2)
         long = [n for n in found.rows if found.extents[n] > 1]
         choices: dict[int, list[int]] = {}
         for n in reversed(long):
@@ -320,7 +323,7 @@ class _Tiling:
         sch, found = self._sch, self._found
         depth: list[LoopRV] = []
         steps: list[LoopRV] = []
-        whole = math.prod(found.extents[n] for n in found.depth) <= WINDOW
+        whole = self._is_window
         for n in found.depth:
             loop, extent = loops[n], found.extents[n]
             period = found.periods.get(n, 1)
@@ -339,6 +342,10 @@ class _Tiling:
                 depth.append(loop)
         return depth, steps
 
+    @property
+    def _is_window(self) -> bool:
+        return math.prod(self._found.extents[n] for n in self._found.depth) <= WINDOW
+
     # --- choices --------------------------------------------------------------------------------
 
     @property
@@ -352,12 +359,17 @@ class _Tiling:
         return self._sch.sample_categorical(candidates, [share] * len(candidates))
 
 
+def _used(extent: int, size: int) -> float:
+    """The share of the work in tiles that is not thrown away."""
+    share = extent / (math.ceil(extent / size) * size)
+    return share if extent % size == 0 else share * RAGGED
+
+
 def _tile_sizes(extent: int, limit: int, period: int, vectors: int) -> list[int]:
     """Tile sizes along one loop, best first: little waste, enough independent accumulators."""
 
     def quality(size: int) -> float:
-        used = extent / (math.ceil(extent / size) * size)
-        return used * min(1.0, size * vectors / ENOUGH_ACCUMULATORS)
+        return _used(extent, size) * min(1.0, size * vectors / ENOUGH_ACCUMULATORS)
 
     sizes = [size for size in range(period, min(limit, extent) + 1, period)] or [period]
     best = max(map(quality, sizes))

@@ -1,0 +1,296 @@
+"""A scheduled program as loop nests: each store with the loops around it and what it touches.
+
+Read straight from TensorIR with blocks, without lowering, since the prior looks at hundreds of
+candidates before one is measured. Indices become linear forms in the loop variables; parts with
+division or modulo (fused loops) stay expressions whose range is evaluated when needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.ir import (
+    Add,
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Sub,
+    Var,
+    children,
+    substitute,
+)
+
+VECTOR_REDUCTION = "vector_reduction"
+UNROLL_PRAGMA = "pragma_auto_unroll_max_step"
+
+
+@dataclass(frozen=True, eq=False)  # a loop is itself and no other
+class Loop:
+    """A loop as the cost of a nest depends on it."""
+
+    var: Var
+    extent: int
+    kind: ForKind
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    def annotation(self, key: str) -> int:
+        """An annotation as a number, 0 if it is missing."""
+        value = self.annotations.get(key, 0)
+        return int(getattr(value, "value", value))
+
+
+@dataclass(frozen=True)
+class Index:
+    """One index: `constant + sum(coefficient * var)` plus multiples of parts of another form."""
+
+    coefficients: Mapping[Var, int]
+    others: tuple[tuple[PrimExpr, int], ...]
+
+    def depends_on(self, loop: Loop) -> bool:
+        """True when the index changes with a loop."""
+        return loop.var in self.coefficients or self.varies_irregularly(loop)
+
+    def varies_irregularly(self, loop: Loop) -> bool:
+        """True when parts with division or modulo change; `i // 64` does not for a loop of 16."""
+        return any(_is_varied(part, loop) for part, _ in self.others)
+
+    def span(self, extents: Mapping[Var, int]) -> int:
+        """How many values the index takes between its ends while some loops run."""
+        width = sum(abs(c) * (extents.get(v, 1) - 1) for v, c in self.coefficients.items())
+        for part, factor in self.others:
+            low, high = _range(part, extents)
+            width += abs(factor) * (high - low)
+        return width + 1
+
+
+@dataclass(frozen=True)
+class Access:
+    """A buffer and where it is read or written."""
+
+    buffer: Any
+    indices: tuple[Index, ...]
+    is_store: bool
+
+    def depends_on(self, loop: Loop) -> bool:
+        """True when another element is touched in each iteration of a loop."""
+        return any(index.depends_on(loop) for index in self.indices)
+
+    def stride(self, loop: Loop) -> int | None:
+        """Elements between two iterations; None: not in a regular way."""
+        total, scale = 0, 1
+        for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
+            if index.varies_irregularly(loop):
+                return None
+            total += index.coefficients.get(loop.var, 0) * scale
+            scale *= extent.value if isinstance(extent, IntImm) else 1
+        return total
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return max(1, int(self.buffer.dtype.bits) // 8)
+
+    def footprint(self, extents: Mapping[Var, int], line: int = 64) -> int:
+        """Bytes, in whole cache lines, that are touched while some loops run."""
+        if not self.indices:
+            return line
+        *outer, last = self.indices
+        rows = math.prod(index.span(extents) for index in outer)
+        return rows * math.ceil(last.span(extents) * self.element_bytes / line) * line
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One store, the loops around it, and the cost of its value in operations."""
+
+    loops: tuple[Loop, ...]
+    store: Access
+    loads: tuple[Access, ...]
+    operations: float
+    is_reduction: bool  # the store adds to what it finds
+
+
+# What an operation costs, in multiply-adds.
+_COSTS: dict[type, float] = {
+    Add: 1.0, Sub: 1.0, Mul: 1.0, Max: 1.0, Min: 1.0, Div: 8.0, Cast: 1.0,
+}  # fmt: skip
+_CALL_COST = 20.0
+_CHEAP_CALLS = frozenset({"tir.if_then_else", "tir.likely", "tir.fabs"})
+
+
+def nests_of(func: PrimFunc) -> list[Nest]:
+    """All nests of a function, in program order."""
+    return list(_walk(func.body, (), {}))
+
+
+def _walk(stmt: Stmt, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) -> Iterator[Nest]:
+    match stmt:
+        case For(loop_var=var, extent=extent, kind=kind, body=body, annotations=notes):
+            count = extent.value if isinstance(extent, IntImm) else 1
+            yield from _walk(body, (*loops, Loop(var, count, kind, notes)), bound)
+        case BlockRealize(iter_values=values, block=block):
+            yield from _walk_block(block, values, loops, bound)
+        case SeqStmt(seq=parts):
+            for part in parts:
+                yield from _walk(part, loops, bound)
+        case IfThenElse(then_case=then_case, else_case=else_case):
+            yield from _walk(then_case, loops, bound)
+            if else_case is not None:
+                yield from _walk(else_case, loops, bound)
+        case BufferStore():
+            yield _nest(stmt, loops, bound)
+        case _:
+            for child in children(stmt):
+                if isinstance(child, Stmt):
+                    yield from _walk(child, loops, bound)
+
+
+def _walk_block(
+    block: Block,
+    values: Sequence[PrimExpr],
+    loops: tuple[Loop, ...],
+    bound: Mapping[Var, PrimExpr],
+) -> Iterator[Nest]:
+    inner = dict(bound)
+    for iter_var, value in zip(block.iter_vars, values, strict=True):
+        inner[iter_var.var] = substitute(value, bound) if bound else value
+    if block.init is not None:
+        yield from _walk(block.init, loops, inner)
+    yield from _walk(block.body, loops, inner)
+
+
+def _nest(store: BufferStore, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) -> Nest:
+    loads: list[BufferLoad] = []
+    operations = _cost(store.value, loads)
+    extents = {loop.var: loop.extent for loop in loops}
+    target = _access(store, bound, extents)
+    again = [load for load in loads if load.buffer is store.buffer]
+    others = [_access(load, bound, extents) for load in loads if load.buffer is not store.buffer]
+    return Nest(loops, target, tuple(others), max(operations, 0.5), bool(again))
+
+
+def _cost(expr: Node, loads: list[BufferLoad]) -> float:
+    """The cost of an expression; a sum with a product in it is one multiply-add."""
+    match expr:
+        case BufferLoad():
+            loads.append(expr)
+            return 0.0
+        case Add(a=a, b=Mul() as product) | Add(a=Mul() as product, b=a):
+            return _cost(a, loads) + _cost(product, loads)
+        case Call(op=op, args=args):
+            known = getattr(op, "name", "") in _CHEAP_CALLS
+            own = 1.0 if known else _CALL_COST
+            return own + sum(_cost(arg, loads) for arg in args)
+    own = _COSTS.get(type(expr), 0.0)
+    return own + sum(_cost(child, loads) for child in children(expr))
+
+
+def _access(
+    node: BufferLoad | BufferStore, bound: Mapping[Var, PrimExpr], extents: Mapping[Var, int]
+) -> Access:
+    indices = tuple(_Terms(extents).of(substitute(index, bound)) for index in node.indices)
+    return Access(node.buffer, indices, isinstance(node, BufferStore))
+
+
+class _Terms:
+    """Collects the terms of an index."""
+
+    def __init__(self, extents: Mapping[Var, int]) -> None:
+        self._extents = extents
+        self._coefficients: dict[Var, int] = {}
+        self._others: list[tuple[PrimExpr, int]] = []
+
+    def of(self, expr: PrimExpr) -> Index:
+        """The index that an expression is."""
+        self._add(expr, 1)
+        return Index(self._coefficients, tuple(self._others))
+
+    def _add(self, expr: PrimExpr, factor: int) -> None:
+        match expr:
+            case IntImm():
+                return
+            case Var():
+                self._coefficients[expr] = self._coefficients.get(expr, 0) + factor
+            case Add(a=a, b=b):
+                self._add(a, factor)
+                self._add(b, factor)
+            case Sub(a=a, b=b):
+                self._add(a, factor)
+                self._add(b, -factor)
+            case Mul(a=a, b=IntImm(value=times)):
+                self._add(a, factor * times)
+            case FloorDiv(a=a, b=IntImm(value=divisor)) if self._digits(a, divisor, factor, 0):
+                return
+            case FloorMod(a=a, b=IntImm(value=divisor)) if self._digits(a, divisor, factor, 1):
+                return
+            case _:
+                self._others.append((expr, factor))
+
+    def _digits(self, expr: PrimExpr, divisor: int, factor: int, wanted: int) -> bool:
+        """Add quotient (0) or remainder (1) of a sum whose terms divide or stay below `divisor`."""
+        whole = _Terms(self._extents).of(expr)
+        if divisor <= 0 or any(times % divisor for _, times in whole.others):
+            return False
+        high = {v: c for v, c in whole.coefficients.items() if c % divisor == 0}
+        low = {v: c for v, c in whole.coefficients.items() if c % divisor}
+        if sum(abs(c) * (self._extents.get(v, 1) - 1) for v, c in low.items()) >= divisor:
+            return False
+        for var, times in (low if wanted else high).items():
+            scaled = factor * (times if wanted else times // divisor)
+            self._coefficients[var] = self._coefficients.get(var, 0) + scaled
+        if not wanted:
+            self._others += [(part, factor * times // divisor) for part, times in whole.others]
+        return True
+
+
+def _is_varied(part: PrimExpr, loop: Loop) -> bool:
+    low, high = _range(part, {loop.var: loop.extent})
+    return low != high
+
+
+def _range(expr: Node, extents: Mapping[Var, int]) -> tuple[int, int]:
+    """Between which values an expression stays while some loops run and the others stand still."""
+    match expr:
+        case IntImm(value=value):
+            return value, value
+        case Var():
+            return 0, extents.get(expr, 1) - 1
+        case Add(a=a, b=b):
+            (a0, a1), (b0, b1) = _range(a, extents), _range(b, extents)
+            return a0 + b0, a1 + b1
+        case Sub(a=a, b=b):
+            (a0, a1), (b0, b1) = _range(a, extents), _range(b, extents)
+            return a0 - b1, a1 - b0
+        case Mul(a=a, b=IntImm(value=factor)):
+            ends = [end * factor for end in _range(a, extents)]
+            return min(ends), max(ends)
+        case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            low, high = _range(a, extents)
+            return low // divisor, high // divisor
+        case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            low, high = _range(a, extents)
+            if high - low >= divisor - 1 or low // divisor != high // divisor:
+                return 0, divisor - 1
+            return low % divisor, high % divisor
+    return 0, 0

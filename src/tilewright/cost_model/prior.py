@@ -1,0 +1,245 @@
+"""What a candidate would cost on a CPU, from its loops alone: the prior of the learned models.
+
+For each nest: the instructions of its innermost part (the unrolled and vectorised loops), the
+latency of its accumulators, the bytes that move between the caches, and how well its tasks fill the
+cores. Rough in absolute terms; what counts is that it ranks candidates before any is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.cost_model.nests import (
+    UNROLL_PRAGMA,
+    VECTOR_REDUCTION,
+    Access,
+    Loop,
+    Nest,
+    nests_of,
+)
+from tilewright.ir import ForKind, PrimFunc, Var
+from tilewright.records import MeasureCandidate, entry_function
+from tilewright.target import Target
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The figures of a processor that the prior needs."""
+
+    cores: int
+    vector_bytes: int
+    registers: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    hertz: float = 3.5e9
+    latency: float = 4.0  # of a multiply-add
+    l2_bytes_per_cycle: float = 24.0
+    l3_bytes_per_cycle: float = 8.0
+    memory_bytes_per_cycle: float = 4.0
+    region_seconds: float = 1.0e-6  # to start and join a parallel loop
+
+    @staticmethod
+    def of(target: Target | None) -> Machine:
+        """The figures of a target; those of a common machine if nothing is known."""
+        if target is None or not target.is_cpu:
+            return Machine(1, 32, 16, 32 << 10, 1 << 20, 8 << 20)
+        caches = target.cpu.caches
+        many = target.vector_bits >= 512 or "aarch64" in target.cpu.triple
+        return Machine(
+            max(1, target.num_cores),
+            target.vector_bits // 8,
+            32 if many else 16,
+            caches.l1d_bytes,
+            caches.l2_bytes,
+            caches.l3_bytes,
+        )
+
+
+class AnalyticPrior:
+    """Predicts the running time of candidates without running anything."""
+
+    def score(
+        self, context: Any, candidates: Sequence[MeasureCandidate]
+    ) -> npt.NDArray[np.float64]:
+        """The logarithm (base 2) of the seconds that each candidate would take."""
+        machine = Machine.of(getattr(context, "target", None))
+        seconds = [estimate(entry_function(c.sch.mod), machine) for c in candidates]
+        return np.log2(np.array(seconds, np.float64))
+
+
+def estimate(func: PrimFunc, machine: Machine) -> float:
+    """Seconds that one run of a scheduled function takes, roughly."""
+    total = 1e-7
+    regions: set[Var] = set()
+    for nest in nests_of(func):
+        costs = _NestCost(nest, machine)
+        total += costs.seconds()
+        region = costs.parallel_loop
+        if region is not None and region.var not in regions:
+            regions.add(region.var)
+            total += machine.region_seconds * costs.times_region_starts
+    return total
+
+
+class _NestCost:
+    """The cost of one nest."""
+
+    def __init__(self, nest: Nest, machine: Machine) -> None:
+        self._nest = nest
+        self._machine = machine
+        self._loops = [loop for loop in nest.loops if loop.extent > 1]
+        self._vector, self._lanes = self._find_vector()
+        self._inner = self._written_out()
+        self._outer = [loop for loop in self._loops if loop not in self._inner]
+
+    # --- the loops ------------------------------------------------------------------------------
+
+    def _find_vector(self) -> tuple[Loop | None, int]:
+        vectors = [loop for loop in self._loops if loop.kind == ForKind.VECTORIZED]
+        if vectors:
+            return vectors[-1], vectors[-1].extent
+        marked = [loop.annotation(VECTOR_REDUCTION) for loop in self._loops]
+        width = max(marked, default=0)
+        if width and self._loops[-1].extent >= width:
+            return self._loops[-1], width
+        return None, 1
+
+    def _written_out(self) -> list[Loop]:
+        """The loops at the inside that are unrolled or part of a vector."""
+        limit = max((loop.annotation(UNROLL_PRAGMA) for loop in self._nest.loops), default=0)
+        found: list[Loop] = []
+        steps = 1
+        for loop in reversed(self._loops):
+            if loop.kind == ForKind.SERIAL and loop is not self._vector:
+                steps *= loop.extent
+                if steps > limit:
+                    break
+            elif loop.kind == ForKind.PARALLEL:
+                break
+            found.append(loop)
+        return found
+
+    @property
+    def parallel_loop(self) -> Loop | None:
+        """The loop whose iterations run on all cores."""
+        return next((loop for loop in self._loops if loop.kind == ForKind.PARALLEL), None)
+
+    @property
+    def times_region_starts(self) -> int:
+        """How often that loop is started."""
+        count = 1
+        for loop in self._loops:
+            if loop.kind == ForKind.PARALLEL:
+                break
+            count *= loop.extent
+        return count
+
+    # --- costs ----------------------------------------------------------------------------------
+
+    def seconds(self) -> float:
+        """All parts together, on all cores that the nest can use."""
+        repeats = math.prod(loop.extent for loop in self._outer)
+        if self._vector is not None and self._vector.extent > self._lanes:
+            repeats *= math.ceil(self._vector.extent / self._lanes)
+        compute = repeats * self._cycles_inside()
+        traffic = self._traffic_cycles()
+        cycles = max(compute, *traffic) + 0.3 * sum(sorted([compute, *traffic])[:-1])
+        return cycles / self._machine.hertz / self._speed_up()
+
+    def _speed_up(self) -> float:
+        loop = self.parallel_loop
+        if loop is None:
+            return 1.0
+        cores = min(self._machine.cores, loop.extent)
+        return loop.extent / math.ceil(loop.extent / cores)
+
+    def _registers(self, access: Access) -> float:
+        """Vector registers (or scalars) that one position of the unrolled loops needs."""
+        if self._vector is None or not access.depends_on(self._vector):
+            return 1.0
+        bytes_ = self._lanes * access.element_bytes
+        return math.ceil(bytes_ / self._machine.vector_bytes)
+
+    def _instructions(self, access: Access) -> float:
+        """Loads or stores of an access for one pass through the written-out loops."""
+        distinct = math.prod(
+            loop.extent
+            for loop in self._inner
+            if loop is not self._vector and access.depends_on(loop)
+        )
+        if self._vector is None or not access.depends_on(self._vector):
+            return distinct * 0.5  # a broadcast, of which two are done in a cycle
+        if abs(access.stride(self._vector) or 0) == 1:
+            return distinct * self._registers(access)
+        return distinct * self._lanes * 1.5  # gathered or scattered
+
+    def _cycles_inside(self) -> float:
+        """Cycles of one pass through the written-out loops."""
+        nest = self._nest
+        unrolled = math.prod(loop.extent for loop in self._inner if loop is not self._vector)
+        vectors = self._registers(nest.store)
+        if self._vector is not None and not nest.store.depends_on(self._vector):
+            width = self._lanes * nest.store.element_bytes
+            vectors = math.ceil(width / self._machine.vector_bytes)
+        arithmetic = unrolled * vectors * nest.operations
+        loads = sum(map(self._instructions, nest.loads))
+        stores = self._instructions(nest.store)
+        cycles = max(arithmetic, loads, 1.0)
+        if not nest.is_reduction:
+            return max(cycles, stores) + 1.0
+        return self._with_accumulators(cycles, unrolled * vectors, stores) + 1.0
+
+    def _with_accumulators(self, cycles: float, steps: float, stores: float) -> float:
+        """Accumulators stay in registers, if they fit and do not move with the loop outside."""
+        accumulators = max(1.0, stores if stores >= 1.0 else 1.0)
+        if self._vector is not None and not self._nest.store.depends_on(self._vector):
+            accumulators = max(1.0, self._lanes * 4 / self._machine.vector_bytes)
+        chain = max(1.0, steps / accumulators)
+        cycles = max(cycles, self._machine.latency * chain)
+        innermost = self._outer[-1] if self._outer else None
+        stays = innermost is None or not self._nest.store.depends_on(innermost)
+        if stays and accumulators <= self._machine.registers - 3:
+            return cycles
+        return max(cycles, 2.0 * accumulators) + accumulators
+
+    def _traffic_cycles(self) -> list[float]:
+        """Cycles for the bytes that come from the second cache, the third, and memory."""
+        machine = self._machine
+        accesses = self._accesses()
+        levels = (
+            (machine.l1_bytes, machine.l2_bytes_per_cycle),
+            (machine.l2_bytes, machine.l3_bytes_per_cycle),
+            (machine.l3_bytes, machine.memory_bytes_per_cycle),
+        )
+        sizes = self._footprints(accesses)
+        return [self._traffic(sizes, capacity) / speed for capacity, speed in levels]
+
+    def _accesses(self) -> list[Access]:
+        local = self._nest.store.buffer.scope == "local"
+        kept = [] if local else [self._nest.store]
+        return [*kept, *(a for a in self._nest.loads if a.buffer.scope != "local")]
+
+    def _footprints(self, accesses: Sequence[Access]) -> list[list[int]]:
+        """For each depth (0: the whole nest) the bytes of each access below it."""
+        extents: dict[Var, int] = {}
+        found = [[a.footprint(extents) for a in accesses]]
+        for loop in reversed(self._loops):
+            extents[loop.var] = loop.extent
+            found.append([a.footprint(extents) for a in accesses])
+        return found[::-1]
+
+    def _traffic(self, sizes: Sequence[Sequence[int]], capacity: int) -> float:
+        """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
+        times = 1.0
+        for depth, below in enumerate(sizes):
+            if sum(below) <= 0.75 * capacity or depth == len(sizes) - 1:
+                return times * sum(below) if depth else 0.0
+            times *= self._loops[depth].extent
+        return 0.0
