@@ -90,6 +90,9 @@ class Boxes:
         box = self._whole(axes, domains)
         if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
             return box
+        simplify = self._analyzer.simplify
+        axes = [Range(simplify(axis.min), axis.extent) for axis in axes]
+        tests = [simplify(test) for test in tests]
         if not all(self._shows(test, axes, domains) for test in tests):
             return None
         condition = logical_and(*tests) if tests else TRUE

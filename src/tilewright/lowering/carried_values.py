@@ -33,6 +33,7 @@ from tilewright.ir import (
     Visitor,
     While,
     free_vars,
+    logical_and,
     structural_equal,
     substitute,
     uses_var,
@@ -191,6 +192,13 @@ class _Scanner(Visitor):
     # --- whether it was written before ---------------------------------------------------------
 
     def _is_written(self, read: _Access) -> bool:
+        known = list(_tests(read.path))
+        if not known:
+            return self._is_covered(read)
+        with self._analyzer.constraint_scope(logical_and(*known)):
+            return self._is_covered(read)
+
+    def _is_covered(self, read: _Access) -> bool:
         by_depth: dict[int, list[Box]] = {}
         for write in reversed(self._writes):
             shared = _shared_length(read.path, write.path)

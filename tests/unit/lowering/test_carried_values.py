@@ -72,6 +72,37 @@ PRIVATE = {
                 T.where(i + j < 9)
                 B[vi, vj] = S[0, 0]
 """,
+    "index_that_a_test_makes_the_first": """
+    for i in KIND(9):
+        for j in range(5):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.where(j < 1)
+                S[0, vj] = A[vi, vj] + 1
+            for k in range(9):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    T.where(j < 1)
+                    B[vi, vk] = S[0, 0]
+""",
+    "pieces_of_a_fused_loop_that_does_not_divide": """
+    for i in KIND(9):
+        for a, f in T.grid(1, 12):
+            with T.block("S"):
+                vi = T.axis.spatial(9, i)
+                vp = T.axis.spatial(3, (a * 3 + f // 4) * 4 + f % 4)
+                T.where((a * 3 + f // 4) * 4 + f % 4 < 3)
+                T.reads(A[vi, vp * 3 : vp * 3 + 3])
+                T.writes(S[0, vp * 3 : vp * 3 + 3])
+                source = T.match_buffer(A[vi, vp * 3 : vp * 3 + 3], (3,), "int32", offset_factor=1)
+                piece = T.match_buffer(S[0, vp * 3 : vp * 3 + 3], (3,), "int32", offset_factor=1)
+                for x in range(3):
+                    piece[x] = source[x] + 1
+        for j in range(9):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = S[0, vj]
+""",
     "rows_of_a_fused_loop": """
     for i in KIND(9):
         for f in range(81):
