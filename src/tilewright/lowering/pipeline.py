@@ -30,6 +30,7 @@ from tilewright.lowering.plan_buffer_allocation import PlanBufferAllocation
 from tilewright.lowering.remove_no_op import RemoveNoOp
 from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
 from tilewright.lowering.simplify import Simplify
+from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vector_reduction import VectorReduction
@@ -64,6 +65,7 @@ def passes_of(context: PassContext) -> list[Pass]:
         NarrowDataType(),
         Simplify(),
         *context.user_passes(1),
+        SkipZeroTerms(),
         VectorReduction(),
         configured(LoopPartition, enable=enabled("loop_partition")),
         *([WidenVectorLoops()] if enabled("vectorize") else []),

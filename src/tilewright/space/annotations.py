@@ -41,6 +41,8 @@ WRITE_CACHE_LEVEL: Final = "meta_schedule.write_cache_level"
 
 # How many partial results a reduction loop keeps side by side; see lowering/vector_reduction.py.
 VECTOR_REDUCTION: Final = "vector_reduction"
+# Products with a factor that is zero by construction vanish; see lowering/skip_zero_terms.py.
+SKIP_ZERO_TERMS: Final = "skip_zero_terms"
 SOFTWARE_PIPELINE_STAGE: Final = "software_pipeline_stage"
 SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
 SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"

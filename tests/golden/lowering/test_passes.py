@@ -351,6 +351,37 @@ for i in range(4):
         TO_LOOPS,
     ),
     Case(
+        "SkipZeroTerms",
+        flat(
+            """
+B[0] = T.float32(0)
+for k in T.serial(12, annotations={"skip_zero_terms": 1}):
+    B[0] = B[0] + T.if_then_else(k % 2 == 0, A[k // 2], T.float32(0)) * A[k]
+""",
+            A=12,
+            B=1,
+        ),
+        TO_LOOPS,
+    ),
+    Case(
+        "BlendLocalStores",
+        """
+@T.prim_func
+def main(A: T.Buffer((21,), "float32"), B: T.Buffer((8,), "float32")):
+    acc = T.allocate([8], "float32", "local")
+    acc_1 = T.decl_buffer((8,), data=acc, scope="local")
+    for j in T.vectorized(8):
+        acc_1[j] = T.float32(0)
+    for i in range(3):
+        for j in T.vectorized(8):
+            if i * 8 + j < 21:
+                acc_1[j] = acc_1[j] + A[i * 8 + j]
+    for j in T.vectorized(8):
+        B[j] = acc_1[j]
+""",
+        (*TO_LOOPS, "VectorizeLoop"),
+    ),
+    Case(
         "VectorReduction",
         flat(
             """

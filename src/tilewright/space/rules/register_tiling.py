@@ -32,7 +32,7 @@ from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_spatial
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.scope import loops_of
-from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.annotations import SKIP_ZERO_TERMS, TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction
@@ -185,6 +185,8 @@ class _Tiling:
         for loop in (*tiles.steps, *tiles.rows):
             sch.unroll(loop)
         sch.vectorize(tiles.lanes)
+        if self._found.periods:
+            sch.annotate(tiles.depth[0], SKIP_ZERO_TERMS, 1)
         self._write_back_by_vectors(write_back, tiles.home)
         sch.decompose_reduction(block, tiles.depth[0])
 
