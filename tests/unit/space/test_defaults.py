@@ -1,0 +1,110 @@
+"""Default lists: which kind a target is of, and which members belong to it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import tilewright.intrin  # noqa: F401
+from tilewright.errors import TuneError
+from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.space.default_gpu_rules import WMMA_GROUPS
+from tilewright.space.defaults import (
+    MUTATORS,
+    POSTPROCS,
+    SCHEDULE_RULES,
+    create_schedule_rules,
+    kind_of_target,
+)
+from tilewright.target import Target
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("llvm -mcpu=cascadelake", "vnni"),
+        ("llvm -mcpu=icelake-server", "vnni"),
+        ("llvm -mcpu=skylake-avx512", "avx512"),
+        ("aws/cpu/c5.9xlarge", "avx512"),
+        ("llvm -mcpu=haswell", "llvm"),
+        ("llvm -mcpu=alderlake", "llvm"),  # its dot products are 256 bits wide
+        ("llvm -mcpu=knl", "llvm"),  # no 512-bit arithmetic on bytes
+        ("raspberry-pi/4b-aarch64", "asimd"),
+        ("llvm -mtriple=aarch64-linux-gnu -mattr=+v8.2a,+dotprod", "dotprod"),
+        ("c", "c"),
+        ("cuda -arch=sm_70", "cuda"),
+        ("nvidia/geforce-rtx-2080", "cuda-tensorcore"),
+        ("nvidia/nvidia-h100", "cuda-tensorcore"),
+    ],
+)
+def test_kind_of_target(target: str, kind: str) -> None:
+    assert kind_of_target(Target(target)) == kind
+
+
+CPU_NAMES = [
+    "ApplyCustomRule",
+    "InlineConstantScalars",
+    "AutoInline",
+    "AddRFactor",
+    "MultiLevelTiling",
+    "ParallelizeVectorizeUnroll",
+    "RandomComputeLocation",
+]
+GPU_NAMES = [
+    "ApplyCustomRule",
+    "MultiLevelTiling",
+    "InlineConstantScalars",
+    "AutoInline",
+    "CrossThreadReduction",
+    "ParallelizeVectorizeUnroll",
+    "AutoBind",
+]
+
+
+def names(kind: str) -> list[str]:
+    return [spec.name for spec in SCHEDULE_RULES[kind]]
+
+
+def test_names_of_rules() -> None:
+    with_intrin = [*CPU_NAMES[:4], "MultiLevelTilingWithIntrin", *CPU_NAMES[4:]]
+    assert names("llvm") == CPU_NAMES
+    assert names("vnni") == names("avx512") == names("asimd") == with_intrin
+    assert names("dotprod").count("MultiLevelTilingWithIntrin") == 3
+    assert names("c") == [*CPU_NAMES[:3], "MultiLevelTiling"]
+    assert names("cuda") == GPU_NAMES
+    expected = ["ApplyCustomRule", "MultiLevelTilingTensorCore", *GPU_NAMES[1:]]
+    assert names("cuda-tensorcore") == expected
+    assert names("hexagon")[3] == "MultiLevelTilingWideVector"
+
+
+def test_the_three_tables_have_the_same_kinds() -> None:
+    assert set(SCHEDULE_RULES) == set(POSTPROCS) == set(MUTATORS)
+    for specs in MUTATORS.values():
+        assert sum(probability for _, probability in specs) == pytest.approx(1.0, abs=0.021)
+
+
+@pytest.mark.parametrize("kind", ["llvm", "vnni", "avx512", "c", "cuda", "hexagon"])
+def test_rules_are_made(kind: str) -> None:
+    assert [type(rule).__name__ for rule in create_schedule_rules(kind)] == names(kind)
+
+
+def test_rules_for_missing_instructions_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    assert TensorIntrin.get("dot_4x4_i8i8s32_neon", allow_missing=True) is None
+    with caplog.at_level(logging.WARNING):
+        made = create_schedule_rules("asimd")
+    assert [type(rule).__name__ for rule in made] == CPU_NAMES
+    assert "the tensor intrinsic 'dot_4x4_i8i8s32_neon' is not registered" in caplog.text
+
+
+def test_unknown_kinds() -> None:
+    with pytest.raises(TuneError) as caught:
+        create_schedule_rules("cudaa")
+    assert str(caught.value) == "there are no default members for 'cudaa'; did you mean 'cuda'?"
+
+
+def test_tensor_core_instructions_exist() -> None:
+    assert len(WMMA_GROUPS) == 6
+    for group in WMMA_GROUPS:
+        for intrin in group.values():
+            assert TensorIntrin.get(intrin) is not None
