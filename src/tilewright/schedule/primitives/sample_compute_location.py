@@ -75,7 +75,8 @@ def _consumer_loops(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
 def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tuple[int, StmtSRef]]:
     """Spatial loops, and reduction loops after them as long as spatial ones follow inside.
 
-    Loops of one iteration are no places of their own, but spatial ones among them do follow.
+    Loops of one iteration are no places of their own and end nothing, but spatial ones among them
+    do follow.
     """
     chosen: list[tuple[int, StmtSRef]] = []
     count = 0
@@ -87,7 +88,7 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
         spatial = kind is IterType.DATA_PAR
         if spatial:
             count = len(chosen)
-            if seen_other:
+            if seen_other and not is_unit:
                 break
         if is_unit:
             continue

@@ -1,0 +1,71 @@
+"""What post-processors ask of the loops around a block, worked out for the whole nest at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.ir import BlockRealize, For, IntImm, IterType, PrimExpr, SeqStmt, Var, children
+from tilewright.schedule.scope import leaf_realizes, loops_of
+from tilewright.schedule.sref import StmtSRef
+
+
+@dataclass(frozen=True)
+class NestLoop:
+    """One loop of a nest."""
+
+    stmt: For
+    extent: int | None  # None: not a number
+    is_spatial: bool  # no block below binds a reduction or opaque iterator to it
+
+    @property
+    def is_free(self) -> bool:
+        """Nobody has written anything on the loop or bound it to a thread."""
+        return not self.stmt.annotations and self.stmt.thread_binding is None
+
+    @property
+    def has_one_child(self) -> bool:
+        """Its body is one statement."""
+        return not isinstance(self.stmt.body, SeqStmt)
+
+
+def nest_above(block: StmtSRef) -> list[NestLoop]:
+    """The loops around a block up to the nearest block, outermost first."""
+    nest: list[NestLoop] = []
+    other: set[Var] = set()
+    below: For | None = None
+    for sref in reversed(loops_of(block)):
+        stmt = sref.loop
+        if below is None or stmt.body is not below:
+            other = _not_spatial(leaf_realizes(stmt.body))
+        extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else None
+        nest.append(NestLoop(stmt, extent, stmt.loop_var not in other))
+        below = stmt
+    nest.reverse()
+    return nest
+
+
+def _not_spatial(realizes: Iterator[BlockRealize]) -> set[Var]:
+    """The variables that some block binds to an iterator that is not spatial."""
+    return {
+        var
+        for realize in realizes
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if iter_var.iter_type is not IterType.DATA_PAR
+        for var in _vars_of(value)
+    }
+
+
+def _vars_of(expr: PrimExpr) -> Iterator[Var]:
+    pending: list[PrimExpr] = [expr]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Var):
+            yield node
+        elif not isinstance(node, IntImm):
+            pending.extend(child for child in children(node) if isinstance(child, PrimExpr))
+
+
+def first_not_spatial(nest: Sequence[NestLoop]) -> int | None:
+    """The position of the outermost loop that is not spatial."""
+    return next((i for i, loop in enumerate(nest) if not loop.is_spatial), None)

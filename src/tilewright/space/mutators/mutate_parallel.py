@@ -1,0 +1,111 @@
+"""`MutateParallel`: another limit for how much work runs in parallel."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import IRModule
+from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
+from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.scope import child_blocks
+from tilewright.space.annotations import PARALLEL
+from tilewright.space.base import Mutator, mutators
+from tilewright.space.loop_nest import nest_above
+from tilewright.space.mutators.decisions import main_part, notes
+
+Plan = tuple[int, ...]  # for each block, how many of its outermost loops run in parallel
+Products = tuple[int, ...]  # iterations of the outermost loop, of the two outermost, ...
+
+
+@mutators.register("MutateParallel")
+class MutateParallel(Mutator):
+    """Note a limit under which other loops run in parallel than under the present one."""
+
+    def __init__(self, max_jobs_per_core: int) -> None:
+        self.max_jobs_per_core = max_jobs_per_core
+        self.max_parallel_extent = -1
+        self.mod: IRModule | None = None
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self.mod = context.mod
+        self.max_parallel_extent = context.target.num_cores * self.max_jobs_per_core
+
+    def apply(self, trace: Trace, seed: int) -> Trace | None:
+        engine = RandomEngine(seed)
+        found = notes(trace, (PARALLEL,))
+        if not found:
+            return None
+        note = found[engine.integer(0, len(found))]
+        blocks = self._blocks_under(trace, note, engine.fork_seed())
+        limits = _limit_of_each_plan(blocks, self.max_parallel_extent)
+        limits.pop(_plan(blocks, int(note.inputs[1])), None)
+        if not limits:
+            return None
+        others = sorted(limits)
+        return _with_limit(trace, note, limits[others[engine.integer(0, len(others))]])
+
+    def _blocks_under(self, trace: Trace, note: Instruction, seed: int) -> list[Products]:
+        """What could run in parallel in each block of the scope that bears the note."""
+        if self.mod is None:
+            raise ScheduleError(
+                "MutateParallel does not know the program; call _initialize_with_tune_context first"
+            )
+        name, function = _block_of(trace, note).attrs
+        sch = Schedule(self.mod, seed=seed, error_render_level="none")
+        trace.apply_to_schedule(sch, remove_postproc=True)
+        sch.trace = None
+        scope = sch.get_sref(sch.get_block(name, function))
+        return [
+            _products(block, self.max_parallel_extent) for block in child_blocks(sch.state, scope)
+        ]
+
+
+def _block_of(trace: Trace, note: Instruction) -> Instruction:
+    """The step that found the block of an annotation."""
+    for inst in main_part(trace):
+        if inst.primitive.kind == "GetBlock" and inst.outputs[0] is note.inputs[0]:
+            return inst
+    raise ScheduleError(f"the block annotated with {PARALLEL!r} does not come from get_block")
+
+
+def _products(block: StmtSRef, limit: int) -> Products:
+    extents: list[int] = []
+    for loop in nest_above(block):
+        if loop.extent is None or not loop.is_spatial:
+            break
+        extents.append(loop.extent)
+    made: list[int] = []
+    for product in itertools.accumulate(extents, lambda a, b: a * b):
+        made.append(product)
+        if product >= limit:
+            break
+    return tuple(made)
+
+
+def _limit_of_each_plan(blocks: Sequence[Products], most: int) -> dict[Plan, int]:
+    """The plans that limits up to `most` lead to, each with a limit that does."""
+    limits = sorted({product for block in blocks for product in block if product <= most})
+    return {_plan(blocks, limit): limit for limit in limits}
+
+
+def _plan(blocks: Sequence[Products], limit: int) -> Plan:
+    """How many loops of each block it takes to reach a limit, loops of one iteration included."""
+    return tuple(_loops_to_reach(block, limit) for block in blocks)
+
+
+def _loops_to_reach(products: Products, limit: int) -> int:
+    count = bisect.bisect_right(products, limit)
+    reached = count > 0 and products[count - 1] == limit
+    return count if reached else min(count + 1, len(products))
+
+
+def _with_limit(trace: Trace, note: Instruction, limit: int) -> Trace:
+    changed = Instruction(
+        note.primitive, (note.inputs[0], limit), note.attrs, note.outputs, note.is_list
+    )
+    insts = [changed if inst is note else inst for inst in main_part(trace)]
+    return Trace(insts, {inst: trace.decisions[inst] for inst in insts if inst in trace.decisions})

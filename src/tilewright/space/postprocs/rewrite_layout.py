@@ -1,0 +1,169 @@
+"""`RewriteLayout`: buffers whose layout is free are stored in the order in which they are read.
+
+Such a buffer (a weight, usually) is copied into its new layout by a block of its own, marked so
+that whoever builds the program may take the copy out and prepare the buffer once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.arith import IndexMap
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    Var,
+    children,
+    logical_and,
+    substitute,
+)
+from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule.analysis import suggest_index_map
+from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
+from tilewright.space.base import Postproc, postprocs
+
+LAYOUT_FREE_BUFFERS = "layout_free_buffers"  # attribute of a function: positions of parameters
+LAYOUT_FREE_PLACEHOLDERS = "layout_free_placeholders"  # annotation of a block: buffers
+
+
+@postprocs.register("RewriteLayout")
+class RewriteLayout(Postproc):
+    """Give each layout-free buffer the layout that its last reader would like best."""
+
+    def apply(self, sch: Schedule) -> bool:
+        for name in list(sch.mod.functions):
+            for buffer in _layout_free_buffers(sch.mod[name]):
+                _rewrite(sch, name, buffer)
+        return True
+
+
+def _layout_free_buffers(func: PrimFunc) -> list[Buffer]:
+    positions = func.attrs.get(LAYOUT_FREE_BUFFERS, ())
+    params = [func.buffer_map[func.params[int(position)]] for position in positions]
+    noted = [
+        buffer
+        for block in _blocks_below(func.body)
+        for buffer in block.annotations.get(LAYOUT_FREE_PLACEHOLDERS, ())
+    ]
+    return list(dict.fromkeys([*params, *noted]))
+
+
+def _blocks_below(node: Node) -> Iterator[Block]:
+    if isinstance(node, Block):
+        yield node
+    for child in children(node):
+        if isinstance(child, Stmt):
+            yield from _blocks_below(child)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Where a buffer is read, in terms of the loops around."""
+
+    block: Block
+    indices: tuple[PrimExpr, ...]
+    loops: tuple[For, ...]
+    predicate: PrimExpr
+
+    def layout(self, buffer: Buffer) -> IndexMap | None:
+        """The layout in which this read walks the buffer from front to back."""
+        return suggest_index_map(buffer, self.indices, self.loops, self.predicate)
+
+    def position(self, buffer: Buffer) -> int:
+        """The number of the buffer among the reads of the block."""
+        regions = enumerate(self.block.reads)
+        return next(index for index, region in regions if region.buffer is buffer)
+
+
+def _rewrite(sch: Schedule, function: str, buffer: Buffer) -> None:
+    body = sch.mod[function].body
+    copies = _copies_of(body, buffer)
+    final = copies[-1].writes[0].buffer if copies else buffer
+    reads = list(_reads(body, final))
+    layout = reads[-1].layout(final) if reads else None
+    if layout is None:
+        return
+    index = reads[-1].position(final)
+    anchor = sch.get_block(reads[-1].block.name_hint, function)
+    if not copies:
+        _add_preprocessing(sch, anchor, index)
+    sch.transform_layout(anchor, ("read", index), layout)
+    for place, copy in reversed(list(enumerate(copies))):
+        block = sch.get_block(copy.name_hint, function)
+        if place == 0:
+            _add_preprocessing(sch, block, 0)
+        sch.transform_layout(block, ("read", 0), layout)
+
+
+def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
+    """Let the block read a copy of the buffer, which may then have another layout."""
+    copy = sch.cache_read(block, index, "global")
+    sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
+
+
+def _copies_of(body: Stmt, buffer: Buffer) -> list[Block]:
+    """The blocks that copy a buffer on, one after the other."""
+    chain: list[Block] = []
+    for block in _blocks_below(body):
+        if _is_copy(block) and block.reads[0].buffer is buffer:
+            chain.append(block)
+            buffer = block.writes[0].buffer
+    return chain
+
+
+def _is_copy(block: Block) -> bool:
+    """One element goes from the one buffer that is read to the same place of the one written."""
+    if block.init is not None or len(block.reads) != 1 or len(block.writes) != 1:
+        return False
+    match block.body:
+        case BufferStore(indices=to, value=BufferLoad(indices=source)):
+            return len(to) == len(source) and all(a is b for a, b in zip(to, source, strict=True))
+    return False
+
+
+def _reads(node: Node, buffer: Buffer) -> Iterator[_Read]:
+    """The reads of a buffer in program order."""
+    return _Reads(buffer).below(node, (), {}, None, None)
+
+
+class _Reads:
+    """Finds reads and expresses them by the loops around."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+    def below(
+        self,
+        node: Node,
+        loops: tuple[For, ...],
+        values: Mapping[Var, PrimExpr],
+        predicate: PrimExpr | None,
+        block: Block | None,
+    ) -> Iterator[_Read]:
+        match node:
+            case For():
+                loops = (*loops, node)
+            case BlockRealize(block=inner, iter_values=bound):
+                iter_vars: Sequence[Var] = [iter_var.var for iter_var in inner.iter_vars]
+                here = substitute(node.predicate, values)
+                predicate = here if predicate is None else logical_and(predicate, here)
+                new = [substitute(value, values) for value in bound]
+                values = {**values, **dict(zip(iter_vars, new, strict=True))}
+                block = inner
+            case BufferLoad() if node.buffer is self.buffer and block and predicate is not None:
+                indices = tuple(substitute(index, values) for index in node.indices)
+                yield _Read(block, indices, loops, predicate)
+        # What a block declares to read is no read, only what its statements do.
+        inside = (node.init, node.body) if isinstance(node, Block) else children(node)
+        for child in inside:
+            if child is not None:
+                yield from self.below(child, loops, values, predicate, block)

@@ -1,0 +1,73 @@
+"""`RewriteReductionBlock`: the initialisation of each reduction becomes a block of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.ir import IterType, Var, uses_var
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.schedule.scope import loops_of, realize_of
+from tilewright.schedule.state import ScheduleState
+from tilewright.space.annotations import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
+from tilewright.space.base import Postproc, postprocs
+from tilewright.space.blocks import blocks_in_order
+from tilewright.space.loop_nest import first_not_spatial, nest_above
+
+
+@postprocs.register("RewriteReductionBlock")
+class RewriteReductionBlock(Postproc):
+    """Decompose every reduction at its outermost reduction loop.
+
+    Reductions over GPU threads keep their initialisation: they become cross-thread reductions.
+    """
+
+    def apply(self, sch: Schedule) -> bool:
+        while found := list(_decomposable(sch.state)):
+            for name, function, position in found:
+                block = sch.get_block(name, function)
+                init = sch.decompose_reduction(block, sch.get_loops(block)[position])
+                _pass_on_intrinsics(sch, block, init)
+        return True
+
+
+def _decomposable(state: ScheduleState) -> Iterator[tuple[str, str, int]]:
+    """Name of a block, its function, and the position of its outermost reduction loop."""
+    for function, block in blocks_in_order(state):
+        if block.block.init is not None and not _reduces_over_threads(block):
+            position = first_not_spatial(nest_above(block))
+            if position is not None:
+                yield block.name, function, position
+
+
+def _reduces_over_threads(block: StmtSRef) -> bool:
+    threads = _thread_vars(block)
+    if not threads:
+        return False
+    realize = realize_of(block)
+    return any(
+        iter_var.iter_type is IterType.COMM_REDUCE and uses_var(value, threads.__contains__)
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    )
+
+
+def _thread_vars(block: StmtSRef) -> set[Var]:
+    """The loops around a block that are bound to GPU threads or blocks of them."""
+    bound = set()
+    for sref in loops_of(block):
+        binding = sref.loop.thread_binding
+        if binding is not None and binding.thread_tag.startswith(("blockIdx", "threadIdx")):
+            bound.add(sref.loop.loop_var)
+    return bound
+
+
+def _pass_on_intrinsics(sch: Schedule, block: BlockRV, init: BlockRV) -> None:
+    """The initialisation gets the intrinsic meant for it instead of the one of its block."""
+    annotations = sch.get_sref(block).block.annotations
+    if AUTO_TENSORIZE not in annotations:
+        return
+    for_init = annotations.get(AUTO_TENSORIZE_INIT)
+    sch.unannotate(init, AUTO_TENSORIZE)
+    sch.annotate(init, AUTO_TENSORIZE, for_init or "")
+    if for_init is not None:
+        sch.unannotate(block, AUTO_TENSORIZE_INIT)
+        sch.unannotate(init, AUTO_TENSORIZE_INIT)

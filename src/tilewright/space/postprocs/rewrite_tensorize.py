@@ -1,0 +1,63 @@
+"""`RewriteTensorize`: blocks that rules marked with an intrinsic are replaced by it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from tilewright.errors import TilewrightError
+from tilewright.schedule import Schedule
+from tilewright.space.annotations import AUTO_TENSORIZE
+from tilewright.space.base import Postproc, postprocs
+from tilewright.space.blocks import blocks_post_order
+
+_log = logging.getLogger(__name__)
+
+
+@postprocs.register("RewriteTensorize")
+class RewriteTensorize(Postproc):
+    """Tensorize marked blocks; a block that does not fit its intrinsic stays as it is.
+
+    `vectorize_init_loop`: initialisations without an intrinsic get their one loop vectorized.
+    """
+
+    def __init__(self, vectorize_init_loop: bool = False) -> None:
+        self.vectorize_init_loop = vectorize_init_loop
+        self.logger = _log
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self.logger = getattr(context, "logger", None) or _log
+
+    def apply(self, sch: Schedule) -> bool:
+        marked = [
+            (block.name, function, str(block.block.annotations[AUTO_TENSORIZE]))
+            for function, block in blocks_post_order(sch.state)
+            if AUTO_TENSORIZE in block.block.annotations
+        ]
+        for name, function, intrin in marked:
+            if intrin:
+                self._tensorize(sch, name, function, intrin)
+            elif self.vectorize_init_loop:
+                _vectorize_only_loop(sch, name, function)
+        return True
+
+    def _tensorize(self, sch: Schedule, name: str, function: str, intrin: str) -> None:
+        block = sch.get_block(name, function)
+        sch.unannotate(block, AUTO_TENSORIZE)
+        try:
+            sch.tensorize(block, intrin)
+        except TilewrightError as error:
+            self.logger.warning("Tensorize failed with error %s", error)
+
+    def clone(self) -> RewriteTensorize:
+        twin = RewriteTensorize(self.vectorize_init_loop)
+        twin.logger = self.logger
+        return twin
+
+
+def _vectorize_only_loop(sch: Schedule, name: str, function: str) -> None:
+    block = sch.get_block(name, function)
+    sch.unannotate(block, AUTO_TENSORIZE)
+    (child,) = sch.get_child_blocks(block)
+    (loop,) = sch.get_loops(child)
+    sch.vectorize(loop)
