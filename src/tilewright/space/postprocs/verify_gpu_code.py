@@ -1,0 +1,95 @@
+"""`VerifyGPUCode`: candidates that no GPU of the target can run are rejected before building.
+
+What is checked is known before lowering: threads, shared memory, widths of vectors. The limits that
+a GPU sets itself at run time (registers, for one) are found when a candidate is built.
+
+Where this differs from lowering the program and looking at the result, as TVM does: buffers share
+shared memory whenever their lives do not overlap, while TVM does so only if their sizes differ by
+less than 16 times; of accesses that become vectors only those are looked at whose index moves by
+one step from lane to lane; lowering errors that have nothing to do with these limits show later, as
+build errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.ir import For, PrimFunc
+from tilewright.schedule import Schedule
+from tilewright.space.annotations import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
+from tilewright.space.base import Postproc, postprocs
+from tilewright.space.gpu_kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
+from tilewright.space.gpu_limits import (
+    MAX_SHARED_MEMORY,
+    MAX_THREADS,
+    WARP_SIZE,
+    required_gpu_number,
+)
+from tilewright.space.shared_memory import shared_memory_bytes
+from tilewright.space.vector_widths import vectors_fit
+
+_THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+@postprocs.register("VerifyGPUCode")
+class VerifyGPUCode(Postproc):
+    """Accept programs within the limits of the target."""
+
+    def __init__(self) -> None:
+        self.max_shared_memory_per_block = -1
+        self.max_threads_per_block = -1
+        self.thread_warp_size = -1
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        name, target = type(self).__name__, context.target
+        self.max_shared_memory_per_block = required_gpu_number(target, MAX_SHARED_MEMORY, name)
+        self.max_threads_per_block = required_gpu_number(target, MAX_THREADS, name)
+        self.thread_warp_size = required_gpu_number(target, WARP_SIZE, name)
+
+    def apply(self, sch: Schedule) -> bool:
+        return all(self._fits(func) for func in sch.mod.functions.values())
+
+    def _fits(self, func: PrimFunc) -> bool:
+        return all(
+            self._has_wanted_threads(kernel)
+            and self._threads_fit(kernel)
+            and vectors_fit(kernel)
+            and shared_memory_bytes(kernel) <= self.max_shared_memory_per_block
+            for kernel in kernels_of(func)
+        )
+
+    def _has_wanted_threads(self, kernel: Kernel) -> bool:
+        """Blocks that say how many threads they need get them."""
+        return all(self._is_wanted(leaf) for leaf in kernel.leaves)
+
+    def _is_wanted(self, leaf: Leaf) -> bool:
+        notes = leaf.realize.block.annotations
+        low, high = notes.get(THREAD_EXTENT_LOW), notes.get(THREAD_EXTENT_HIGH)
+        if low is None or high is None:
+            return True
+        extents = {tag_of(loop): extent_of(loop) for loop in leaf.loops if tag_of(loop) in _THREADS}
+        if notes.get(WARP_EXECUTION):
+            extents["threadIdx.x"] = self.thread_warp_size
+        known = [extent for extent in extents.values() if extent is not None]
+        return len(known) == len(extents) and low <= math.prod(known) <= high
+
+    def _threads_fit(self, kernel: Kernel) -> bool:
+        """Each axis has one extent in the whole kernel, and a block has not too many threads."""
+        extents: dict[str, int] = {}
+        for loop in _bound_loops(kernel):
+            extent = extent_of(loop)
+            if extent is None or extents.setdefault(tag_of(loop), extent) != extent:
+                return False
+        threads = math.prod(extent for tag, extent in extents.items() if tag in _THREADS)
+        return threads <= self.max_threads_per_block
+
+
+def _bound_loops(kernel: Kernel) -> Iterator[For]:
+    seen: set[int] = set()
+    for leaf in kernel.leaves:
+        for loop in leaf.loops:
+            if tag_of(loop) and id(loop) not in seen:
+                seen.add(id(loop))
+                yield loop

@@ -1,0 +1,54 @@
+"""`VerifyVTCMLimit`: reject candidates that need more of a small fast memory than there is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.errors import TilewrightError
+from tilewright.ir import Allocate, IntImm, Stmt, children
+from tilewright.ir.expr import PointerType
+from tilewright.schedule import Schedule
+from tilewright.space.base import Postproc, postprocs
+from tilewright.space.gpu_limits import gpu_number
+from tilewright.space.lowered import flattened
+
+CAPACITY = "vtcm-capacity"
+_SCOPE = "global.vtcm"
+
+
+@postprocs.register("VerifyVTCMLimit")
+class VerifyVTCMLimit(Postproc):
+    """Accept programs whose buffers in `global.vtcm` fit; without a limit all do."""
+
+    def __init__(self) -> None:
+        self.vtcm_capacity = 0
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self.vtcm_capacity = gpu_number(context.target, CAPACITY) or 0
+
+    def apply(self, sch: Schedule) -> bool:
+        if self.vtcm_capacity <= 0:
+            return True
+        try:
+            lowered = flattened(sch.mod)
+        except TilewrightError:
+            return False
+        needed = (_peak_bytes(func.body) for func in lowered.functions.values())
+        return all(size <= self.vtcm_capacity for size in needed)
+
+
+def _peak_bytes(stmt: Stmt) -> float:
+    """The most bytes that are allocated at the same time."""
+    below = max((_peak_bytes(c) for c in children(stmt) if isinstance(c, Stmt)), default=0)
+    return below + _bytes(stmt) if isinstance(stmt, Allocate) else below
+
+
+def _bytes(allocation: Allocate) -> float:
+    kind = allocation.buffer_var.type_annotation
+    if not isinstance(kind, PointerType) or kind.storage_scope != _SCOPE:
+        return 0
+    if not all(isinstance(extent, IntImm) for extent in allocation.extents):
+        return math.inf
+    elements = math.prod(e.value for e in allocation.extents if isinstance(e, IntImm))
+    return elements * allocation.dtype.lanes * -(-allocation.dtype.bits // 8)

@@ -1,0 +1,94 @@
+"""Whether the vectors that a kernel moves and converts are ones a GPU has: 16 bytes at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    BufferLoad,
+    BufferStore,
+    Cast,
+    ForKind,
+    Node,
+    PrimExpr,
+    Var,
+    const,
+    free_vars,
+    post_order_visit,
+    substitute,
+)
+from tilewright.space.gpu_kernels import Kernel, Leaf, extent_of
+
+_VECTOR_BYTES = 16
+_INDEX_BYTES = 4
+
+
+def vectors_fit(kernel: Kernel) -> bool:
+    """True when no vector of the kernel is too wide."""
+    return all(_fits(leaf) for leaf in kernel.leaves)
+
+
+def _fits(leaf: Leaf) -> bool:
+    for loop in leaf.loops:
+        lanes = extent_of(loop)
+        if loop.kind is ForKind.VECTORIZED and lanes is not None and lanes > 1:
+            lane = _LaneView(leaf, loop.loop_var, lanes)
+            if any(width > _VECTOR_BYTES for width in lane.widths()):
+                return False
+    return True
+
+
+class _LaneView:
+    """A block as the lanes of a vectorised loop see it."""
+
+    def __init__(self, leaf: Leaf, lane: Var, lanes: int) -> None:
+        realize = leaf.realize
+        self._body = realize.block.body
+        self._lane = lane
+        self._lanes = lanes
+        self._bindings: Mapping[Var, PrimExpr] = {
+            iter_var.var: value
+            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        }
+
+    def widths(self) -> Iterator[int]:
+        """Bytes of every vector that the block moves, converts or indexes with."""
+        nodes: list[Node] = []
+        post_order_visit(self._body, nodes.append)
+        for node in nodes:
+            match node:
+                case BufferStore(value=value, indices=indices):
+                    yield self._lanes * value.dtype.bits // 8
+                    yield from self._index_widths(indices)
+                case BufferLoad(indices=indices) if self._varies(node):
+                    yield self._lanes * node.dtype.bits // 8
+                    yield from self._index_widths(indices)
+                case Cast() if self._varies(node):
+                    yield self._lanes * node.dtype.bits // 8
+
+    def _varies(self, expr: PrimExpr) -> bool:
+        bound = substitute(expr, self._bindings)
+        return any(var is self._lane for var in free_vars(bound))
+
+    def _index_widths(self, indices: tuple[PrimExpr, ...]) -> Iterator[int]:
+        """An access with gaps between its lanes needs a vector of indices."""
+        *outer, last = indices or (const(0),)
+        if self._has_gaps(last, 1) or any(self._has_gaps(index, 0) for index in outer):
+            yield self._lanes * _INDEX_BYTES
+
+    def _has_gaps(self, index: PrimExpr, step: int) -> bool:
+        bound = substitute(index, self._bindings)
+        values: dict[Var, Values] = {var: np.zeros(1, np.int64) for var in free_vars(bound)}
+        if self._lane not in values:
+            return False
+        values[self._lane] = np.arange(self._lanes)
+        try:
+            steps = np.diff(evaluate_on_arrays(bound, values))
+        except ArithError:
+            return False
+        is_even = bool((steps == steps[0]).all())
+        return is_even and int(steps[0]) != step
