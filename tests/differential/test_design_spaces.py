@@ -291,6 +291,11 @@ SINGLE: dict[str, tuple[PrimFunc, dict[str, Any], list[tuple[str, dict[str, Any]
         LLVM_4,
         [("MultiLevelTilingWithIntrin", {"intrin_name": "dot_16x4_vnni", **CPU_TILES})],
     ),
+    "inputs_with_other_readers": (
+        PROGRAMS.matmul_and_other_reader,
+        {**RTX_3070, "arch": "sm_75"},
+        [("MultiLevelTiling", CUDA_TILES)],
+    ),
     "winograd": (create_te_workload("C2D_WIN_NHWC", 0), LLVM_4, [("ApplyCustomRule", {})]),
     "winograd_nchw": (create_te_workload("C2D_WIN_NCHW", 0), LLVM_4, [("ApplyCustomRule", {})]),
     "winograd_on_a_gpu": (
