@@ -220,7 +220,7 @@ POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
         "c": _PLAIN,
         "cuda": _GPU,
         "cuda-tensorcore": (*_GPU, _spec("RewriteTensorize", vectorize_init_loop=False)),
-        "hexagon": (*_PLAIN, _LAYOUTS),
+        "hexagon": (*_PLAIN, _LAYOUTS, _spec("VerifyVTCMLimit")),
     }
 )
 
@@ -275,12 +275,21 @@ def _listed(table: Mapping[str, Any], kind: str) -> Any:
 
 
 def _has_intrin(spec: MemberSpec) -> bool:
-    name = spec.options.get("intrin_name")
-    if name is None or TensorIntrin.get(name, allow_missing=True) is not None:
-        return True
-    logger.warning(
-        "the tensor intrinsic %r is not registered, so no blocks are tiled for it; the built-in "
-        "ones come with `import tilewright.intrin`",
-        name,
-    )
-    return False
+    """True when all tensor instructions that a rule is about are registered."""
+    groups = spec.options.get("intrin_groups", ())
+    wanted = [
+        spec.options.get("intrin_name"),
+        *(name for group in groups for name in group.values()),
+    ]
+    missing = [
+        name
+        for name in wanted
+        if name is not None and TensorIntrin.get(name, allow_missing=True) is None
+    ]
+    if missing:
+        logger.warning(
+            "the tensor intrinsic %r is not registered, so no blocks are tiled for it; the "
+            "built-in ones come with `import tilewright.intrin`",
+            missing[0],
+        )
+    return not missing

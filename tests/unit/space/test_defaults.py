@@ -14,6 +14,8 @@ from tilewright.space.defaults import (
     MUTATORS,
     POSTPROCS,
     SCHEDULE_RULES,
+    create_mutators,
+    create_postprocs,
     create_schedule_rules,
     kind_of_target,
 )
@@ -87,6 +89,18 @@ def test_the_three_tables_have_the_same_kinds() -> None:
 @pytest.mark.parametrize("kind", ["llvm", "vnni", "avx512", "c", "cuda", "hexagon"])
 def test_rules_are_made(kind: str) -> None:
     assert [type(rule).__name__ for rule in create_schedule_rules(kind)] == names(kind)
+
+
+@pytest.mark.parametrize("kind", POSTPROCS)
+def test_postprocs_are_made(kind: str) -> None:
+    made = [type(postproc).__name__ for postproc in create_postprocs(kind)]
+    assert made == [spec.name for spec in POSTPROCS[kind]]
+
+
+@pytest.mark.parametrize("kind", ["llvm", "vnni", "avx512", "dotprod", "asimd", "c", "hexagon"])
+def test_mutators_are_made(kind: str) -> None:
+    made = {type(mutator).__name__: chance for mutator, chance in create_mutators(kind).items()}
+    assert made == {spec.name: chance for spec, chance in MUTATORS[kind]}
 
 
 def test_rules_for_missing_instructions_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
