@@ -26,4 +26,8 @@ from tilewright.space.rules.parallelize_vectorize_unroll import (
 from tilewright.space.rules.random_compute_location import (
     RandomComputeLocation as RandomComputeLocation,
 )
+from tilewright.space.rules.register_tiling import RegisterTiling as RegisterTiling
 from tilewright.space.rules.reuse import ReuseType as ReuseType
+from tilewright.space.rules.row_fusion import FuseRows as FuseRows
+from tilewright.space.rules.spatial_pass import SpatialPass as SpatialPass
+from tilewright.space.rules.vector_reduction import ReduceInVectors as ReduceInVectors
