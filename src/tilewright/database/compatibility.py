@@ -103,7 +103,10 @@ def needed_features(trace: Trace) -> set[str]:
 
 
 def _cpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:
-    return set(measured.features or ()) <= set(wanted.features or ())
+    if measured.features is None:
+        # Any CPU is meant if none is named; one that we cannot name may be able to do anything.
+        return "mcpu" not in measured.description
+    return set(measured.features) <= set(wanted.features or ())
 
 
 # --- GPUs ---------------------------------------------------------------------------------------

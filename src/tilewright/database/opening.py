@@ -28,12 +28,12 @@ def open_database(
     scheme, colon, rest = text.partition(":")
     if not colon or len(scheme) < 2:  # one letter is a drive
         return _open_path(Path(text), module_equality, read_only)
-    rest = rest.removeprefix("///") if rest.startswith("///") else rest.removeprefix("//")
     match scheme:
         case "memory":
             return MemoryDatabase(module_equality)
         case "sqlite":
-            return SQLiteDatabase(rest, module_equality=module_equality, read_only=read_only)
+            path = rest.removeprefix("///")
+            return SQLiteDatabase(path, module_equality=module_equality, read_only=read_only)
         case "json":
             return _open_json(Path(rest), module_equality, read_only)
     if scheme not in databases:

@@ -41,7 +41,8 @@ class _AnyShape(Encoder):
 
 def _encoded(mod: IRModule) -> _AnyShape:
     encoder = _AnyShape()
-    encoder.value(mod)
+    for func in mod.functions.values():  # whatever they are called
+        encoder.value(func.without_attr("global_symbol"))
     return encoder
 
 
@@ -105,6 +106,8 @@ def _difference(known: IRModule, asked: IRModule, is_same_kind: bool) -> str:
         return f"{describe(known)} is known, {describe(asked)} is asked"
     pairs = zip(_encoded(known).numbers, _encoded(asked).numbers, strict=True)
     changed = list(dict.fromkeys(f"{a} is {b}" for a, b in pairs if a != b))
+    if not changed:
+        return f"{describe(known)} is known, the same under another name"
     return f"{describe(known)} is known, but in the one asked for {', '.join(changed[:4])}"
 
 

@@ -68,6 +68,7 @@ def commit_rounds(path: Path, pipe: int) -> None:
             database.commit_tuning_records(ROUNDS[number])
             database.save_state("round", number + 1)
         os.write(pipe, b"c")
+        time.sleep(0.002)  # measuring takes time, too
 
 
 def test_a_killed_writer_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_a_killed_writer_loses_and_doubles_nothing(tmp_path: Path) -> None:
         child, pipe = in_child(lambda writing: commit_rounds(path, writing))
         if kills % 3:  # else it dies before or while it opens the file
             reported += len(os.read(pipe, 1))
-        time.sleep(rng.uniform(0.0, 0.02))
+        time.sleep(rng.uniform(0.0, 0.01))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         reported += len(read_all(pipe))
@@ -85,7 +86,7 @@ def test_a_killed_writer_loses_and_doubles_nothing(tmp_path: Path) -> None:
         database = SQLiteDatabase(path)
         committed = database.load_state("round") or 0
         # A commit may have gone through just before its report could be written.
-        assert reported <= committed <= reported + kills
+        assert reported <= committed <= reported + 1
         records = database.get_all_tuning_records()
         expected = [record.mean_secs for round_ in ROUNDS[:committed] for record in round_]
         assert [record.mean_secs for record in records] == expected
