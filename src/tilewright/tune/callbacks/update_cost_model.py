@@ -1,0 +1,35 @@
+"""`UpdateCostModel`: the model learns from every round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
+from tilewright.tune.callbacks.base import MeasureCallback, measure_callbacks
+
+
+@measure_callbacks.register("update-cost-model")
+class UpdateCostModel(MeasureCallback):
+    """Leaves out candidates that did not compile: their running time is not what was wrong."""
+
+    def apply(
+        self,
+        task_scheduler: Any,
+        task_id: int,
+        measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult],
+        runner_results: Sequence[RunnerResult],
+    ) -> None:
+        model = task_scheduler.cost_model
+        if model is None:
+            return
+        kept = [
+            (candidate, result)
+            for candidate, built, result in zip(
+                measure_candidates, builder_results, runner_results, strict=True
+            )
+            if built.error_msg is None and (result.error_msg or sum(result.run_secs or ()) > 0)
+        ]
+        context = task_scheduler.tasks[task_id].ctx
+        model.update(context, [c for c, _ in kept], [r for _, r in kept])
