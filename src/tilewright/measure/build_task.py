@@ -17,6 +17,7 @@ from tilewright.ir.json import load_json
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.hooks import resolve_hook
+from tilewright.measure.prepacking import separate_packing
 from tilewright.measure.tolerance import rounding_of
 from tilewright.runtime import ndarray
 from tilewright.runtime.jit import host_machine
@@ -103,8 +104,11 @@ def build_candidate(
 
 
 def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] | None) -> Module:
-    """Compile for the target; the code is loaded where it runs, not here."""
-    return driver.compile_only(mod, target)
+    """Compile for the target; the code is loaded where it runs, not here.
+
+    The packing of weights whose layout was rewritten goes into functions of its own.
+    """
+    return driver.compile_only(separate_packing(mod), target)
 
 
 def _array_of(parameter: Parameter) -> NDArray:

@@ -32,6 +32,7 @@ from tilewright.measure.workbench import (
     accesses_of,
     entry_of,
     expectation_for,
+    packed,
 )
 from tilewright.runtime import devices, threads, timing
 
@@ -200,7 +201,8 @@ class _Run:
         with self._step("expect"):
             self.expectation = self._expectation()
         with self._step("allocate"):
-            self.sets = self._allocate()
+            self._given_sets = self._allocate()
+            self.sets = [packed(self.module, args) for args in self._given_sets]
         self.is_loaded = True
 
     def _expectation(self) -> Expectation | None:
@@ -244,9 +246,9 @@ class _Run:
             if self.expectation is not None:
                 expected, arguments = self.expectation, self._own_sets[0]
             else:  # the user's own arguments: what the reference makes of them is not known yet
-                expected, arguments = expectation_for(reference, self.sets[0])
+                expected, arguments = expectation_for(reference, self._given_sets[0])
             arguments.restore()
-            self.function(*arguments.arrays)
+            self.function(*packed(self.module, arguments.arrays))
             complaint = expected.complaint(arguments)
         if complaint:
             raise CandidateFailed(

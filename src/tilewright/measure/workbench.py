@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
-from tilewright.measure.arguments import Access, ArgumentSet, Array, TensorSpec
+from tilewright.lowering.host_abi import evaluate_extent
+from tilewright.measure.arguments import Access, ArgumentSet, Array, GuardedArray, TensorSpec
 from tilewright.measure.artifact import load_artifact
 from tilewright.measure.checking import difference
+from tilewright.measure.prepacking import PACK_PREFIX
 from tilewright.measure.tolerance import Rounding
 from tilewright.runtime.module import CompiledFunction, Module
 
@@ -28,6 +30,19 @@ def entry_of(module: Module) -> CompiledFunction:
 def accesses_of(function: CompiledFunction) -> tuple[Access, ...]:
     """How a compiled function uses each of its arguments."""
     return tuple(spec.access for spec in function.signature)
+
+
+def packed(module: Module, args: Sequence[Any]) -> list[Any]:
+    """The arguments as a candidate takes them: weights in the layout that it wants."""
+    arranged = list(args)
+    for name in module:
+        if name.startswith(PACK_PREFIX):
+            position, pack = int(name.removeprefix(PACK_PREFIX)), module[name]
+            target = pack.signature[1]
+            shape = tuple(evaluate_extent(extent, {}) for extent in target.shape)
+            arranged[position] = GuardedArray(to_numpy(target.dtype), shape).array
+            pack(args[position], arranged[position])
+    return arranged
 
 
 def results_of(function: CompiledFunction, arguments: ArgumentSet) -> dict[int, Array]:

@@ -31,14 +31,14 @@ def runner() -> Iterator[LocalRunner]:
 @pytest.fixture(scope="session")
 def artifact(builder: LocalBuilder) -> Callable[[PrimFunc | IRModule], str]:
     """The artefact of a program; each is built once."""
-    known: dict[int, str] = {}
+    known: dict[int, tuple[object, str]] = {}  # with the program, so that its id stays its own
 
     def build(program: PrimFunc | IRModule) -> str:
         if id(program) not in known:
             (result,) = builder.build([BuilderInput(as_module(program), Target("llvm"))])
             assert result.artifact_path is not None, result.error_msg
-            known[id(program)] = result.artifact_path
-        return known[id(program)]
+            known[id(program)] = (program, result.artifact_path)
+        return known[id(program)][1]
 
     return build
 
