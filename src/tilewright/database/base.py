@@ -91,6 +91,10 @@ class Database(ABC):
         """The valid records of a program, whatever their target, fastest first."""
         return self.get_top_k(self.commit_workload(mod), ALL) if self.has_workload(mod) else []
 
+    def targets_of(self, mod: IRModule) -> list[str]:
+        """The targets that a program was tuned for, as texts."""
+        return sorted({str(record.target) for record in self.valid_records(mod)})
+
     def fitting_records(
         self, mod: IRModule, target: Target, workload_name: str = "main"
     ) -> Iterator[TuningRecord]:
@@ -149,7 +153,7 @@ class Database(ABC):
         """Why a query for a program finds nothing, in one sentence for the user."""
         name = similarity.describe(mod)
         if self.has_workload(mod):
-            known = sorted({str(record.target) for record in self.valid_records(mod)})
+            known = self.targets_of(mod)
             if known:
                 return f"{name} was tuned, but for other targets than {target}: {'; '.join(known)}"
             return f"{name} is known, but none of its candidates worked; tune it again"

@@ -22,7 +22,7 @@ def record_key(workload_hash: int, trace: bytes, record: TuningRecord) -> bytes:
     """
     extra = record.extra
     identity = identity_of_record(record)
-    target = None if identity is None else [identity.fingerprint, dict(identity.description)]
+    target = None if identity is None else identity.fingerprint or dict(identity.description)
     place = [extra.get("seed"), extra.get("round")]
     measured = [record.run_secs, record.failure] if None in place else None
     parts = [str(workload_hash), target, extra.get("protocol"), place, measured]

@@ -186,6 +186,11 @@ class SQLiteDatabase(Database):
     def __len__(self) -> int:
         return int(self._file.rows("SELECT count(*) FROM records")[0][0])
 
+    def targets_of(self, mod: IRModule) -> list[str]:
+        ids = {target_id for _, target_id in self._valid_ids(self._workloads.ids_of(mod))}
+        known = [target_id for target_id in ids if target_id in self._targets.all()]
+        return sorted(str(self._targets.load(target_id)[0]) for target_id in known)
+
     def fitting_records(
         self, mod: IRModule, target: Target, workload_name: str = "main"
     ) -> Iterator[TuningRecord]:
@@ -252,7 +257,7 @@ class SQLiteDatabase(Database):
             self._file.connection.executemany(
                 "DELETE FROM records WHERE id = ?", [(i,) for i, key in rows if key not in kept]
             )
-        self._file.connection.execute("VACUUM")
+        self._file.rows("VACUUM")
 
     def _key(self, record: TuningRecord) -> bytes:
         workload_id = self._adopt(record.workload)

@@ -59,23 +59,40 @@ class SQLiteFile:
             return self._salvaged()
         return connection
 
-    def _connect(self, mode: str) -> sqlite3.Connection:
+    def _connect(self, mode: str, is_damaged: bool = False) -> sqlite3.Connection:
         uri = f"file:{quote(str(Path(self.path).absolute()))}?mode={mode}"
         connection = sqlite3.connect(
             uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
+        if is_damaged:
+            # Else SQLite refuses a file that is shorter than its first page says.
+            connection.execute("PRAGMA writable_schema = ON")
         if mode == "ro":
-            connection.execute("PRAGMA query_only = ON")
-            return connection
+            return self._as_reader(connection, uri)
         connection.execute("PRAGMA journal_mode = WAL")
         # A commit that has returned survives not only our death but that of the machine.
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 
+    def _as_reader(self, connection: sqlite3.Connection, uri: str) -> sqlite3.Connection:
+        try:
+            connection.execute("PRAGMA schema_version")
+        except sqlite3.OperationalError:
+            # Nobody can write where we may not make the files that writers share with readers.
+            log = Path(f"{self.path}-wal")
+            if log.exists() and log.stat().st_size:
+                raise
+            connection.close()
+            connection = sqlite3.connect(
+                f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False
+            )
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
     def _salvaged(self) -> sqlite3.Connection:
         damaged = None
         try:
-            damaged = self._connect("ro")
+            damaged = self._connect("ro", is_damaged=True)
             copy, self.problems = salvage(damaged, self._modes)
             found = copy.execute("SELECT count(*) FROM workloads").fetchone()[0]
         except sqlite3.Error as error:
@@ -116,6 +133,11 @@ class SQLiteFile:
             return DatabaseError(
                 f"the database {self.path} is damaged ({error}); copy what can be read into a new "
                 "one with `merge`"
+            )
+        if "locked" in str(error):
+            return DatabaseError(
+                f"another process has been writing to the database {self.path} for more than "
+                f"{BUSY_SECONDS:.0f} s; wait for it, or give each its own file and `merge` them"
             )
         return DatabaseError(f"the database {self.path} cannot be used: {error}")
 

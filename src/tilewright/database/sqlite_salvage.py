@@ -23,8 +23,6 @@ def salvage(
     damaged: sqlite3.Connection, modes: Iterable[str]
 ) -> tuple[sqlite3.Connection, list[Problem]]:
     """A database in memory with all rows that can be read, and what cannot."""
-    # Without this, SQLite refuses a file that is shorter than its first page says.
-    damaged.execute("PRAGMA writable_schema = ON")
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     sqlite_schema.create(copy)
     copy.execute("DELETE FROM meta")

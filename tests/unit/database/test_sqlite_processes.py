@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.database import MemoryDatabase, SQLiteDatabase
+from tilewright.errors import DatabaseError
 from tilewright.records import TuningRecord, Workload
 from tilewright.testing.conformance.database import a_record, matmul
 
@@ -119,6 +121,43 @@ def test_readers_see_whole_rounds_while_a_writer_works(tmp_path: Path) -> None:
     assert len(read_all(pipe)) == len(ROUNDS)
     assert seen == sorted(seen)
     assert all(count % ROUND == 0 for count in seen)
+
+
+def test_a_database_in_a_directory_that_may_only_be_read() -> None:
+    """Also where SQLite cannot make the files that readers and writers share."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody who may not write here")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.db"
+        writer = SQLiteDatabase(path)
+        writer.commit_tuning_records(ROUNDS[0])
+        writer.close()
+        Path(folder).chmod(0o555)
+        child, pipe = in_child(lambda writing: count_as_nobody(path, writing))
+        os.waitpid(child, 0)
+        assert read_all(pipe) == str(ROUND).encode()
+
+
+def count_as_nobody(path: Path, pipe: int) -> None:
+    os.setuid(65534)
+    os.write(pipe, str(len(SQLiteDatabase(path, read_only=True))).encode())
+
+
+def test_writers_wait_for_each_other_and_then_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.database.sqlite_file.BUSY_SECONDS", 0.05)
+    one, two = (SQLiteDatabase(tmp_path / "records.db") for _ in range(2))
+    with one.transaction():
+        one.commit_tuning_records(ROUNDS[0])
+        with pytest.raises(DatabaseError) as failure:
+            two.commit_tuning_records(ROUNDS[1])
+    assert str(failure.value) == (
+        f"another process has been writing to the database {tmp_path}/records.db for more than "
+        "0 s; wait for it, or give each its own file and `merge` them"
+    )
+    two.commit_tuning_records(ROUNDS[1])
+    assert len(one) == 2 * ROUND
 
 
 def test_a_reader_in_the_middle_of_reading_does_not_block_the_writer(tmp_path: Path) -> None:
