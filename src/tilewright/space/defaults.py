@@ -179,8 +179,18 @@ _WIDE_VECTOR = _spec(
     reuse_write={"req": "may", "levels": [1, 2], "scope": "global"},
 )
 
+# Rules of our own: kernels as an expert would write them.
+_KERNELS = (
+    *_CPU_HEAD,
+    _spec("FuseRows"),
+    _spec("RegisterTiling"),
+    _spec("ReduceInVectors"),
+    _spec("SpatialPass"),
+)
+
 SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
+        "kernels": _KERNELS,
         "llvm": (*_CPU_HEAD, _CPU_RFACTOR, *_CPU_TAIL),
         "vnni": _x86("dot_16x4_vnni"),
         "avx512": _x86("dot_16x4_avx512"),
@@ -212,6 +222,7 @@ _GPU = (
 
 POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
+        "kernels": (_STATIC_LOOPS, _REDUCTIONS),
         "llvm": (*_PLAIN, _LAYOUTS),
         "vnni": _INTRIN_CPU,
         "avx512": _INTRIN_CPU,
@@ -240,6 +251,7 @@ _MUTATE_C = (_TILE_SIZE, _MUTATE_LOCATION, (_spec("MutateUnroll"), 0.03))
 MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
     {
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
+        "kernels": ((_spec("MutateCategorical"), 1.0),),
         "c": _MUTATE_C,
         "cuda": _MUTATE_GPU,
         "cuda-tensorcore": _MUTATE_GPU,

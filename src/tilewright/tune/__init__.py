@@ -1,1 +1,11 @@
 """Where search, measuring and the database are wired together."""
+
+from tilewright.tune.context import TuneContext as TuneContext
+from tilewright.tune.fallback import default_schedule as default_schedule
+from tilewright.tune.profiler import Profiler as Profiler
+from tilewright.tune.tuning import (
+    compile_tir as compile_tir,
+    tune_tasks as tune_tasks,
+    tune_te as tune_te,
+    tune_tir as tune_tir,
+)

@@ -1,0 +1,65 @@
+"""A sane schedule without a search: the draft that the analytic prior likes best.
+
+Used for `--effort none` and for programs that a database does not know. Nothing is measured; it
+takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tilewright.cost_model.prior import AnalyticPrior
+from tilewright.errors import TilewrightError
+from tilewright.ir import IRModule, PrimFunc
+from tilewright.records import args_info_of
+from tilewright.schedule import Schedule, Trace
+from tilewright.schedule.random import RandomEngine
+from tilewright.search.replayer import Draft, Replayer
+from tilewright.search.statistics import SearchStatistics
+from tilewright.target import Target
+from tilewright.tune.context import TuneContext, normalize_mod
+
+DRAFTS = 32
+SEED = 1
+
+
+def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = None) -> Schedule:
+    """A good schedule of a program, chosen by calculation alone.
+
+    A program that no rule understands comes back as it is.
+    """
+    module = normalize_mod(mod)
+    logger = logging.getLogger("tilewright.tune")
+    where = Target("llvm") if target is None else Target(target)
+    try:
+        drafts = _drafts(module, where, logger)
+    except TilewrightError as error:
+        logger.warning("no schedule was found, the program is used as it is: %s", error)
+        drafts = []
+    if not drafts:
+        return Schedule(module)
+    context = TuneContext(module, target=where)
+    costs = AnalyticPrior().score(context, [draft.candidate for draft in drafts])
+    return drafts[int(costs.argmin())].candidate.sch
+
+
+def _drafts(module: IRModule, target: Target, logger: logging.Logger) -> list[Draft]:
+    context = TuneContext(module, target=target, space_generator="tilewright", rand_state=SEED)
+    sketches = context.generate_design_space()
+    assert context.space_generator is not None
+    replayer = Replayer(
+        module,
+        args_info_of(module),
+        context.space_generator.postprocs,
+        SearchStatistics(),
+        logger,
+    )
+    engine = RandomEngine(SEED)
+    found: dict[int, Draft] = {}
+    for number in range(max(DRAFTS, len(sketches))):
+        trace = sketches[number % len(sketches)].trace
+        assert trace is not None
+        draft = replayer.replay(Trace(trace.insts), engine.fork_seed())
+        if draft is not None:
+            found.setdefault(draft.shash, draft)
+    return list(found.values())

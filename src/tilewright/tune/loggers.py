@@ -1,0 +1,74 @@
+"""Loggers of a tuning run: console and a file for the run, a file of its own for each task."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = "tilewright.tune"
+FORMAT = logging.Formatter("%(asctime)s [%(levelname)s] %(message)s", "%Y-%m-%d %H:%M:%S")
+
+
+def run_logger(work_dir: str | Path | None, *, console: bool = True) -> logging.Logger:
+    """The logger of a run: the console and, with a directory, a file below it."""
+    logger = logging.getLogger(ROOT)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+    _drop_handlers(logger)
+    logger.propagate = False
+    if console:
+        _add(logger, logging.StreamHandler(sys.stdout))
+    if work_dir is not None:
+        folder = log_folder(work_dir)
+        _add(logger, logging.FileHandler(folder / f"{ROOT}.task_scheduler.log", encoding="utf-8"))
+        logger.info("Logging directory: %s", folder)
+    return logger
+
+
+def task_loggers(work_dir: str | Path | None, names: Sequence[str]) -> list[logging.Logger]:
+    """One logger a task, into a file of its own; without a directory they say nothing."""
+    digits = len(str(max(0, len(names) - 1)))
+    loggers = []
+    for number, name in enumerate(names):
+        label = f"{ROOT}.task_{number:0{digits}d}_{_file_name(name)}"
+        logger = logging.getLogger(label)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        _drop_handlers(logger)
+        if work_dir is None:
+            logger.addHandler(logging.NullHandler())
+        else:
+            path = log_folder(work_dir) / f"{label}.log"
+            _add(logger, logging.FileHandler(path, encoding="utf-8"))
+        loggers.append(logger)
+    return loggers
+
+
+def log_folder(work_dir: str | Path) -> Path:
+    """Where the logs of a run lie."""
+    folder = Path(work_dir) / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def close_loggers(loggers: Sequence[logging.Logger]) -> None:
+    """Close the files of loggers."""
+    for logger in loggers:
+        _drop_handlers(logger)
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80]
+
+
+def _add(logger: logging.Logger, handler: logging.Handler) -> None:
+    handler.setFormatter(FORMAT)
+    logger.addHandler(handler)
+
+
+def _drop_handlers(logger: logging.Logger) -> None:
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+        handler.close()
