@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import queue
 import resource
@@ -83,8 +84,11 @@ def _watch(requests: int, inbox: queue.SimpleQueue[bytes]) -> None:
 
 def _prepare(start: Start) -> bytes:
     sys.path[:] = start.sys_path
+    gc.disable()
     for name in start.preload:
         resolve_hook(name)()
+    gc.freeze()  # what was imported stays: the collector need not look at it after every few tasks
+    gc.enable()
     if start.initializer is not None:
         resolve_hook(start.initializer)()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -58,6 +58,16 @@ def test_half_a_frame_is_the_end() -> None:
     os.close(reader)
 
 
+def test_workers_import_little() -> None:
+    """They are started often: the scheduler, which is half of the package, is not for them."""
+    program = (
+        "import sys, tilewright.measure.worker, tilewright.measure.build_task;"
+        "import tilewright.measure.run_task;"
+        "sys.exit('tilewright.schedule' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 # --- hooks ---
 
 
