@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.arith import (
     Analyzer,
     IntervalSet,
+    covers,
     estimate_region_strict_bound,
     estimate_region_upper_bound,
     eval_set,
@@ -164,6 +165,8 @@ def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
 
     Those of a part of a program, such as what `loop_partition` makes, do not.
     """
+    if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+        return _takes_all_allowed(realize, loops)
     for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         assert iter_var.dom is not None
         if isinstance(value, Var) and _is_domain(loops.get(value), iter_var.dom):
@@ -172,6 +175,14 @@ def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
         if wanted is None or span is None or span[0] > wanted[0] or span[1] < wanted[1]:
             return False
     return True
+
+
+def _takes_all_allowed(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
+    """The same under a predicate, which may leave out values."""
+    points = [Range(value, const(1, value.dtype)) for value in realize.iter_values]
+    domains = [iter_var.dom for iter_var in realize.block.iter_vars if iter_var.dom is not None]
+    spans = estimate_region_strict_bound(points, loops, realize.predicate)
+    return spans is not None and covers(spans, domains)
 
 
 def _is_domain(loop: Range | None, domain: Range) -> bool:

@@ -7,7 +7,7 @@ block in the scope. Blocks that switch to the new buffer are rewritten, nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,7 @@ from tilewright.schedule.cache_place import Place
 from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Speller
-from tilewright.schedule.scope import BlockScope, DepKind
+from tilewright.schedule.scope import BlockScope, DepKind, leaf_realizes
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -246,18 +246,25 @@ class CacheUser(BufferRewriter):
 
 
 def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: Buffer, scope: str) -> None:
-    """No block matches a buffer of another scope to a part of `buffer`."""
+    """No block, nor one inside it, matches a buffer of another scope to a part of `buffer`."""
     for block in blocks:
-        for match in block.block.match_buffers:
-            if match.source.buffer is buffer and match.buffer.scope != scope:
-                raise MatchedBufferScope(
-                    block,
-                    block=block.name,
-                    matched=match.buffer.name,
-                    old=match.buffer.scope,
-                    buffer=buffer.name,
-                    new=scope,
-                )
+        for stmt in _with_inner_blocks(block.block):
+            for match in stmt.match_buffers:
+                if match.source.buffer is buffer and match.buffer.scope != scope:
+                    raise MatchedBufferScope(
+                        block,
+                        block=stmt.name_hint,
+                        matched=match.buffer.name,
+                        old=match.buffer.scope,
+                        buffer=buffer.name,
+                        new=scope,
+                    )
+
+
+def _with_inner_blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for realize in leaf_realizes(block.body):
+        yield from _with_inner_blocks(realize.block)
 
 
 @dataclass

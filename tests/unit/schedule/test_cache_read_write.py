@@ -184,6 +184,11 @@ def test_matched_buffers_keep_their_scope() -> None:
         "of 'A', which would move to scope 'shared'; declare the matched buffer with the scope of "
         "the cache"
     )
+    sch = Schedule(matched, debug_mask="all", error_render_level="fast")
+    outer = sch.blockize(sch.get_loops("copy")[0])
+    with pytest.raises(ScheduleError) as caught:
+        sch.cache_read(outer, 0, "shared")
+    assert "block 'copy' matches buffer 'part' of scope 'global'" in str(caught.value)
     sch = Schedule(matched, debug_mask="all")
     sch.cache_read("copy", 0, "global")
     assert_same_result(matched, sch.mod)

@@ -256,6 +256,42 @@ def test_a_part_of_the_iterations() -> None:
 
 
 @T.prim_func
+def not_the_first(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            T.where(1 <= i)  # noqa: SIM300
+            B[vi] = A[vi] + 1.0
+
+
+@T.prim_func
+def in_tiles(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i0, i1 in T.grid(4, 5):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i0 * 5 + i1)
+            T.where(i0 * 5 + i1 < 16)
+            B[vi] = A[vi] + 1.0
+
+
+def test_iterations_that_a_predicate_leaves_out() -> None:
+    """What they do not write is not overwritten; a predicate that only ends a tile is none."""
+    assert _refused(not_the_first, "reindex", "B", ("write", 0)) == (
+        "ScheduleError: reindex: block 'B' may not run for every value of its iterators; what it "
+        "writes can be reindexed when its bindings take each combination of values"
+    )
+    sch = Schedule(not_the_first, debug_mask="all")
+    sch.reindex("B", ("read", 0))
+    sch.cache_write("B", 0, "local")
+    assert_same_result(not_the_first, sch.mod)
+    verify_trace_roundtrip(sch, not_the_first)
+    sch = Schedule(in_tiles, debug_mask="all")
+    sch.reindex("B", ("write", 0))
+    sch.cache_write("B", 0, "local")
+    assert_same_result(in_tiles, sch.mod)
+    verify_trace_roundtrip(sch, in_tiles)
+
+
+@T.prim_func
 def unknown_rows(a: T.handle, b: T.handle, n: T.int32):
     A = T.match_buffer(a, (n, 4), "float32")
     B = T.match_buffer(b, (4, n), "float32")
