@@ -8,10 +8,10 @@ blocks and nobody overwrites what an earlier block reads. Then blocks may be mov
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.arith import Analyzer, IntervalSet, covers, intersect
-from tilewright.ir import Block, BufferRegion, For, IntImm, IRModule, PrimFunc, Range, const
+from tilewright.ir import Block, Buffer, BufferRegion, For, IntImm, IRModule, PrimFunc, Range, const
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions import (
@@ -45,7 +45,9 @@ def region_cover(state: ScheduleState, block: StmtSRef) -> bool:
     """True when everything a block reads has been written where it reads it."""
     info = state.info(block)
     if info.region_cover is None:
-        info.region_cover = block.parent is None or compute_region_cover(state, block)
+        only = info.in_doubt
+        info.region_cover = block.parent is None or compute_region_cover(state, block, only)
+        info.in_doubt = None
     return info.region_cover
 
 
@@ -77,10 +79,14 @@ def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
     return ""
 
 
-def compute_region_cover(state: ScheduleState, block: StmtSRef) -> bool:
-    """Region cover from the program as it is now."""
+def compute_region_cover(
+    state: ScheduleState, block: StmtSRef, only: Collection[Buffer] | None = None
+) -> bool:
+    """Region cover from the program as it is now, of all reads or those of some buffers."""
     scope = scope_of(state, scope_root(block))
     for region in block.block.reads:
+        if only is not None and region.buffer not in only:
+            continue
         producers = producers_of(scope, block, region)
         if producers and not _is_covered(state, block, region, producers):
             return False
@@ -263,10 +269,21 @@ def _merge(one: Box, other: Box) -> Box | None:
     return [*one[:differing], joined, *one[differing + 1 :]]
 
 
-def forget_flow(state: ScheduleState, *blocks: StmtSRef) -> None:
-    """Have region cover of some blocks computed anew when it is next asked for."""
+def forget_flow(
+    state: ScheduleState, *blocks: StmtSRef, buffers: Collection[Buffer] | None = None
+) -> None:
+    """Have region cover of some blocks computed anew when it is next asked for.
+
+    Where it is known that only reads of `buffers` changed, all other reads stay as they are: they
+    were covered, and transformed loops may have put that beyond proof.
+    """
     for block in blocks:
-        state.info(block).region_cover = None
+        info = state.info(block)
+        if buffers is None or info.region_cover is False:
+            info.in_doubt = None
+        elif info.region_cover or info.in_doubt is not None:
+            info.in_doubt = (info.in_doubt or frozenset()).union(buffers)
+        info.region_cover = None
 
 
 def settle_flags(state: ScheduleState) -> None:

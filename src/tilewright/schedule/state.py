@@ -15,6 +15,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import (
     Block,
     BlockRealize,
+    Buffer,
     For,
     IRModule,
     PrimExpr,
@@ -35,17 +36,20 @@ VERIFY_CACHED_FLAGS = 2
 class BlockInfo:
     """What is known of a block; None means not asked for yet."""
 
-    __slots__ = ("affine_binding", "region_cover", "stage_pipeline")
+    __slots__ = ("affine_binding", "in_doubt", "region_cover", "stage_pipeline")
 
     def __init__(
         self,
         affine_binding: bool | None = None,
         region_cover: bool | None = None,
         stage_pipeline: bool | None = None,
+        in_doubt: frozenset[Buffer] | None = None,
     ) -> None:
         self.affine_binding = affine_binding
         self.region_cover = region_cover
         self.stage_pipeline = stage_pipeline  # of the scope that this block opens
+        # While region_cover is None: the reads of which buffers have to be looked at (None: all).
+        self.in_doubt = in_doubt
 
 
 class ScheduleState:
@@ -86,7 +90,9 @@ class ScheduleState:
         twin.mod, twin.debug_mask, twin.enable_check = self.mod, self.debug_mask, self.enable_check
         twin.srefs = {stmt: moved[sref] for stmt, sref in self.srefs.items()}
         twin.infos = {
-            moved[sref]: BlockInfo(info.affine_binding, info.region_cover, info.stage_pipeline)
+            moved[sref]: BlockInfo(
+                info.affine_binding, info.region_cover, info.stage_pipeline, info.in_doubt
+            )
             for sref, info in self.infos.items()
         }
         twin.scopes = {}

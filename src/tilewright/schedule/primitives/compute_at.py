@@ -77,7 +77,9 @@ def can_reverse_compute_at(
 
 
 def _carry_out(state: ScheduleState, plan: Plan) -> None:
-    forget_flow(state, *plan.changed)
+    written = [region.buffer for region in plan.block.block.writes]
+    forget_flow(state, plan.block)
+    forget_flow(state, *(b for b in plan.changed if b is not plan.block), buffers=written)
     state.info(plan.block).affine_binding = None
     move(state, plan.block, plan.removed, plan.loop, plan.nest, plan.index)
 

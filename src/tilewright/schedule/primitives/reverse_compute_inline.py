@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from tilewright.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    FloorDiv,
+    FloorMod,
     IntImm,
     PrimExpr,
     Range,
@@ -29,6 +32,7 @@ from tilewright.ir import (
     cast,
     const,
     equal,
+    free_vars,
     greater_equal,
     less,
     logical_and,
@@ -236,7 +240,9 @@ def _inverse(
     if inverse is None:
         fixed = [substitute(index, units) for index in indices]
         moving = {var: dom for var, dom in domains.items() if var not in units}
-        inverse = _solved(fixed, moving, outputs)
+        inverse = _solved(fixed, moving, outputs) or _solved(
+            fixed, _rounded_up(fixed, moving), outputs
+        )
     if inverse is None:
         texts = ", ".join(map(str, indices))
         raise IndicesNotBijective(block, block=block.name, indices=texts)
@@ -261,6 +267,30 @@ def _solved(
         return inverse_affine_iter_map(found.indices, outputs, simplified=False)
     except ArithError:
         return None
+
+
+def _rounded_up(indices: Sequence[PrimExpr], domains: Mapping[Var, Range]) -> Mapping[Var, Range]:
+    """Domains with whole tiles: what inverts the indices there inverts them on fewer values, too.
+
+    A consumer that leaves out the padding of its producer runs over part of the last tile only.
+    """
+    tiles = dict.fromkeys(domains, 1)
+
+    def look(node: Any) -> None:
+        if isinstance(node, FloorDiv | FloorMod) and isinstance(node.b, IntImm):
+            for var in free_vars(node.a):
+                if var in tiles and node.b.value > 0:
+                    tiles[var] = math.lcm(tiles[var], node.b.value)
+
+    for index in indices:
+        post_order_visit(index, look)
+    return {var: _whole_tiles(dom, tiles[var]) for var, dom in domains.items()}
+
+
+def _whole_tiles(dom: Range, tile: int) -> Range:
+    if not isinstance(dom.extent, IntImm):
+        return dom
+    return Range(dom.min, const(-(-dom.extent.value // tile) * tile, dom.extent.dtype))
 
 
 def _is_unit(dom: Range) -> bool:
