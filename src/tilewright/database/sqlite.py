@@ -37,6 +37,7 @@ from tilewright.records import TuningRecord, Workload
 from tilewright.target import Target
 
 DEFAULT_NAME = "tilewright.db"
+_FIRST_PAGE = 8  # most who ask want the best few
 
 
 @databases.register("sqlite")
@@ -146,22 +147,32 @@ class SQLiteDatabase(Database):
         check_top_k(top_k)
         chosen: list[TuningRecord] = []
         if top_k:
-            for record_id, _ in self._valid_ids(self._workloads.ids_equal_to(workload)):
-                record = self._record(record_id)
-                if record is not None:
-                    chosen.append(record)
-                    if len(chosen) == top_k:
-                        break
+            for record in self._valid_records(self._workloads.ids_equal_to(workload)):
+                chosen.append(record)
+                if len(chosen) == top_k:
+                    break
         return chosen
 
-    def _valid_ids(self, workload_ids: list[int]) -> list[tuple[int, int | None]]:
-        """Ids and targets of usable records, fastest first."""
-        marks = ", ".join("?" * len(workload_ids))
-        return self._file.rows(
-            f"SELECT id, target_id FROM records WHERE workload_id IN ({marks}) AND valid = 1 "
-            "ORDER BY mean, id",
-            workload_ids,
-        )
+    def _valid_records(
+        self, workload_ids: list[int], target_ids: list[int | None] | None = None
+    ) -> Iterator[TuningRecord]:
+        """Usable records of some targets or of all, fastest first, read as far as they are used."""
+        where, values = _where(workload_ids, target_ids)
+        seen: set[int] = set()  # a writer may move them while we read
+        size = _FIRST_PAGE
+        while True:
+            rows = self._file.rows(
+                f"SELECT id FROM records WHERE {where} ORDER BY mean, id LIMIT ? OFFSET ?",
+                [*values, size, len(seen)],
+            )
+            for (record_id,) in rows:
+                record = self._record(record_id) if record_id not in seen else None
+                if record is not None:
+                    yield record
+            seen.update(record_id for (record_id,) in rows)
+            if len(rows) < size:
+                return
+            size *= 4
 
     def _record(self, record_id: int) -> TuningRecord | None:
         rows = self._file.rows(f"SELECT {COLUMNS} FROM records WHERE id = ?", (record_id,))
@@ -187,9 +198,10 @@ class SQLiteDatabase(Database):
         return int(self._file.rows("SELECT count(*) FROM records")[0][0])
 
     def targets_of(self, mod: IRModule) -> list[str]:
-        ids = {target_id for _, target_id in self._valid_ids(self._workloads.ids_of(mod))}
-        known = [target_id for target_id in ids if target_id in self._targets.all()]
-        return sorted(str(self._targets.load(target_id)[0]) for target_id in known)
+        where, values = _where(self._workloads.ids_of(mod), None)
+        rows = self._file.rows(f"SELECT DISTINCT target_id FROM records WHERE {where}", values)
+        readable = self._targets.all()
+        return sorted(str(self._targets.load(row[0])[0]) for row in rows if row[0] in readable)
 
     def fitting_records(
         self, mod: IRModule, target: Target, workload_name: str = "main"
@@ -198,12 +210,11 @@ class SQLiteDatabase(Database):
         wanted = identity_of(target)
         fits: dict[int | None, Fit | None] = {None: Fit.UNKNOWN}
         fits.update((row_id, fit(known, wanted)) for row_id, known in self._targets.all().items())
-        rows = self._valid_ids(self._workloads.ids_of(mod))
-        ranked = [(fits.get(target_id), record_id) for record_id, target_id in rows]
+        workload_ids = self._workloads.ids_of(mod)
         for wanted_fit in Fit:
-            for found_fit, record_id in ranked:
-                record = self._record(record_id) if found_fit is wanted_fit else None
-                if record is not None and fit_of_record(record, target) is not None:
+            target_ids = [row_id for row_id, found_fit in fits.items() if found_fit is wanted_fit]
+            for record in self._valid_records(workload_ids, target_ids) if target_ids else ():
+                if fit_of_record(record, target) is not None:
                     yield record
 
     # --- what the tuner keeps beside records ------------------------------------------------
@@ -263,3 +274,17 @@ class SQLiteDatabase(Database):
         workload_id = self._adopt(record.workload)
         text = trace_text(record.trace)
         return record_key(self._workloads.hash_of(workload_id), text, record)
+
+
+def _where(
+    workload_ids: list[int], target_ids: list[int | None] | None
+) -> tuple[str, list[int | None]]:
+    """The condition for usable records of some workloads, and of some targets if they matter."""
+    where = f"workload_id IN ({', '.join('?' * len(workload_ids))}) AND valid = 1"
+    values: list[int | None] = list(workload_ids)
+    if target_ids is None:
+        return where, values
+    # `IN` never finds NULL; no id is 0.
+    known = [0 if target_id is None else target_id for target_id in target_ids]
+    where += f" AND coalesce(target_id, 0) IN ({', '.join('?' * len(known))})"
+    return where, [*values, *known]

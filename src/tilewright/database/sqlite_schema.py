@@ -62,7 +62,7 @@ CREATE TABLE records (
     extra TEXT NOT NULL,         -- JSON object
     schema INTEGER NOT NULL      -- version that wrote it
 );
-CREATE INDEX records_by_speed ON records (workload_id, valid, mean);
+CREATE INDEX records_by_speed ON records (workload_id, valid, mean, target_id);
 
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,

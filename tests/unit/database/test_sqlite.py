@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import re
 import sqlite3
 import threading
@@ -120,6 +121,24 @@ def test_seconds_that_are_no_numbers(path: Path) -> None:
     (record,) = database.get_all_tuning_records()
     assert record.run_secs == (FAILED_RUN_SECS, FAILED_RUN_SECS)
     assert database.get_top_k(workload, 1) == []
+
+
+def test_many_records_come_in_order(path: Path) -> None:
+    """More than are read at once, of several targets."""
+    database, mod = SQLiteDatabase(path), matmul(16, 16, 16)
+    workload = database.commit_workload(mod)
+    here, older, newer = (Target(f"llvm -mcpu={cpu}") for cpu in ("haswell", "nehalem", "znver4"))
+    secs = [float(secs) for secs in range(1, 91)]
+    random.Random(1).shuffle(secs)
+    targets = (here, older, newer, None)
+    database.commit_tuning_records(
+        a_record(workload, each, target=targets[int(each) % 4]) for each in secs
+    )
+    assert [record.mean_secs for record in database.get_top_k(workload, 70)] == sorted(secs)[:70]
+    found = [record.mean_secs for record in database.fitting_records(mod, here)]
+    expected = [sorted(each for each in secs if each % 4 == rest) for rest in (0, 1, 3)]
+    assert found == [*expected[0], *expected[1], *expected[2]]
+    assert database.targets_of(mod) == sorted(map(str, (here, older, newer)))
 
 
 # --- transactions -------------------------------------------------------------------------------
