@@ -1,5 +1,8 @@
 """Post-processors, one file each; importing this package makes them known by name."""
 
+from tilewright.space.postprocs.disallow_async_strided_mem_copy import (
+    DisallowAsyncStridedMemCopy as DisallowAsyncStridedMemCopy,
+)
 from tilewright.space.postprocs.disallow_dynamic_loop import (
     DisallowDynamicLoop as DisallowDynamicLoop,
 )
@@ -17,3 +20,5 @@ from tilewright.space.postprocs.rewrite_tensorize import RewriteTensorize as Rew
 from tilewright.space.postprocs.rewrite_unbound_block import (
     RewriteUnboundBlock as RewriteUnboundBlock,
 )
+from tilewright.space.postprocs.verify_gpu_code import VerifyGPUCode as VerifyGPUCode
+from tilewright.space.postprocs.verify_vtcm_limit import VerifyVTCMLimit as VerifyVTCMLimit

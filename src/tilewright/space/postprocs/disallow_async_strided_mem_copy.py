@@ -1,12 +1,14 @@
-"""`DisallowAsyncStridedMemCopy`: copies that run by themselves must be of contiguous memory.
+"""`DisallowAsyncStridedMemCopy`: copies that run by themselves must move memory without gaps.
 
-For machines whose copy engine knows no strides. Not part of any default list. The copies are those
-that a software pipeline names as asynchronous; they are looked at before the pipeline is built.
+For machines whose copy engine knows no gaps. Not part of any default list. The copies are those
+that a software pipeline names as asynchronous. They are looked at before the pipeline is built, as
+if each buffer that it fills existed twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.errors import TilewrightError
@@ -18,12 +20,13 @@ from tilewright.ir import (
     BufferStore,
     DeclBuffer,
     For,
-    PrimExpr,
     PrimFunc,
     Range,
     SeqStmt,
     Stmt,
+    Var,
     children,
+    const,
 )
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import (
@@ -46,55 +49,73 @@ class DisallowAsyncStridedMemCopy(Postproc):
         return all(_copies_are_contiguous(func) for func in lowered.functions.values())
 
 
+@dataclass(frozen=True)
+class _Copy:
+    """An asynchronous copy, all loops around it, and the buffers that belong to its pipeline."""
+
+    store: BufferStore
+    loops: tuple[For, ...]
+    own: frozenset[Var]  # pointers
+
+
 def _copies_are_contiguous(func: PrimFunc) -> bool:
     return all(
-        _is_contiguous(store.indices, loops) and _is_contiguous(store.value.indices, loops)
-        for store, loops in _async_copies(func.body, ())
-        if isinstance(store.value, BufferLoad)
+        _is_contiguous(access, copy)
+        for copy in _async_copies(func.body, ())
+        if isinstance(copy.store.value, BufferLoad)
+        for access in (copy.store, copy.store.value)
     )
 
 
-def _is_contiguous(indices: Sequence[PrimExpr], loops: Sequence[For]) -> bool:
-    """True when the index takes all values between its smallest and its largest."""
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
+def _is_contiguous(access: BufferStore | BufferLoad, copy: _Copy) -> bool:
+    """True when the loops count through memory in equal steps, without gaps between rows."""
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in copy.loops}
+    indices = list(access.indices)
+    if access.buffer.data in copy.own:
+        version = Var("version", indices[0].dtype)
+        domains[version] = Range(const(0, version.dtype), const(2, version.dtype))
+        indices[0] = version * access.buffer.shape[0] + indices[0]
     found = detect_iter_map(
-        list(indices), domains, TRUE, IterMapLevel.SURJECTIVE, simplify_trivial_iterators=False
+        indices, domains, TRUE, IterMapLevel.SURJECTIVE, simplify_trivial_iterators=False
     )
     return not found.errors
 
 
-def _async_copies(
-    stmt: Stmt, loops: tuple[For, ...]
-) -> Iterator[tuple[BufferStore, tuple[For, ...]]]:
-    """The copies in asynchronous stages of pipelines, with all loops around each."""
+def _async_copies(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[_Copy]:
+    """The copies in asynchronous stages of pipelines."""
     inside = (*loops, stmt) if isinstance(stmt, For) else loops
     if isinstance(stmt, For):
-        for part in _async_parts(stmt):
-            yield from _copies(part, inside)
+        parts, own = _async_parts(stmt)
+        for part in parts:
+            yield from _copies(part, inside, own)
     for child in children(stmt):
         if isinstance(child, Stmt):
             yield from _async_copies(child, inside)
 
 
-def _async_parts(loop: For) -> list[Stmt]:
-    """The statements of a pipelined loop that run asynchronously."""
+def _async_parts(loop: For) -> tuple[list[Stmt], frozenset[Var]]:
+    """The statements of a pipelined loop that run asynchronously, and the buffers it allocates."""
     stages = loop.annotations.get(SOFTWARE_PIPELINE_STAGE)
     wanted = loop.annotations.get(SOFTWARE_PIPELINE_ASYNC_STAGES)
     body: Stmt = loop.body
+    own: set[Var] = set()
     while isinstance(body, Allocate | DeclBuffer | AttrStmt):
+        if isinstance(body, Allocate):
+            own.add(body.buffer_var)
         body = body.body
     if not stages or not wanted or not isinstance(body, SeqStmt):
-        return []
+        return [], frozenset()
     chosen = {int(stage) for stage in wanted}
-    return [part for part, stage in zip(body.seq, stages, strict=False) if int(stage) in chosen]
+    parts = [part for part, stage in zip(body.seq, stages, strict=False) if int(stage) in chosen]
+    return parts, frozenset(own)
 
 
-def _copies(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[BufferStore, tuple[For, ...]]]:
+def _copies(stmt: Stmt, loops: tuple[For, ...], own: frozenset[Var]) -> Iterator[_Copy]:
     if isinstance(stmt, For):
-        yield from _copies(stmt.body, (*loops, stmt))
+        yield from _copies(stmt.body, (*loops, stmt), own)
     elif isinstance(stmt, BufferStore):
-        yield stmt, loops
+        yield _Copy(stmt, loops, own)
     else:
         for child in children(stmt):
             if isinstance(child, Stmt):
-                yield from _copies(child, loops)
+                yield from _copies(child, loops, own)
