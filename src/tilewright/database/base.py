@@ -64,6 +64,11 @@ class Database(ABC):
     def __len__(self) -> int:
         """The number of records."""
 
+    def get_tuning_records_of(self, workload: Workload) -> list[TuningRecord]:
+        """All records of a workload, failed ones too, in the order of `get_all_tuning_records`."""
+        own = self.commit_workload(workload.mod) if self.has_workload(workload.mod) else None
+        return [record for record in self.get_all_tuning_records() if record.workload is own]
+
     # --- committing many --------------------------------------------------------------------
 
     def commit_tuning_records(self, records: Iterable[TuningRecord]) -> int:

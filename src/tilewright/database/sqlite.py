@@ -194,6 +194,15 @@ class SQLiteDatabase(Database):
         rows = self._file.rows(f"SELECT {COLUMNS} FROM records ORDER BY id")
         return [record for record in map(self._read, rows) if record is not None]
 
+    def get_tuning_records_of(self, workload: Workload) -> list[TuningRecord]:
+        workload_ids = self._workloads.ids_equal_to(workload)
+        marks = ", ".join("?" * len(workload_ids))
+        rows = self._file.rows(
+            f"SELECT {COLUMNS} FROM records WHERE workload_id IN ({marks}) ORDER BY id",
+            workload_ids,
+        )
+        return [record for record in map(self._read, rows) if record is not None]
+
     def __len__(self) -> int:
         return int(self._file.rows("SELECT count(*) FROM records")[0][0])
 

@@ -177,6 +177,8 @@ def check_failures_are_kept_but_never_used(make: MakeDatabase) -> None:
     trivial = TuningRecord(Trace(), workload, (1e-9,), Target(LLVM))
     database.commit_tuning_records([failed, trivial])
     assert len(database) == len(database.get_all_tuning_records()) == 2
+    assert len(database.get_tuning_records_of(workload)) == 2
+    assert database.get_tuning_records_of(Workload(matmul(8, 8, 16), 0)) == []
     assert not failed.is_valid
     assert not wrong.is_valid
     assert database.get_top_k(workload, 3) == []
