@@ -120,10 +120,13 @@ def variables() -> tuple[Variable, ...]:
 
 
 def child_environ(python_path: str) -> dict[str, str]:
-    """The environment for a Python process of ours, which finds modules in `python_path` first."""
+    """The environment for a Python process of ours, which finds modules in `python_path` first.
+
+    What lies in the current folder must not be taken for a module of the standard library.
+    """
     inherited = os.environ.get("PYTHONPATH")
     path = f"{python_path}{os.pathsep}{inherited}" if inherited else python_path
-    return {**os.environ, "PYTHONPATH": path}
+    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 @functools.cache

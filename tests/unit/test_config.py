@@ -74,4 +74,5 @@ def test_environment_of_child_processes(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("PYTHONPATH", raising=False)
     assert child_environ("first")["PYTHONPATH"] == "first"
     monkeypatch.setenv("PYTHONPATH", "second")
-    assert child_environ("first") == {**os.environ, "PYTHONPATH": f"first{os.pathsep}second"}
+    path = f"first{os.pathsep}second"
+    assert child_environ("first") == {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

@@ -94,7 +94,8 @@ def _prepare(start: Start) -> bytes:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if start.memory_limit:
         most = int(start.memory_limit * _HEADROOM)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        with contextlib.suppress(OSError, ValueError):  # where it cannot be set, the pool watches
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     return b""
 
 

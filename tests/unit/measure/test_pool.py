@@ -167,6 +167,17 @@ def test_worker_that_cannot_start() -> None:
     assert pool.pids == []
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 looks into its folder first")
+def test_files_around_do_not_disturb_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise ImportError('not the queue of the library')")
+    monkeypatch.chdir(tmp_path)
+    pool = WorkerPool(PoolOptions(1))
+    assert pool.run([task("echo", b"fine")]) == [Outcome(payload=b"fine")]
+    pool.close()
+
+
 def interrupt_after(seconds: float) -> threading.Timer:
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
