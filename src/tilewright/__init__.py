@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilewright import (
         arith,
         ir,
+        meta_schedule,
         nd,
         runtime,
         script,
@@ -43,6 +44,7 @@ _LAZY = {
     "get_global_func": "tilewright.runtime",
     "ir": "tilewright.ir",
     "load_module": "tilewright.runtime",
+    "meta_schedule": "tilewright.meta_schedule",
     "lower": "tilewright.lowering",
     "nd": "tilewright.nd",
     "register_func": "tilewright.runtime",
@@ -68,6 +70,7 @@ __all__ = [
     "ir",
     "load_module",
     "lower",
+    "meta_schedule",
     "nd",
     "register_func",
     "runtime",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
 from tilewright.errors import ArgumentError, TargetError
@@ -24,6 +26,21 @@ from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
 from tilewright.target import Target
 
+# Gives a program the schedule that is known for a target, or returns it as it is.
+ScheduleSource: TypeAlias = Callable[[IRModule, Target], IRModule]
+
+_sources: ContextVar[tuple[ScheduleSource, ...]] = ContextVar("tilewright_schedules", default=())
+
+
+@contextmanager
+def schedules_from(source: ScheduleSource) -> Iterator[None]:
+    """Let `build` ask for the schedule of every program that it is given meanwhile."""
+    token = _sources.set((*_sources.get(), source))
+    try:
+        yield
+    finally:
+        _sources.reset(token)
+
 
 def build(
     program: PrimFunc | IRModule,
@@ -34,14 +51,18 @@ def build(
     """Compile a function or a module; without a target for this machine.
 
     `extern_symbols` gives the addresses of C functions that the program calls by name; others are
-    looked for in the libraries loaded with `runtime.load_library`, and in this process.
+    looked for in the libraries loaded with `runtime.load_library`, and in this process. Inside
+    `with database:` a program gets the best schedule that the database knows for it.
     """
     if not isinstance(program, PrimFunc | IRModule):
         raise ArgumentError(
             f"build() takes a PrimFunc or an IRModule, got {type(program).__name__}"
         )
     chosen = _target_of(target)
-    return build_lowered(lower(as_module(program), chosen), chosen, extern_symbols=extern_symbols)
+    module = as_module(program)
+    for source in _sources.get()[-1:]:
+        module = source(module, chosen)
+    return build_lowered(lower(module, chosen), chosen, extern_symbols=extern_symbols)
 
 
 def build_lowered(

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from tilewright.errors import TargetError, TuneError
-from tilewright.ir import IRModule, PrimFunc
+from tilewright.ir import IRModule, PrimFunc, replace, structural_hash
 from tilewright.schedule import Schedule, Trace
 from tilewright.target import Target, get_kind
 
@@ -58,6 +58,7 @@ class MeasureCandidate:
 
     sch: Schedule
     args_info: tuple[TensorInfo, ...]
+    shash: int | None = field(default=None, compare=False)  # of the module, where it is known
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,33 @@ def read_target(description: Mapping[str, Any]) -> Target | None:
         return Target({name: value for name, value in description.items() if name in known})
     except TargetError:
         return None
+
+
+# Where a tuning record notes, in `extra`, the hash of the program it measured.
+CANDIDATE_HASH = "candidate_hash"
+
+
+def candidate_hash(candidate: MeasureCandidate) -> str:
+    """What tells candidates of one workload apart; goes into a record under `CANDIDATE_HASH`."""
+    shash = structural_hash(candidate.sch.mod) if candidate.shash is None else candidate.shash
+    return f"{shash:016x}"
+
+
+def normalize_mod(mod: PrimFunc | IRModule) -> IRModule:
+    """A module with one function called main, whose buffers do not overlap."""
+    if isinstance(mod, PrimFunc):
+        func = mod
+    elif isinstance(mod, IRModule):
+        if len(mod.functions) != 1:
+            raise TuneError(
+                f"a task has one function, the module has {len(mod.functions)}: "
+                f"{', '.join(mod.functions)}; tune_tir makes a task of each"
+            )
+        (func,) = mod.functions.values()
+    else:
+        raise TuneError(f"a task is a PrimFunc or an IRModule, got {type(mod).__name__}")
+    attrs = {"global_symbol": "main", **func.attrs, "tir.noalias": True}
+    return IRModule({"main": replace(func, attrs=attrs)})
 
 
 def entry_function(mod: IRModule) -> PrimFunc:

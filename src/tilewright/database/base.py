@@ -17,9 +17,10 @@ from tilewright.database import similarity
 from tilewright.database.compatibility import fit_of_record
 from tilewright.database.history import History, MemoryHistory
 from tilewright.database.problem import Problem
+from tilewright.driver import schedules_from
 from tilewright.errors import DatabaseError, TilewrightError
-from tilewright.ir import IRModule
-from tilewright.records import TuningRecord, Workload
+from tilewright.ir import IRModule, PrimFunc, replace
+from tilewright.records import TuningRecord, Workload, normalize_mod
 from tilewright.schedule import Schedule
 from tilewright.support.plugins import Family
 from tilewright.target import Target
@@ -202,6 +203,9 @@ class Database(ABC):
 
     def __enter__(self) -> Self:
         _scopes.set((*_scopes.get(), self))
+        scope = schedules_from(self.scheduled)
+        scope.__enter__()
+        self.__dict__.setdefault("_build_scopes", []).append(scope)
         return self
 
     def __exit__(
@@ -211,6 +215,27 @@ class Database(ABC):
         traceback: TracebackType | None,
     ) -> None:
         _scopes.set(_scopes.get()[:-1])
+        self.__dict__["_build_scopes"].pop().__exit__(None, None, None)
+
+    def scheduled(self, mod: IRModule, target: Target) -> IRModule:
+        """A module whose functions have the best schedules known here.
+
+        A function that is not known gets a schedule without a search, and a warning says so.
+        """
+        functions = {
+            name: self._scheduled_function(name, func, target)
+            for name, func in mod.functions.items()
+        }
+        return IRModule(functions, mod.attrs)
+
+    def _scheduled_function(self, name: str, func: PrimFunc, target: Target) -> PrimFunc:
+        alone = normalize_mod(func)
+        found = self.query_ir_module(alone, target, name)
+        if found is None and "default" in fallback_schedules:
+            why = self.explain_miss(alone, target)
+            logger.warning("%s; it gets a schedule without a search", why)
+            found = fallback_schedules.create("default", alone, target).mod
+        return func if found is None else replace(found["main"], attrs=func.attrs)
 
     @staticmethod
     def current() -> Database | None:
@@ -232,6 +257,8 @@ class Database(ABC):
 
 
 databases: Family[Any] = Family("database", "tilewright.database")
+# What schedules a program that no database knows; (mod, target) -> Schedule.
+fallback_schedules: Family[Any] = Family("fallback schedule", "tilewright.fallback_schedule")
 
 
 def best_records(database: Database) -> list[TuningRecord]:

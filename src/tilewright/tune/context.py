@@ -12,8 +12,8 @@ from typing_extensions import Self
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.database import MemoryDatabase
 from tilewright.errors import TuneError
-from tilewright.ir import IRModule, PrimFunc, replace
-from tilewright.records import MeasureCandidate, RunnerResult
+from tilewright.ir import IRModule, PrimFunc
+from tilewright.records import MeasureCandidate, RunnerResult, normalize_mod as normalize_mod
 from tilewright.schedule import Schedule
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy, search_strategies
@@ -24,23 +24,6 @@ from tilewright.target import Target
 
 DEFAULT_SPACE = "post-order-apply"
 DEFAULT_STRATEGY = "evolutionary"
-
-
-def normalize_mod(mod: PrimFunc | IRModule) -> IRModule:
-    """A module with one function called main, whose buffers do not overlap."""
-    if isinstance(mod, PrimFunc):
-        func = mod
-    elif isinstance(mod, IRModule):
-        if len(mod.functions) != 1:
-            raise TuneError(
-                f"a task has one function, the module has {len(mod.functions)}: "
-                f"{', '.join(mod.functions)}; tune_tir makes a task of each"
-            )
-        (func,) = mod.functions.values()
-    else:
-        raise TuneError(f"a task is a PrimFunc or an IRModule, got {type(mod).__name__}")
-    attrs = {"global_symbol": "main", **func.attrs, "tir.noalias": True}
-    return IRModule({"main": replace(func, attrs=attrs)})
 
 
 def thread_count(num_threads: int | str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from tilewright.cost_model.prior import AnalyticPrior
+from tilewright.database.base import fallback_schedules
 from tilewright.errors import TilewrightError
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.records import args_info_of
@@ -23,6 +24,7 @@ DRAFTS = 32
 SEED = 1
 
 
+@fallback_schedules.register("default")
 def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = None) -> Schedule:
     """A good schedule of a program, chosen by calculation alone.
 

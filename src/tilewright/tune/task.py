@@ -107,8 +107,8 @@ class TaskRecord:
         if not database.has_workload(self.ctx.mod):
             return
         workload = database.commit_workload(self.ctx.mod)
-        for record in database.get_all_tuning_records():
-            if record.workload is workload and _same_target(record, self.ctx):
+        for record in database.get_tuning_records_of(workload):
+            if _same_target(record, self.ctx):
                 self.known.setdefault(trace_key(record.trace), _result_of(record))
 
     def add_round(

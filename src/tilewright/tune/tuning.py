@@ -46,7 +46,7 @@ def tune_tir(
     builder: Builder | str = "local",
     runner: Runner | str = "local",
     database: Database | str = "sqlite",
-    cost_model: CostModel | str | None = "xgb",
+    cost_model: CostModel | str | None = "gbdt",
     measure_callbacks: Sequence[MeasureCallback] | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
     space: SpaceLike = "tilewright",
@@ -138,7 +138,7 @@ def tune_tasks(
     builder: Builder | str = "local",
     runner: Runner | str = "local",
     database: Database | str = "sqlite",
-    cost_model: CostModel | str | None = "xgb",
+    cost_model: CostModel | str | None = "gbdt",
     measure_callbacks: Sequence[MeasureCallback] | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
     module_equality: str = "structural",
@@ -275,7 +275,7 @@ def _cost_model(given: CostModel | str | None, cores: int) -> CostModel | None:
     if given == "none":
         return None
     options: dict[str, Any] = {}
-    if given in ("xgb", "lightgbm", "gbdt", "numpy"):
+    if given in ("gbdt", "xgb"):
         options = {"prior": AnalyticPrior(), "num_tuning_cores": cores}
     made: CostModel = cost_models.create(given, **options)
     return made

@@ -1,0 +1,7 @@
+"""Builders."""
+
+from tilewright.measure import Builder as Builder, LocalBuilder as LocalBuilder, builders
+from tilewright.records import BuilderInput as BuilderInput, BuilderResult as BuilderResult
+
+PyBuilder = Builder
+create = builders.create
