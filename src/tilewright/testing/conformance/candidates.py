@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,14 @@ class SmallContext:
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
 
 
+@functools.cache
+def _matmul() -> IRModule:
+    return IRModule({"main": create_te_workload("GMM", 0)})
+
+
 def matmul_context() -> SmallContext:
     """A 128x128x128 matrix product on this machine."""
-    return SmallContext(IRModule({"main": create_te_workload("GMM", 0)}), Target("llvm"))
+    return SmallContext(_matmul(), Target("llvm"))
 
 
 def tiled_matmul(mod: IRModule, seed: int) -> Schedule:
@@ -46,11 +52,14 @@ def tiled_matmul(mod: IRModule, seed: int) -> Schedule:
 
 
 def matmul_candidates(count: int, first_seed: int = 1) -> list[MeasureCandidate]:
-    """Different tilings of the product."""
-    mod = matmul_context().mod
-    assert mod is not None
-    schedules = [tiled_matmul(mod, first_seed + number) for number in range(count)]
-    return [MeasureCandidate(sch, args_info_of(sch.mod)) for sch in schedules]
+    """Different tilings of the product; the same ones for the same seed."""
+    return [_matmul_candidate(first_seed + number) for number in range(count)]
+
+
+@functools.cache
+def _matmul_candidate(seed: int) -> MeasureCandidate:
+    sch = tiled_matmul(_matmul(), seed)
+    return MeasureCandidate(sch, args_info_of(sch.mod))
 
 
 def made_up_results(candidates: Sequence[MeasureCandidate]) -> list[RunnerResult]:

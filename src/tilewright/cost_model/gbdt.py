@@ -1,0 +1,255 @@
+"""`GBDTModel` and `XGBModel`: boosted trees on features of stores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from tilewright.cost_model.base import CostModel, cost_models
+from tilewright.cost_model.boosters import BoosterKind, Trees, first_installed, kinds_named
+from tilewright.cost_model.gbdt_config import GBDTConfig, XGBConfig
+from tilewright.cost_model.labels import LABELS
+from tilewright.cost_model.pack_sum import PackSum
+from tilewright.cost_model.quality import RankingQuality, ranking_quality
+from tilewright.cost_model.samples import (
+    Group,
+    Rows,
+    SampleStore,
+    Vector,
+    cost_of,
+    read_arrays,
+    workload_key,
+    write_arrays,
+)
+from tilewright.cost_model.training import TrainingWatch
+from tilewright.errors import TuneError
+from tilewright.features import FeatureExtractor, feature_extractors
+from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
+from tilewright.schedule.random import RandomEngine
+
+_logger = logging.getLogger(__name__)
+_WARMUP, _WARMUP_WITH_PRIOR = 100, 16
+# Rows from which on a library grows trees faster than we do.
+_MANY_ROWS = 2000
+
+
+class Prior(Protocol):
+    """Knows something about candidates before anything was measured."""
+
+    def score(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Any:
+        """An array: the predicted log2 of the seconds that each candidate takes."""
+
+
+@cost_models.register("gbdt")
+class GBDTModel(CostModel):
+    """Boosted trees whose scores of rows add up to the score of a candidate.
+
+    With a `prior` the trees learn what it gets wrong, and it ranks alone until there are
+    `num_warmup_samples` (16) measurements. Without one, scores are random until there are 100.
+
+    `backend` is "histogram" (our own trees), "lightgbm", "xgboost", or "auto": our own while there
+    is little data, then LightGBM where it is installed. `label` is what trees learn: "log_time", or
+    "throughput" as TVM does. After each `update`, `last_quality` says how well the model had ranked
+    the new candidates.
+    """
+
+    backends: ClassVar[tuple[str, ...]] = ("lightgbm", "histogram")
+    own_trees_first: ClassVar[bool] = True  # while there is little data
+    default_label: ClassVar[str] = "log_time"
+    default_config: ClassVar[GBDTConfig] = GBDTConfig()
+
+    def __init__(
+        self,
+        *,
+        extractor: str | FeatureExtractor = "per-store-feature",
+        config: GBDTConfig | None = None,
+        num_warmup_samples: int | None = None,
+        early_stopping_rounds: int = 50,
+        verbose_eval: int = 25,
+        average_peak_n: int = 32,
+        adaptive_training: bool = True,
+        num_tuning_cores: int | None = None,
+        prior: Prior | None = None,
+        backend: str = "auto",
+        label: str | None = None,
+    ) -> None:
+        self.extractor: FeatureExtractor = (
+            feature_extractors.create(extractor) if isinstance(extractor, str) else extractor
+        )
+        self.config = config or self.default_config
+        warmup = _WARMUP if prior is None else _WARMUP_WITH_PRIOR
+        self.num_warmup_samples = warmup if num_warmup_samples is None else num_warmup_samples
+        self.early_stopping_rounds = early_stopping_rounds
+        self.verbose_eval = verbose_eval
+        self.average_peak_n = average_peak_n
+        self.adaptive_training = adaptive_training
+        self.num_tuning_cores = num_tuning_cores
+        self.prior = prior
+        self.backend = backend
+        self._kinds = kinds_named(self.backends if backend == "auto" else (backend,))
+        self.label = self._checked_label(label)
+        self.last_quality: RankingQuality | None = None
+        self.last_training: TrainingWatch | None = None
+        self._store = SampleStore()
+        self._trees: Trees | None = None
+        self._last_train_size = 0
+        self._random = RandomEngine(self.config.seed)
+
+    def _checked_label(self, label: str | None) -> str:
+        if label is None:
+            label = self.default_label if self.prior is None else "log_time"
+        if label not in LABELS:
+            raise TuneError(f"no label is called {label!r}; there are {', '.join(LABELS)}")
+        if self.prior is not None and label != "log_time":
+            raise TuneError("a prior predicts the logarithm of times; use label='log_time' with it")
+        return label
+
+    @property
+    def num_samples(self) -> int:
+        """How many measurements there are to learn from."""
+        return len(self._store)
+
+    # --- scores ---------------------------------------------------------------------------------
+
+    def predict(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Vector:
+        if not candidates:
+            return np.zeros(0)
+        if self._uses_trees:
+            features = self._extract(context, candidates)
+            priors = self._prior_scores(context, candidates)
+            return self._scores(self._known_group(context), features, priors)
+        if self.prior is not None:
+            return np.exp2(-self._prior_scores(context, candidates))
+        return np.array([self._random.canonical() for _ in candidates])
+
+    @property
+    def _uses_trees(self) -> bool:
+        return self._trees is not None and self.num_samples >= self.num_warmup_samples
+
+    def _scores(self, group: Group, features: Sequence[Rows], priors: Vector) -> Vector:
+        assert self._trees is not None
+        data = PackSum(features)
+        predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
+        return LABELS[self.label].scores(predicted, priors, group)
+
+    def _known_group(self, context: Any) -> Group:
+        return self._store.groups.get(workload_key(context.mod), Group())
+
+    def _extract(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
+        matrices = self.extractor.extract_from(context, candidates)
+        return [np.asarray(matrix, dtype=np.float32) for matrix in matrices]
+
+    def _prior_scores(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Vector:
+        if self.prior is None:
+            return np.zeros(len(candidates))
+        return np.asarray(self.prior.score(context, candidates), dtype=np.float64)
+
+    # --- learning -------------------------------------------------------------------------------
+
+    def update(
+        self,
+        context: Any,
+        candidates: Sequence[MeasureCandidate],
+        results: Sequence[RunnerResult],
+    ) -> None:
+        """Learn from measurements; a candidate without any store teaches nothing."""
+        self.last_quality = None
+        if not candidates:
+            return
+        features = self._extract(context, candidates)
+        useful = np.array([len(rows) > 0 for rows in features])
+        if not useful.any():
+            return
+        features = [rows for rows in features if len(rows)]
+        costs = np.array([cost_of(result) for result in results])[useful]
+        priors = self._prior_scores(context, candidates)[useful]
+        group = self._store.group(workload_key(context.mod))
+        self.last_quality = self._quality(group, features, costs, priors)
+        if self.last_quality is not None:
+            _logger.debug("before training: %s", self.last_quality)
+        group.append(features, costs, priors)
+        if self._is_time_to_train():
+            self._train_on_all()
+
+    def _quality(
+        self, group: Group, features: Sequence[Rows], costs: Vector, priors: Vector
+    ) -> RankingQuality | None:
+        """How the model as it is now ranks what was measured."""
+        if self._uses_trees:
+            scores = self._scores(group, features, priors)
+        elif self.prior is not None:
+            scores = -priors
+        else:
+            return None
+        ran = costs < FAILED_RUN_SECS
+        return ranking_quality(scores[ran], costs[ran])
+
+    def _is_time_to_train(self) -> bool:
+        grown = self.num_samples - self._last_train_size
+        return not self.adaptive_training or grown >= self._last_train_size / 5
+
+    def _train_on_all(self) -> None:
+        self._last_train_size = self.num_samples
+        for group in self._store:
+            group.num_trained = len(group.costs)
+        self._train()
+
+    def _train(self) -> None:
+        """Grow trees on what is marked as trained on."""
+        parts = [(group, group.num_trained) for group in self._store if group.num_trained]
+        labels = [LABELS[self.label].of(group, count) for group, count in parts]
+        features = [rows for group, count in parts for rows in group.features[:count]]
+        data = PackSum(
+            features,
+            np.concatenate([values for values, _ in labels]),
+            np.concatenate([weights for _, weights in labels]),
+        )
+        costs = [np.array(group.costs[:count]) for group, count in parts]
+        watch = TrainingWatch(
+            data,
+            np.concatenate([own.min() / own for own in costs]),
+            LABELS[self.label].rank,
+            early_stopping_rounds=self.early_stopping_rounds,
+            verbose_eval=self.verbose_eval,
+            average_peak_n=self.average_peak_n,
+        )
+        config = self.config.booster_config(data.num_samples, self.num_tuning_cores)
+        booster = self._kind_for(len(data.rows)).make()
+        self._trees = booster.train(data, config, watch.on_round)
+        watch.finish(self._trees.predict(data.rows))
+        self.last_training = watch
+
+    def _kind_for(self, num_rows: int) -> BoosterKind:
+        if self.backend == "auto" and self.own_trees_first and num_rows < _MANY_ROWS:
+            return self._kinds[-1]
+        return first_installed(self._kinds)
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def save(self, path: str) -> None:
+        state = np.array([self._last_train_size, self._random.state], dtype=np.int64)
+        write_arrays(path, kind=np.array("gbdt"), state=state, **self._store.as_arrays())
+
+    def load(self, path: str) -> None:
+        """Go on from a file: the samples are read, the trees are grown again from them."""
+        arrays = read_arrays(path)
+        if str(arrays.get("kind")) != "gbdt":
+            raise TuneError(f"{path} holds a cost model of another kind: {arrays.get('kind')}")
+        self._store = SampleStore.from_arrays(arrays)
+        self._last_train_size, self._random.state = (int(value) for value in arrays["state"])
+        self._trees = None
+        if any(group.num_trained for group in self._store):
+            self._train()
+
+
+@cost_models.register("xgb")
+class XGBModel(GBDTModel):
+    """The settings of TVM's model: deep trees that learn throughputs; XGBoost's if installed."""
+
+    backends: ClassVar[tuple[str, ...]] = ("xgboost", "lightgbm", "histogram")
+    own_trees_first: ClassVar[bool] = False
+    default_label: ClassVar[str] = "throughput"
+    default_config: ClassVar[GBDTConfig] = XGBConfig()

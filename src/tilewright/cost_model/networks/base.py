@@ -1,0 +1,67 @@
+"""What a network must offer, and its parameters, which all implementations share."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.cost_model.networks.config import SegmentSumMLPConfig, TrainerConfig
+from tilewright.cost_model.pack_sum import PackSum
+
+Array = npt.NDArray[np.float64]
+Parameters = dict[str, Array]
+# What normalisation saw in training; moved by each batch, not by gradients.
+NORM_MEAN, NORM_VARIANCE = "norm.mean", "norm.variance"
+NORM_MOMENTUM, NORM_EPSILON = 0.1, 1e-5
+
+
+class Network(Protocol):
+    """A network with its optimiser."""
+
+    def scores(self, batch: PackSum) -> Array:
+        """One score for each candidate."""
+
+    def step(self, batch: PackSum, learning_rate: float) -> float:
+        """Take one step towards a better ranking of the batch; the loss before it."""
+
+    def parameters(self) -> Parameters:
+        """All weights, by name."""
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        """Go on with these weights."""
+
+
+class MakeNetwork(Protocol):
+    def __call__(
+        self, config: SegmentSumMLPConfig, trainer: TrainerConfig, parameters: Parameters
+    ) -> Network: ...
+
+
+def layer_sizes(config: SegmentSumMLPConfig) -> dict[str, tuple[int, int]]:
+    """Inputs and outputs of each layer."""
+    hidden = config.hidden_dim
+    return {
+        "encoder_0": (config.input_dim, hidden),
+        "encoder_1": (hidden, hidden),
+        "residual_0": (hidden, hidden),
+        "residual_1": (hidden, hidden),
+        "decoder": (hidden, config.output_dim),
+    }
+
+
+def fresh_parameters(config: SegmentSumMLPConfig, seed: int) -> Parameters:
+    """Random weights, as usual for such layers: uniform within one over the root of the inputs."""
+    random = np.random.RandomState(seed)
+    parameters: Parameters = {}
+    for name, (inputs, outputs) in layer_sizes(config).items():
+        limit = 1.0 / np.sqrt(inputs)
+        parameters[f"{name}.weight"] = random.uniform(-limit, limit, (inputs, outputs))
+        parameters[f"{name}.bias"] = random.uniform(-limit, limit, outputs)
+    if config.use_norm:
+        parameters["norm.weight"] = np.ones(config.hidden_dim)
+        parameters["norm.bias"] = np.zeros(config.hidden_dim)
+        parameters[NORM_MEAN] = np.zeros(config.hidden_dim)
+        parameters[NORM_VARIANCE] = np.ones(config.hidden_dim)
+    return parameters

@@ -1,0 +1,103 @@
+"""The network in PyTorch, where it is installed: the same weights, losses and steps."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tilewright.cost_model.networks.base import (
+    NORM_EPSILON,
+    NORM_MEAN,
+    NORM_MOMENTUM,
+    NORM_VARIANCE,
+    Array,
+    Parameters,
+)
+from tilewright.cost_model.networks.config import SegmentSumMLPConfig, TrainerConfig
+from tilewright.cost_model.networks.lambda_rank import pair_weights
+from tilewright.cost_model.pack_sum import PackSum
+
+_EPSILON = 1e-10
+
+
+class TorchNetwork:
+    """Automatic differentiation and Adam are PyTorch's."""
+
+    def __init__(
+        self, config: SegmentSumMLPConfig, trainer: TrainerConfig, parameters: Parameters
+    ) -> None:
+        self._config = config
+        self._trainer = trainer
+        self.set_parameters(parameters)
+
+    @property
+    def _torch(self) -> Any:
+        """The package; not kept, because members are copied and packages cannot be."""
+        return import_module("torch")
+
+    def set_parameters(self, parameters: Parameters) -> None:
+        self._tensors: dict[str, Any] = {
+            name: self._torch.tensor(value, requires_grad=name not in (NORM_MEAN, NORM_VARIANCE))
+            for name, value in parameters.items()
+        }
+        self._optimiser = self._torch.optim.Adam(
+            self._trained_tensors(), weight_decay=self._trainer.weight_decay
+        )
+
+    def _trained_tensors(self) -> list[Any]:
+        return [tensor for tensor in self._tensors.values() if tensor.requires_grad]
+
+    def parameters(self) -> Parameters:
+        return {name: tensor.detach().numpy().copy() for name, tensor in self._tensors.items()}
+
+    def scores(self, batch: PackSum) -> Array:
+        with self._torch.no_grad():
+            return np.asarray(self._forward(batch, False).numpy(), dtype=np.float64)
+
+    def step(self, batch: PackSum, learning_rate: float) -> float:
+        torch = self._torch
+        for group in self._optimiser.param_groups:
+            group["lr"] = learning_rate
+        self._optimiser.zero_grad()
+        loss = self._loss(self._forward(batch, True), batch.labels)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._trained_tensors(), self._trainer.grad_clip_norm)
+        self._optimiser.step()
+        return float(loss.detach())
+
+    def _loss(self, scores: Any, labels: Array) -> Any:
+        torch = self._torch
+        order, weights = pair_weights(scores.detach().numpy(), labels)
+        ranked = scores[torch.from_numpy(order)]
+        right = torch.sigmoid(ranked[:, None] - ranked[None, :])
+        return -(torch.from_numpy(weights) * torch.log2(right.clamp(min=_EPSILON))).sum()
+
+    def _forward(self, batch: PackSum, training: bool) -> Any:
+        torch = self._torch
+        hidden = self._layer("encoder_0", torch.from_numpy(batch.rows))
+        hidden = self._layer("encoder_1", hidden)
+        summed = torch.zeros(batch.num_samples, hidden.shape[1], dtype=hidden.dtype)
+        summed = summed.index_add(0, torch.from_numpy(batch.ids), hidden)
+        if self._config.use_norm:
+            summed = torch.nn.functional.batch_norm(
+                summed,
+                self._tensors[NORM_MEAN],
+                self._tensors[NORM_VARIANCE],
+                self._tensors["norm.weight"],
+                self._tensors["norm.bias"],
+                training,
+                NORM_MOMENTUM,
+                NORM_EPSILON,
+            )
+        for name in ("residual_0", "residual_1"):
+            summed = summed + self._layer(name, summed)
+        scores = self._linear("decoder", summed)[:, 0]
+        return torch.sigmoid(scores) if self._config.use_sigmoid else scores
+
+    def _linear(self, name: str, inputs: Any) -> Any:
+        return inputs @ self._tensors[f"{name}.weight"] + self._tensors[f"{name}.bias"]
+
+    def _layer(self, name: str, inputs: Any) -> Any:
+        return self._torch.relu(self._linear(name, inputs))

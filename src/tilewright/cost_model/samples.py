@@ -1,0 +1,125 @@
+"""The measurements that a model learns from, workload by workload, and their file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.errors import TuneError
+from tilewright.ir import IRModule, structural_hash
+from tilewright.records import FAILED_RUN_SECS, RunnerResult
+
+Rows = npt.NDArray[np.float32]
+Vector = npt.NDArray[np.float64]
+FORMAT = "tilewright-cost-model-1"
+
+
+def cost_of(result: RunnerResult) -> float:
+    """The median running time; that of a failure without one."""
+    return float(np.median(result.run_secs)) if result.run_secs else FAILED_RUN_SECS
+
+
+def workload_key(mod: IRModule | None) -> str:
+    """What groups are told apart by."""
+    if mod is None:
+        raise TuneError("the cost model needs the module of the task; the context has none")
+    return f"0x{structural_hash(mod):016x}"
+
+
+@dataclass
+class Group:
+    """All samples of one workload, in the order they came."""
+
+    features: list[Rows] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    priors: list[float] = field(default_factory=list)  # log2 of seconds; zeros without a prior
+    num_trained: int = 0  # how many of them the model was trained on
+
+    @property
+    def min_cost(self) -> float:
+        return min(self.costs, default=FAILED_RUN_SECS)
+
+    def append(self, features: Sequence[Rows], costs: Vector, priors: Vector) -> None:
+        self.features.extend(features)
+        self.costs.extend(costs.tolist())
+        self.priors.extend(priors.tolist())
+
+
+class SampleStore:
+    """Groups of samples by workload."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+
+    def group(self, key: str) -> Group:
+        return self.groups.setdefault(key, Group())
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self.groups.values())
+
+    def __len__(self) -> int:
+        return sum(len(group.costs) for group in self)
+
+    @property
+    def num_columns(self) -> int | None:
+        """The width of the features; None without any."""
+        widths = (rows.shape[1] for group in self for rows in group.features)
+        return next(widths, None)
+
+    def as_arrays(self) -> dict[str, Any]:
+        """Everything, as arrays for a file."""
+        features = [rows for group in self for rows in group.features]
+        return {
+            "keys": np.array(list(self.groups), dtype=np.str_),
+            "sizes": np.array([len(group.costs) for group in self], dtype=np.int64),
+            "num_trained": np.array([group.num_trained for group in self], dtype=np.int64),
+            "costs": np.array([cost for group in self for cost in group.costs]),
+            "priors": np.array([prior for group in self for prior in group.priors]),
+            "num_rows": np.array([len(rows) for rows in features], dtype=np.int64),
+            "rows": np.concatenate(features) if features else np.zeros((0, 0), np.float32),
+        }
+
+    @staticmethod
+    def from_arrays(arrays: Any) -> SampleStore:
+        """What `as_arrays` gave."""
+        store = SampleStore()
+        ends = np.cumsum(arrays["num_rows"])[:-1]
+        features = np.split(arrays["rows"], ends) if len(arrays["num_rows"]) else []
+        start = 0
+        for key, size, trained in zip(
+            arrays["keys"], arrays["sizes"], arrays["num_trained"], strict=True
+        ):
+            here = slice(start, start + int(size))
+            group = store.group(str(key))
+            group.append(features[here], arrays["costs"][here], arrays["priors"][here])
+            group.num_trained = int(trained)
+            start = here.stop
+        return store
+
+
+def write_arrays(path: str, **arrays: Any) -> None:
+    """Write arrays under exactly this name."""
+    with open(path, "wb") as file:
+        np.savez_compressed(file, format=np.array(FORMAT), **arrays)
+
+
+def read_arrays(path: str) -> dict[str, Any]:
+    """Read what `write_arrays` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as loaded:
+            arrays = dict(loaded)
+    except FileNotFoundError:
+        raise TuneError(f"there is no cost model at {path}; save one first") from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise TuneError(f"{path} is not a cost model of ours: {error}") from None
+    if str(arrays.get("format")) != FORMAT:
+        raise TuneError(
+            f"{path} is not a cost model that this version can read; expected {FORMAT},"
+            f" found {arrays.get('format', 'nothing')}"
+        )
+    return arrays

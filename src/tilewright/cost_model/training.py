@@ -1,0 +1,69 @@
+"""What is watched while trees grow: errors on the training data, and when to stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tilewright.cost_model.pack_sum import PackSum, Vector, average_peak
+
+_logger = logging.getLogger(__name__)
+
+
+class TrainingWatch:
+    """Follows the rounds of one training.
+
+    It stops when the error has not fallen for `early_stopping_rounds`, and logs both metrics every
+    `verbose_eval` rounds. `rank` turns predictions into scores (higher is better).
+    """
+
+    def __init__(
+        self,
+        data: PackSum,
+        throughputs: Vector,
+        rank: Callable[[Vector], Vector],
+        *,
+        early_stopping_rounds: int,
+        verbose_eval: int,
+        average_peak_n: int,
+    ) -> None:
+        self._data = data
+        self._throughputs = throughputs
+        self._rank = rank
+        self._patience = early_stopping_rounds
+        self._verbose_eval = verbose_eval
+        self._peak_n = average_peak_n
+        self.num_samples = data.num_samples
+        self.num_rounds = 0
+        self.best_round = 0
+        self.p_rmse = float("inf")  # of the best round
+        self.average_peak = 0.0  # of the last round
+
+    def on_round(self, number: int, row_scores: Vector) -> bool:
+        """Take note of a round; False: enough."""
+        self.num_rounds = number + 1
+        error = self._data.rmse(row_scores)
+        if error < self.p_rmse:
+            self.p_rmse, self.best_round = error, number
+        wanted = self._verbose_eval and number % self._verbose_eval == 0
+        if wanted and _logger.isEnabledFor(logging.DEBUG):
+            peak = self._peak(row_scores)
+            _logger.debug(
+                "round %3d: tr-p-rmse: %.6f\ttr-a-peak@%d: %.6f",
+                number, error, self._peak_n, peak,
+            )  # fmt: skip
+        return number - self.best_round < self._patience
+
+    def finish(self, row_scores: Vector) -> None:
+        """The scores of the finished trees."""
+        self.average_peak = self._peak(row_scores)
+        _logger.debug(
+            "stopped after %d rounds on %d samples; best round %d: tr-p-rmse: %.6f\t"
+            "tr-a-peak@%d: %.6f",
+            self.num_rounds, self.num_samples, self.best_round, self.p_rmse,
+            self._peak_n, self.average_peak,
+        )  # fmt: skip
+
+    def _peak(self, row_scores: Vector) -> float:
+        scores = self._rank(self._data.sum(row_scores))
+        return average_peak(scores, self._throughputs, self._peak_n)
