@@ -1,1 +1,10 @@
-"""Search strategies, behind ask and tell."""
+"""Search strategies, behind ask and tell; importing this package makes them known by name."""
+
+from tilewright.search.base import (
+    SearchStrategy as SearchStrategy,
+    search_strategies as search_strategies,
+)
+from tilewright.search.evolutionary_search import EvolutionarySearch as EvolutionarySearch
+from tilewright.search.replay_func import ReplayFunc as ReplayFunc
+from tilewright.search.replay_trace import ReplayTrace as ReplayTrace
+from tilewright.search.statistics import SearchStatistics as SearchStatistics

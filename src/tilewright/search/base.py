@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tilewright.cost_model.base import CostModel
@@ -49,6 +49,19 @@ class SearchStrategy(Member, ABC):
         self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
     ) -> None:
         """What the candidates of the last call measured."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything a search needs to go on in another process, as plain JSON values.
+
+        Taken between calls. Empty: the search cannot go on, it starts anew.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on, after `pre_tuning`, from what `state_dict` told.
+
+        Candidates that were proposed but not measured by then are proposed again.
+        """
 
 
 search_strategies: Family[Any] = Family("search strategy", "tilewright.search_strategy")

@@ -6,20 +6,21 @@ buffer of the block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     Add,
     BlockRealize,
-    Buffer,
     BufferRegion,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Mul,
     PrimExpr,
-    Range,
     Sub,
     Var,
+    free_vars,
     substitute,
 )
 from tilewright.space.loop_nest import NestLoop
@@ -27,17 +28,14 @@ from tilewright.space.loop_nest import NestLoop
 Coefficients = dict[Var, int]
 
 
-class _NotASum(Exception):
-    """An index that is no sum of variables with constant factors."""
-
-
-def contiguous_loops(realize: BlockRealize, nest: Sequence[NestLoop]) -> int:
-    """The number of innermost loops along which every access of a block is contiguous."""
-    block = realize.block
+def contiguous_loops(realize: BlockRealize, nest: Sequence[NestLoop], most: int) -> int:
+    """The number of innermost loops, at most so many, along which all accesses are contiguous."""
     accesses = _Accesses(realize, nest)
-    count = len(nest)
-    for region in (*block.reads, *block.writes):
-        count = min(count, accesses.contiguous(region, count))
+    count = most
+    for region in (*realize.block.reads, *realize.block.writes):
+        if count == 0:
+            break
+        count = accesses.contiguous(region, count)
     return count
 
 
@@ -50,75 +48,125 @@ class _Accesses:
             iter_var.var: value
             for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
         }
-        self.sums: dict[Var, Coefficients | None] = {}
 
     def contiguous(self, region: BufferRegion, limit: int) -> int:
         """How many of the innermost loops (at most `limit`) are contiguous in a region."""
-        rows = [self._coefficients(axis) for axis in region.region]
-        count, expected = 0, 0
-        for loop in reversed(self.nest):
-            if count == limit:
-                break
-            stride = _stride(loop.stmt.loop_var, rows, region.buffer)
-            if stride:
-                if stride != expected if expected else stride != 1 and count:
-                    break
-                if loop.extent is None:
-                    break
-                expected = stride * loop.extent
-            count += 1
-        return count
+        strides = _Strides(region, self.values)
+        expected = 0  # of the next loop; 0: no loop has mattered yet
+        for count in range(limit):
+            loop = self.nest[-1 - count]
+            stride = strides.of(loop.stmt.loop_var)
+            if stride == 0:
+                continue
+            # A single loop may stride as it likes, what counts is that no other joins it.
+            fits = stride == expected if expected else stride == 1 or count == 0
+            if not fits or loop.extent is None:
+                return count
+            expected = stride * loop.extent
+        return limit
 
-    def _coefficients(self, axis: Range) -> Coefficients:
-        try:
-            return self._linear(axis.min)
-        except _NotASum:
-            # Nothing is said about the extents of loops: unit loops must not vanish here.
-            return _by_shape(Analyzer().simplify(substitute(axis.min, self.values)))
 
-    def _linear(self, expr: PrimExpr) -> Coefficients:
-        kind = type(expr)
-        if kind is Var:
-            return self._of_var(expr)  # type: ignore[arg-type]
-        if kind is IntImm:
-            return {}
+class _Strides:
+    """How far apart in memory the iterations of a loop are, in one region."""
+
+    def __init__(self, region: BufferRegion, values: dict[Var, PrimExpr]) -> None:
+        self.region = region
+        self.values = values
+        self.rows: dict[int, _Row] = {}
+
+    def of(self, var: Var) -> int:
+        """The stride of a loop; 0 if it does not matter."""
+        stride = 1
+        for axis in range(len(self.region.region) - 1, -1, -1):
+            coefficient = self._row(axis).coefficient(var)
+            if coefficient:
+                return coefficient * stride
+            extent = self.region.buffer.shape[axis]
+            stride *= extent.value if isinstance(extent, IntImm) else 0
+        return 0
+
+    def _row(self, axis: int) -> _Row:
+        row = self.rows.get(axis)
+        if row is None:
+            row = self.rows[axis] = _Row(self.region.region[axis].min, self.values)
+        return row
+
+
+class _Row:
+    """An index as a sum: coefficients of loops, and what stands inside divisions.
+
+    The latter counts as not used, as in TVM, unless simplification gets it out of there. That can
+    only happen to variables that occur once more; the simplifier is asked about those alone.
+    """
+
+    def __init__(self, index: PrimExpr, values: dict[Var, PrimExpr]) -> None:
+        self.index = index
+        self.values = values
+        self.linear: Coefficients = {}
+        self.inside: dict[Var, int] = {}  # how many divisions a variable stands in
+        self.simplified: Coefficients | None = None
+        self._collect(index, 1, self.linear)
+
+    def coefficient(self, var: Var) -> int:
+        """How much the index grows with the loop."""
+        uses = self.inside.get(var, 0)
+        if uses and (uses > 1 or var in self.linear):
+            if self.simplified is None:
+                # Nothing is said about the extents of loops: unit loops must not vanish here.
+                whole = Analyzer().simplify(substitute(self.index, self.values))
+                self.simplified = _by_shape(whole)
+            return self.simplified.get(var, 0)
+        return self.linear.get(var, 0)
+
+    def _collect(self, expr: PrimExpr, scale: int, total: Coefficients) -> int:
+        """Add `scale * expr` to `total`; its constant part is returned."""
         match expr:
+            case IntImm(value=value):
+                return scale * value
+            case Var():
+                bound = self.values.get(expr)
+                if bound is not None:
+                    return self._collect(bound, scale, total)
+                total[expr] = total.get(expr, 0) + scale
+                return 0
             case Add(a=a, b=b):
-                return _plus(self._linear(a), self._linear(b), 1)
+                return self._collect(a, scale, total) + self._collect(b, scale, total)
             case Sub(a=a, b=b):
-                return _plus(self._linear(a), self._linear(b), -1)
+                return self._collect(a, scale, total) + self._collect(b, -scale, total)
             case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
-                return {var: value * factor for var, value in self._linear(a).items()}
-        raise _NotASum
+                return self._collect(a, scale * factor, total)
+            case FloorDiv(a=a, b=IntImm(value=factor)) if factor > 0:
+                return self._quotient(a, factor, scale, total)
+            case FloorMod(a=a, b=IntImm(value=factor)) if factor > 0:
+                return self._remainder(a, factor, scale)
+        self._note_inside(free_vars(substitute(expr, self.values)))
+        return 0
 
-    def _of_var(self, var: Var) -> Coefficients:
-        if var not in self.values:
-            return {var: 1}
-        if var not in self.sums:
-            try:
-                self.sums[var] = self._linear(self.values[var])
-            except _NotASum:
-                self.sums[var] = None
-        known = self.sums[var]
-        if known is None:
-            raise _NotASum
-        return known
+    def _quotient(self, expr: PrimExpr, factor: int, scale: int, total: Coefficients) -> int:
+        """Multiples of the divisor come out of the division, the rest stays inside."""
+        part: Coefficients = {}
+        constant = self._collect(expr, 1, part)
+        rest = [var for var, value in part.items() if value % factor]
+        for var, value in part.items():
+            if value % factor == 0:
+                total[var] = total.get(var, 0) + scale * (value // factor)
+        self._note_inside(rest)
+        return 0 if rest else scale * (constant // factor)
 
+    def _remainder(self, expr: PrimExpr, factor: int, scale: int) -> int:
+        part: Coefficients = {}
+        constant = self._collect(expr, 1, part)
+        rest = [var for var, value in part.items() if value % factor]
+        self._note_inside(rest)
+        return 0 if rest else scale * (constant % factor)
 
-def _plus(left: Coefficients, right: Coefficients, sign: int) -> Coefficients:
-    if not right:
-        return left
-    total = dict(left)
-    for var, value in right.items():
-        total[var] = total.get(var, 0) + sign * value
-    return total
+    def _note_inside(self, variables: Sequence[Var]) -> None:
+        for var in variables:
+            self.inside[var] = self.inside.get(var, 0) + 1
 
 
 def _by_shape(expr: PrimExpr) -> Coefficients:
-    """Coefficients of the variables that stand in the sums and products of an index.
-
-    What stands inside divisions counts as not used, as in TVM.
-    """
+    """Coefficients of the variables that stand in the sums and products of an index."""
     match expr:
         case Var():
             return {expr: 1}
@@ -129,14 +177,3 @@ def _by_shape(expr: PrimExpr) -> Coefficients:
             both = {var: min(left[var], right[var]) for var in left if var in right}
             return {**left, **right, **both}
     return {}
-
-
-def _stride(var: Var, rows: Sequence[Mapping[Var, int]], buffer: Buffer) -> int:
-    """How far apart in memory two iterations of a loop are; 0 if the loop does not matter."""
-    buffer_stride = 1
-    for coefficients, extent in zip(reversed(rows), reversed(buffer.shape), strict=True):
-        coefficient = coefficients.get(var, 0)
-        if coefficient:
-            return coefficient * buffer_stride
-        buffer_stride *= extent.value if isinstance(extent, IntImm) else 0
-    return 0

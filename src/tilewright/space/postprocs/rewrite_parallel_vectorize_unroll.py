@@ -89,16 +89,17 @@ class _Plan:
 def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
     nest = nest_above(block)
     parallel = _parallel_loops(nest, wishes.parallel)
-    contiguous = 0
-    vectorize = 0
-    if wishes.vectorize != _OFF:
-        contiguous = contiguous_loops(realize_of(block), nest)
-        vectorize = _vector_loops(nest, contiguous, wishes.vectorize)
-    if parallel and vectorize:
-        if contiguous == len(nest) and all(map(_is_rewritable, nest)):
+    vectorize = _vector_loops(nest, len(nest), wishes.vectorize)
+    if vectorize is not None:
+        # Contiguity is dear: it is asked only of loops for which it can make a difference.
+        could_take_all = parallel > 0 and all(map(_is_rewritable, nest))
+        most = len(nest) if could_take_all else vectorize
+        contiguous = contiguous_loops(realize_of(block), nest, most)
+        if could_take_all and contiguous == len(nest):
             return _Plan(len(nest), len(nest), len(nest))
-        parallel = min(parallel, len(nest) - vectorize)
-    return _Plan(parallel, vectorize, len(nest))
+        vectorize = _vector_loops(nest, contiguous, wishes.vectorize)
+    vectorize = vectorize or 0
+    return _Plan(min(parallel, len(nest) - vectorize), vectorize, len(nest))
 
 
 def _is_rewritable(loop: NestLoop) -> bool:
@@ -120,17 +121,25 @@ def _parallel_loops(nest: Sequence[NestLoop], most_iterations: int) -> int:
     return count if product > 1 else 0
 
 
-def _vector_loops(nest: Sequence[NestLoop], contiguous: int, most_lanes: int) -> int:
-    """How many innermost loops fill a vector."""
+def _vector_loops(nest: Sequence[NestLoop], contiguous: int, most_lanes: int) -> int | None:
+    """How many of the innermost loops that are contiguous fill a vector; None: there is no need.
+
+    There is none where the loops have one iteration in all. A loop that is too long for a vector
+    gives 0: as a part of one it would do.
+    """
+    if most_lanes == _OFF:
+        return None
     count, product = 0, 1
     for loop in nest[: -contiguous - 1 : -1]:
         if not loop.is_spatial or not loop.is_free or not loop.has_one_child:
             break
-        if loop.extent is None or product * loop.extent > most_lanes:
+        if loop.extent is None:
+            break
+        product *= loop.extent
+        if product > most_lanes:
             break
         count += 1
-        product *= loop.extent
-    return count if product > 1 else 0
+    return count if product > 1 else None
 
 
 def _fuse(sch: Schedule, loops: list[LoopRV], wishes: _Wishes, plan: _Plan) -> list[LoopRV]:

@@ -1,0 +1,119 @@
+"""Traces become drafts: replayed, post-processed, hashed. What fails is counted, never fatal."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import IRModule, structural_hash
+from tilewright.records import MeasureCandidate, TensorInfo
+from tilewright.schedule import PrimitiveError, Schedule, Trace
+from tilewright.search.statistics import SearchStatistics
+from tilewright.space.base import Postproc
+
+
+class Draft:
+    """A finished program that might be measured."""
+
+    __slots__ = ("candidate", "score", "shash")
+
+    def __init__(self, sch: Schedule, args_info: tuple[TensorInfo, ...]) -> None:
+        self.shash = structural_hash(sch.mod)
+        self.candidate = MeasureCandidate(sch, args_info, self.shash)
+        self.score: float | None = None  # None: no model has seen it
+
+    @property
+    def trace(self) -> Trace:
+        """The steps that made the program."""
+        trace = self.candidate.sch.trace
+        assert trace is not None
+        return trace
+
+
+class Replayer:
+    """Makes drafts of one program."""
+
+    def __init__(
+        self,
+        mod: IRModule,
+        args_info: tuple[TensorInfo, ...],
+        postprocs: Sequence[Postproc],
+        statistics: SearchStatistics,
+        logger: logging.Logger,
+    ) -> None:
+        self.mod = mod
+        self.args_info = args_info
+        self.postprocs = postprocs
+        self.statistics = statistics
+        self.logger = logger
+        self._seen: set[tuple[str, str]] = set()  # who and why, once logged
+
+    def replay(self, trace: Trace, seed: int) -> Draft | None:
+        """The draft that a trace leads to; open decisions are drawn with the seed."""
+        self.statistics.proposed += 1
+        # Nobody reads most of the errors; the first of each kind is rendered when it is logged.
+        sch = Schedule(self.mod, seed=seed, error_render_level="fast")
+        try:
+            trace.apply_to_schedule(sch, remove_postproc=True)
+        except Exception as error:
+            self.failed(self.statistics.replay_failures, "", error)
+            return None
+        return self._finish(sch)
+
+    def replay_json(self, trace: Any) -> Draft | None:
+        """The draft of a trace in JSON form whose decisions are all taken."""
+        self.statistics.proposed += 1
+        sch = Schedule(self.mod, seed=1, error_render_level="fast")
+        try:
+            Trace.apply_json_to_schedule(trace, sch)
+        except Exception as error:
+            self.failed(self.statistics.replay_failures, "", error)
+            return None
+        return self._finish(sch)
+
+    def finish(self, sch: Schedule) -> Draft | None:
+        """The draft that a schedule becomes, which is changed."""
+        self.statistics.proposed += 1
+        return self._finish(sch)
+
+    def _finish(self, sch: Schedule) -> Draft | None:
+        sch.enter_postproc()
+        for postproc in self.postprocs:
+            if not self._accepts(postproc, sch):
+                return None
+        self.statistics.legal += 1
+        return Draft(sch, self.args_info)
+
+    def _accepts(self, postproc: Postproc, sch: Schedule) -> bool:
+        try:
+            accepted = bool(postproc.apply(sch))
+        except Exception as error:
+            self.failed(self.statistics.postproc_failures, type(postproc).__name__, error)
+            return False
+        if not accepted:
+            self.statistics.rejected[type(postproc).__name__] += 1
+        return accepted
+
+    def failed(self, counter: Counter[str], who: str, error: Exception) -> None:
+        """Count an exception under its cause; the first of each cause is logged."""
+        cause = cause_of(error)
+        key = f"{who}: {cause}" if who else cause
+        counter[key] += 1
+        if (who, cause) not in self._seen:
+            self._seen.add((who, cause))
+            self.logger.warning(
+                "%s failed with %s: %s; it is skipped, and others like it without a word",
+                who or "a replay",
+                type(error).__name__,
+                error,
+            )
+
+
+def cause_of(error: Exception) -> str:
+    """A short name for why something failed: primitives add which of them it was."""
+    name = type(error).__name__
+    if isinstance(error, PrimitiveError) and error.primitive:
+        return f"{error.primitive}: {name}"
+    return name

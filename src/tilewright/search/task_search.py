@@ -1,0 +1,217 @@
+"""What our strategies share: the task, the count of trials, what is known, and resuming."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tilewright.cost_model.base import CostModel
+from tilewright.errors import TuneError
+from tilewright.records import MeasureCandidate, RunnerResult, Workload, args_info_of
+from tilewright.schedule import Schedule, Trace
+from tilewright.schedule.random import RandomEngine
+from tilewright.search.base import DatabaseLike, SearchStrategy
+from tilewright.search.known import KnownCandidates, records_of
+from tilewright.search.replayer import Draft, Replayer
+from tilewright.search.statistics import SearchStatistics
+from tilewright.space.seeds import fork_rand_state
+
+_STATE_VERSION = 1
+
+
+@dataclass
+class Tuning:
+    """A search between `pre_tuning` and `post_tuning`."""
+
+    max_trials: int
+    trials_per_iter: int
+    sketches: list[Trace]  # without decisions
+    replayer: Replayer
+    known: KnownCandidates
+    database: DatabaseLike | None
+    workload: Workload | None
+    cost_model: CostModel | None
+    trials: int = 0  # how many were measured
+    pending: list[Draft] = field(default_factory=list)  # proposed, not measured yet
+    reissue: bool = False  # the pending ones were restored: propose them again
+
+
+class TaskSearch(SearchStrategy):
+    """A strategy for one task. Subclasses say which drafts come next (`_propose`)."""
+
+    kind: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.context: Any = None
+        self.random = RandomEngine(1)
+        self.statistics = SearchStatistics()
+        self._tuning: Tuning | None = None
+
+    # --- what subclasses decide -----------------------------------------------------------------
+
+    @abstractmethod
+    def _propose(self, tuning: Tuning, count: int) -> list[Draft] | None:
+        """At most `count` drafts that are not known; None: there is nothing more to propose."""
+
+    def _begin(self, tuning: Tuning) -> None:
+        """Prepare a search."""
+
+    def _trials_of(self, tuning: Tuning, results: int) -> int:
+        """How many trials a batch with so many results counts for."""
+        return tuning.trials_per_iter
+
+    def _more_state(self) -> dict[str, Any]:
+        """What else must be kept."""
+        return {}
+
+    def _load_more_state(self, tuning: Tuning, state: Mapping[str, Any]) -> None:
+        """Take that back."""
+
+    # --- the contract ---------------------------------------------------------------------------
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        name = type(self).__name__
+        if context.mod is None:
+            raise TuneError(f"{name} needs a program; give TuneContext a mod")
+        if getattr(context, "space_generator", None) is None:
+            raise TuneError(f"{name} needs a search space; give TuneContext a space_generator")
+        self.context = context
+        self.random = RandomEngine(fork_rand_state(context))
+        self.statistics = SearchStatistics()
+        self._tuning = None
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Schedule],
+        database: DatabaseLike | None = None,
+        cost_model: CostModel | None = None,
+    ) -> None:
+        self._check_can_begin(max_trials, num_trials_per_iter, design_spaces)
+        mod = self.context.mod
+        workload = None if database is None else database.commit_workload(mod)
+        postprocs = self.context.space_generator.postprocs
+        tuning = Tuning(
+            max_trials=max_trials,
+            trials_per_iter=num_trials_per_iter,
+            sketches=[_sketch(space) for space in design_spaces],
+            replayer=Replayer(
+                mod, args_info_of(mod), postprocs, self.statistics, self.context.logger
+            ),
+            known=KnownCandidates(),
+            database=database,
+            workload=workload,
+            cost_model=cost_model,
+        )
+        if database is not None and workload is not None:
+            for record in records_of(database, workload, self.context.target):
+                tuning.known.add_record(record)
+        self._begin(tuning)
+        self._tuning = tuning
+
+    def _check_can_begin(
+        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Schedule]
+    ) -> None:
+        name = type(self).__name__
+        if self.context is None:
+            raise TuneError(f"{name} was not initialised; call _initialize_with_tune_context first")
+        if self._tuning is not None:
+            raise TuneError(f"{name}: pre_tuning was called twice without post_tuning in between")
+        if max_trials < 1 or num_trials_per_iter < 1:
+            raise TuneError(
+                "max_trials and num_trials_per_iter must be at least 1, "
+                f"got {max_trials} and {num_trials_per_iter}"
+            )
+        if not design_spaces:
+            raise TuneError(f"{name}: the search space has no sketch to start from")
+
+    def post_tuning(self) -> None:
+        self._tuning = None
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        tuning = self._running("generate_measure_candidates")
+        if tuning.reissue:
+            tuning.reissue = False
+        elif tuning.trials >= tuning.max_trials:
+            return None
+        else:
+            count = min(tuning.trials_per_iter, tuning.max_trials - tuning.trials)
+            drafts = self._propose(tuning, count)
+            if drafts is None:
+                return None
+            self.statistics.sent += len(drafts)
+            tuning.pending = drafts
+        return [draft.candidate for draft in tuning.pending]
+
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        tuning = self._running("notify_runner_results")
+        tuning.trials += self._trials_of(tuning, len(results))
+        tuning.pending = []
+
+    def _running(self, method: str) -> Tuning:
+        if self._tuning is None:
+            raise TuneError(f"{type(self).__name__}: call pre_tuning before {method}")
+        return self._tuning
+
+    @property
+    def predictions(self) -> list[float | None]:
+        """What the model says of the candidates proposed last, in their order."""
+        return [draft.score for draft in self._running("predictions").pending]
+
+    # --- resuming -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        tuning = self._running("state_dict")
+        return {
+            "strategy": self.kind,
+            "version": _STATE_VERSION,
+            "trials": tuning.trials,
+            "random": self.random.state,
+            "known": tuning.known.as_json(),
+            "pending": traces_as_json(tuning.pending),
+            "statistics": self.statistics.as_json(),
+            **self._more_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        tuning = self._running("load_state_dict")
+        if not state:
+            return
+        found = state.get("strategy"), state.get("version")
+        if found != (self.kind, _STATE_VERSION):
+            raise TuneError(
+                f"the saved state is of strategy {found[0]!r}, version {found[1]!r}; this is "
+                f"{self.kind!r}, version {_STATE_VERSION}; start a new search, it will not measure "
+                "again what the database has"
+            )
+        tuning.trials = int(state["trials"])
+        self.random = RandomEngine(int(state["random"]))
+        tuning.known.include(state["known"])
+        tuning.pending = restored(tuning.replayer, state["pending"])
+        tuning.reissue = bool(tuning.pending)
+        self._load_more_state(tuning, state)
+        self.statistics = SearchStatistics.from_json(state["statistics"])
+        tuning.replayer.statistics = self.statistics
+
+
+def _sketch(space: Schedule) -> Trace:
+    """The steps of a sketch, with all decisions open."""
+    if space.trace is None:
+        raise TuneError("a sketch of the search space records no trace")
+    return Trace(space.trace.simplified(remove_postproc=True).insts)
+
+
+def traces_as_json(drafts: Sequence[Draft]) -> list[Any]:
+    """The traces of drafts as plain values."""
+    return [draft.trace.as_json(remove_postproc=True) for draft in drafts]
+
+
+def restored(replayer: Replayer, traces: Sequence[Any]) -> list[Draft]:
+    """Drafts again from what `traces_as_json` told; what no longer works is left out."""
+    found = (replayer.replay_json(trace) for trace in traces)
+    return [draft for draft in found if draft is not None]
