@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.boosters import BoosterKind, Trees, first_installed, kinds_named
 from tilewright.cost_model.gbdt_config import GBDTConfig, XGBConfig
-from tilewright.cost_model.labels import LABELS
+from tilewright.cost_model.labels import LABELS, RESIDUAL, Labels
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.quality import RankingQuality, ranking_quality
 from tilewright.cost_model.samples import (
@@ -91,6 +91,7 @@ class GBDTModel(CostModel):
         self.backend = backend
         self._kinds = kinds_named(self.backends if backend == "auto" else (backend,))
         self.label = self._checked_label(label)
+        self._labels: Labels = LABELS[self.label] if prior is None else RESIDUAL
         self.last_quality: RankingQuality | None = None
         self.last_training: TrainingWatch | None = None
         self._store = SampleStore()
@@ -133,7 +134,7 @@ class GBDTModel(CostModel):
         assert self._trees is not None
         data = PackSum(features)
         predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
-        return LABELS[self.label].scores(predicted, priors, group)
+        return self._labels.scores(predicted, priors, group)
 
     def _known_group(self, context: Any) -> Group:
         return self._store.groups.get(workload_key(context.mod), Group())
@@ -200,7 +201,7 @@ class GBDTModel(CostModel):
     def _train(self) -> None:
         """Grow trees on what is marked as trained on."""
         parts = [(group, group.num_trained) for group in self._store if group.num_trained]
-        labels = [LABELS[self.label].of(group, count) for group, count in parts]
+        labels = [self._labels.of(group, count) for group, count in parts]
         features = [rows for group, count in parts for rows in group.features[:count]]
         data = PackSum(
             features,
@@ -211,7 +212,7 @@ class GBDTModel(CostModel):
         watch = TrainingWatch(
             data,
             np.concatenate([own.min() / own for own in costs]),
-            LABELS[self.label].rank,
+            self._labels.rank,
             early_stopping_rounds=self.early_stopping_rounds,
             verbose_eval=self.verbose_eval,
             average_peak_n=self.average_peak_n,

@@ -22,10 +22,10 @@ class GBDTConfig:
     max_depth: int | None = None
     gamma: float = 0.001
     min_child_weight: float = 2
-    eta: float = 0.2
+    eta: float = 0.1
     seed: int = 43
     nthread: int | None = None
-    reg_lambda: float = 1.0
+    reg_lambda: float = 4.0
     num_boost_round: int = 60
 
     def booster_config(self, num_samples: int, num_tuning_cores: int | None) -> BoosterConfig:
@@ -51,3 +51,5 @@ class XGBConfig(GBDTConfig):
 
     max_depth: int | None = 10
     min_child_weight: float = 0
+    eta: float = 0.2
+    reg_lambda: float = 1.0

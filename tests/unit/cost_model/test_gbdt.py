@@ -102,6 +102,18 @@ def test_what_the_prior_knows_need_not_be_learnt() -> None:
     assert qualities[1] > qualities[0]
 
 
+def test_few_samples_move_the_prior_only_a_little() -> None:
+    features, times = samples(128)
+    probe = features[:50]
+    moved = []
+    for count in (4, 32, 128):
+        model = GBDTModel(extractor=Given(), prior=FirstColumn(), num_warmup_samples=1)
+        model.update(matmul_context(), features[:count], results(times[:count]))
+        change = np.log2(model.predict(matmul_context(), probe)) + FirstColumn().score(None, probe)
+        moved.append(float(np.std(change)))
+    assert moved[0] < 0.5 * moved[1] < 0.5 * moved[2]
+
+
 def test_scores_are_the_best_time_over_the_predicted_one() -> None:
     model = GBDTModel(extractor=Given(), num_warmup_samples=1)
     features, times = samples(200)
