@@ -9,13 +9,17 @@ so the (much slower) simplifier is only asked where terms are not variables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.features.term_bounds import Bound, bound_of
 from tilewright.ir import (
     Add,
+    BinaryOp,
     Block,
     DType,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Mul,
     PrimExpr,
@@ -28,6 +32,7 @@ from tilewright.ir import (
 )
 
 Terms = dict[PrimExpr, int]
+_DIVISIONS = (FloorDiv, FloorMod)
 
 
 class Affine:
@@ -106,6 +111,7 @@ class IndexReader:
         self._meaning: dict[Var, Affine] = {}
         self._variables: dict[PrimExpr, frozenset[Var]] = {}  # of terms that are not variables
         self._simplified: dict[PrimExpr, Affine] = {}
+        self._quotients: dict[tuple[Any, ...], Affine] = {}  # and remainders
 
     def enter_loop(self, var: Var, first: int, extent: int | None) -> None:
         """`var` runs from `first`; over a single value it is that value."""
@@ -140,7 +146,44 @@ class IndexReader:
             return self._sum(self.read(index.a), self.read(index.b), 1 if kind is Add else -1)
         if isinstance(index, Mul) and isinstance(index.b, IntImm):
             return self.read(index.a).times(index.b.value)
+        if kind in _DIVISIONS and isinstance(index, BinaryOp):
+            divisor = index.b.value if isinstance(index.b, IntImm) else 0
+            if divisor > 0:
+                return self._divided(kind, self.read(index.a), divisor, index.dtype)
         return self._simplify(self.resolved(index))
+
+    def _divided(self, kind: type, index: Affine, divisor: int, dtype: DType) -> Affine:
+        """Quotient or remainder: multiples of the divisor leave, the simplifier sees the rest."""
+        rest = {term: scale for term, scale in index.terms.items() if scale % divisor}
+        base = index.base if index.base % divisor else 0
+        low, high = self._bounds_of(rest, base)
+        if low is not None and high is not None and low // divisor == high // divisor:
+            lost = low // divisor
+            part = Affine(rest, base - lost * divisor) if kind is FloorMod else Affine({}, lost)
+        else:
+            part = self._divided_rest(kind, Affine(rest, base), divisor, dtype)
+        if kind is FloorMod:
+            return part
+        whole = {term: scale // divisor for term, scale in index.terms.items() if term not in rest}
+        return self._sum(Affine(whole, (index.base - base) // divisor), part, 1)
+
+    def _bounds_of(self, terms: Terms, base: int) -> tuple[int | None, int | None]:
+        low = high = base
+        for term, scale in terms.items():
+            bound = self.bound(term)
+            if bound is None:
+                return None, None
+            low += scale * bound[0 if scale > 0 else 1]
+            high += scale * bound[1 if scale > 0 else 0]
+        return low, high
+
+    def _divided_rest(self, kind: type, rest: Affine, divisor: int, dtype: DType) -> Affine:
+        key = (kind, divisor, rest.base, frozenset(rest.terms.items()))
+        known = self._quotients.get(key)
+        if known is None:
+            node = kind(rest.expr(dtype), const(divisor, dtype))
+            known = self._quotients[key] = self._simplify(node)
+        return known
 
     def resolved(self, expr: PrimExpr) -> PrimExpr:
         """`expr` over loop variables, not simplified."""

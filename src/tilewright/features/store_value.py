@@ -236,4 +236,10 @@ class _Resolver(Rewriter):
 
 
 def _has_load(node: Node) -> bool:
-    return isinstance(node, BufferLoad) or any(map(_has_load, children(node)))
+    rest = [node]  # a loop, because tables of constants are long chains of choices
+    while rest:
+        current = rest.pop()
+        if isinstance(current, BufferLoad):
+            return True
+        rest.extend(children(current))
+    return False
