@@ -18,6 +18,7 @@ from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning, restored, traces_as_json
 
 _SCORES_A_LINE = 16
+_ATTEMPTS_TO_FILL = 2  # for each place in a batch
 
 
 @search_strategies.register("evolutionary-tvm")
@@ -118,10 +119,23 @@ class EvolutionarySearch(TaskSearch):
         picked = pick_with_eps_greedy(
             self.random, tuning.known, bests, fresh, count, self.eps_greedy
         )
+        picked += self._fill_up(tuning, count - len(picked))
         log.info("Sending %d candidates(s) for measurement", len(picked))
         self._carried = [draft for draft in bests if draft not in tuning.known][:carry]
         self._library.update((draft.shash, draft) for draft in picked)
         return self._unless_exhausted(picked)
+
+    def _fill_up(self, tuning: Tuning, missing: int) -> list[Draft]:
+        """New random drafts for a batch for which evolution found too few."""
+        drafts: list[Draft] = []
+        for _ in range(_ATTEMPTS_TO_FILL * missing):
+            if len(drafts) == missing:
+                break
+            draft = self._random_draft(tuning)
+            if draft is not None and draft not in tuning.known:
+                tuning.known.add(draft)
+                drafts.append(draft)
+        return drafts
 
     def _unless_exhausted(self, picked: list[Draft]) -> list[Draft] | None:
         if picked:
