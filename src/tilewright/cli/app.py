@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilewright.cli import doctor as doctor_report
-from tilewright.errors import TilewrightError
+from tilewright.cli import db_app, space_app
+from tilewright.cli.arguments import DatabaseOption, JsonOption, ProgramArgument, TargetOption
+from tilewright.cli.group import CommandGroup
+from tilewright.cli.loading import work_of
 from tilewright.version import __version__
 
 app = typer.Typer(
     name="tilewright",
     help="A tensor-program compiler and auto-scheduler.",
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(space_app.app, name="space")
+app.add_typer(db_app.app, name="db")
 
 
 def _print_version(wanted: bool) -> None:
@@ -39,17 +44,111 @@ def root(
 
 
 @app.command()
+def tune(
+    programs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PROGRAM...", help="FILE.py:FUNC or WORKLOAD[:INDEX], such as GMM:0."
+        ),
+    ],
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="TIME", help="How long to search: 90s, 10m, 1h30m."),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", metavar="N", help="How many candidates to measure in all."),
+    ] = None,
+    effort: Annotated[
+        str,
+        typer.Option(
+            "--effort",
+            metavar="EFFORT",
+            help="Without a budget or trials: none (calculate, no search), fast (64 trials a "
+            "task), normal (256, less once nothing is gained), max (2048).",
+        ),
+    ] = "normal",
+    db: DatabaseOption = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Makes a search repeatable; drawn if missing."),
+    ] = None,
+    target: TargetOption = "llvm",
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say at the end where the time went.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each event.")
+    ] = False,
+) -> None:
+    """Search for fast schedules; the same command again goes on where the last one stopped."""
+    work = work_of("tune")
+    options = work.TuneOptions(programs, budget, trials, effort, db, seed, target, json, profile)
+    raise typer.Exit(work.run(options))
+
+
+@app.command()
+def show(
+    record: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECORD",
+            help="The id of a record (its start is enough), a program (its best record), or "
+            "`best` where the database has one task.",
+        ),
+    ],
+    db: DatabaseOption = None,
+    target: TargetOption = "llvm",
+    trace: Annotated[bool, typer.Option("--trace", help="The steps of the schedule.")] = False,
+    script: Annotated[bool, typer.Option("--script", help="The scheduled program.")] = False,
+    llvm: Annotated[bool, typer.Option("--llvm", help="The optimised LLVM IR.")] = False,
+    asm: Annotated[bool, typer.Option("--asm", help="The machine code.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show a record: trace and script, or what the options ask for."""
+    wanted = {"trace": trace, "script": script, "llvm": llvm, "asm": asm}
+    views = [name for name, is_wanted in wanted.items() if is_wanted]
+    work_of("show").run(record, db, target, views, as_json=json)
+
+
+@app.command()
+def bench(
+    program: ProgramArgument,
+    db: DatabaseOption = None,
+    target: TargetOption = "llvm",
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="FILE.py:FUNC",
+            help="A Python function of all arrays that returns the output.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Time the naive program, ours without and with a search, and PyTorch's, in turn."""
+    raise typer.Exit(work_of("bench").run(program, db, target, against, as_json=json))
+
+
+@app.command()
+def report(
+    destination: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the report.")
+    ] = Path("report.html"),
+    db: DatabaseOption = None,
+) -> None:
+    """Write what a database knows to one HTML file that needs no network."""
+    work_of("report").run(destination, db)
+
+
+@app.command()
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say what works on this machine, what does not, why, and what to do about it."""
-    raise typer.Exit(doctor_report.run(as_json=json))
+    raise typer.Exit(work_of("doctor").run(as_json=json))
 
 
 def main() -> None:
-    """Entry point: a user's mistake ends with one line, not with a traceback."""
-    try:
-        app()
-    except TilewrightError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+    """Entry point."""
+    app()

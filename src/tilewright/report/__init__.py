@@ -1,1 +1,13 @@
-"""Reports of a tuning run."""
+"""What tuning found, for people: figures of merit, record ids, and a report in one HTML file."""
+
+from tilewright.report.collect import TaskSummary as TaskSummary, collect as collect
+from tilewright.report.page import render as render
+from tilewright.report.record_ids import find_records as find_records, record_id as record_id
+from tilewright.report.roofline import Roofline as Roofline, roofline_of as roofline_of
+from tilewright.report.units import (
+    duration as duration,
+    gflops as gflops,
+    percent as percent,
+    seconds as seconds,
+    short_target as short_target,
+)

@@ -1,0 +1,159 @@
+"""`tilewright bench`: the naive program, ours without and with a search, and PyTorch's."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tilewright.cli import contenders
+from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.cli.console import make_console
+from tilewright.cli.contenders import Contender
+from tilewright.cli.options import reading, runnable_target
+from tilewright.cli.programs import Program, load_function, load_program
+from tilewright.cli.tables import print_table
+from tilewright.database.similarity import describe
+from tilewright.report import gflops, percent, roofline_of, seconds, short_target
+from tilewright.report.roofline import flop_of
+from tilewright.target import Target
+from tilewright.tune.checks import check_can_be_tuned
+from tilewright.tune.context import normalize_mod
+from tilewright.tune.fallback import default_schedule
+
+_TORCH_WORKLOADS = "tilewright.testing.torch_workload"
+HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")
+
+
+def run(text: str, db: str | None, target_text: str, against: str | None, *, as_json: bool) -> int:
+    """Run all versions in turn; the exit status is 1 if one of ours computes something else."""
+    program = load_program(text)
+    check_can_be_tuned(program.mod)
+    target = runnable_target(target_text)
+    versions, notes = _versions(program, target, db, against)
+    contenders.compare(versions)
+    contenders.check(versions, program.mod)
+    spread = max(version.spread for version in versions)
+    if spread > contenders.NOISY:
+        notes.append(f"times vary by a factor of {spread:.1f}: this machine is busy")
+    if as_json:
+        print(msgspec.json.encode(_as_json(program, target, versions, notes)).decode())
+    else:
+        _print(program, target, versions, notes)
+    return int(any(version.check for version in versions))
+
+
+def _versions(
+    program: Program, target: Target, db: str | None, against: str | None
+) -> tuple[list[Contender], list[str]]:
+    """What can be compared, and why other things cannot."""
+    mod = normalize_mod(program.func)
+    found = [
+        contenders.kernel("naive", mod, target),
+        contenders.kernel("zero-search", default_schedule(program.func, target).mod, target),
+    ]
+    notes = []
+    tuned, why_not = _tuned(program, target, db)
+    if tuned is not None:
+        found.append(tuned)
+    else:
+        notes.append(f"tuned: {why_not}")
+    for make in (_torch, _other(against)):
+        rival = make(program, target)
+        if isinstance(rival, Contender):
+            found.append(rival)
+        elif rival:
+            notes.append(rival)
+    return found, notes
+
+
+def _tuned(program: Program, target: Target, db: str | None) -> tuple[Contender | None, str]:
+    if db is None and not DEFAULT_DATABASE.exists():
+        return None, f"nothing is known yet; `tilewright tune {program.name}` searches"
+    mod = normalize_mod(program.func)
+    with reading(db) as database:
+        sch = database.query_schedule(mod, target, "main")
+        if sch is None:
+            return None, database.explain_miss(mod, target)
+    return contenders.kernel("tuned", sch.mod, target), ""
+
+
+def _torch(program: Program, target: Target) -> Contender | str:
+    if program.workload is None:
+        return ""
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch: not installed here"
+    rivals = importlib.import_module(_TORCH_WORKLOADS)
+    if program.workload not in rivals.MAKERS:
+        return f"PyTorch: there is no counterpart of {program.workload}"
+    arrays = contenders.inputs_of(program.mod, target)
+    call, output = rivals.make(program.workload, program.arguments, arrays)
+    return contenders.python_function("PyTorch", call, output)
+
+
+def _other(against: str | None) -> Callable[[Program, Target], Contender | str]:
+    """A function of the user's own, which takes all arrays and returns the output."""
+
+    def make(program: Program, target: Target) -> Contender | str:
+        if against is None:
+            return ""
+        function = load_function(against)
+        arrays = contenders.inputs_of(program.mod, target)
+        name = Path(against.partition(".py:")[0]).name + ":" + against.rpartition(":")[2]
+        return contenders.python_function(
+            name, lambda: function(*arrays), lambda: function(*arrays)
+        )
+
+    return make
+
+
+# --- output -------------------------------------------------------------------------------------
+
+
+def _print(
+    program: Program, target: Target, versions: Sequence[Contender], notes: Sequence[str]
+) -> None:
+    console = make_console()
+    console.print(f"{program.name} {describe(program.mod)} on {short_target(target)}", markup=False)
+    limit, flop, naive = roofline_of(program.mod, target), flop_of(program.mod), versions[0].secs
+    rows = [
+        (
+            version.name,
+            seconds(version.secs),
+            gflops(flop, version.secs),
+            percent(None if limit is None else limit.share(version.secs)),
+            f"{naive / version.secs:.1f}x",
+            version.check or "agree",
+        )
+        for version in versions
+    ]
+    print_table(console, HEADER, rows)
+    for note in notes:
+        console.print(note, markup=False)
+
+
+def _as_json(
+    program: Program, target: Target, versions: Sequence[Contender], notes: Sequence[str]
+) -> dict[str, Any]:
+    flop = flop_of(program.mod)
+    return {
+        "task": program.name,
+        "shape": describe(program.mod),
+        "target": str(target),
+        "versions": [
+            {
+                "name": version.name,
+                "secs": version.secs,
+                "rows": version.rows,
+                "gflops": flop / version.secs / 1e9,
+                "agrees": not version.check,
+                "difference": version.check or None,
+            }
+            for version in versions
+        ],
+        "notes": notes,
+    }

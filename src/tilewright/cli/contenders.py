@@ -1,0 +1,131 @@
+"""Versions of one program that are run in turn, so that all of them see the same machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.driver import compile_only, load
+from tilewright.errors import TuneError
+from tilewright.ir import IRModule
+from tilewright.measure.arguments import ArgumentSet, TensorSpec
+from tilewright.measure.checking import difference
+from tilewright.measure.prepacking import separate_packing
+from tilewright.measure.tolerance import rounding_of
+from tilewright.measure.workbench import accesses_of, entry_of, packed
+from tilewright.records import args_info_of
+from tilewright.target import Target
+
+Array = npt.NDArray[Any]
+SEED = 1
+ROUNDS = 7
+ROW_SECS = 0.02
+SLOW_SECS = 0.3  # a run that takes longer is not repeated
+NOISY = 1.5  # a spread that says that something else is running
+SETTLE_SECS = 0.05  # threads of other libraries spin for a while when they have nothing to do
+
+
+@dataclass
+class Contender:
+    """A version, how to run it `n` times in a row, and what it computes."""
+
+    name: str
+    run: Callable[[int], float]  # the seconds of all runs together
+    results: Callable[[], Sequence[Array]]
+    settle: bool = False
+    rows: list[float] = field(default_factory=list)
+    check: str = ""  # what is wrong with its results
+
+    @property
+    def secs(self) -> float:
+        """Seconds of one run."""
+        return median(self.rows)
+
+    @property
+    def spread(self) -> float:
+        """How much longer a usual run takes than the quickest."""
+        return self.secs / min(self.rows)
+
+
+def kernel(name: str, mod: IRModule, target: Target) -> Contender:
+    """A version of ours. Packing of weights is done once, outside of what is timed."""
+    module = load(compile_only(separate_packing(mod), target))
+    function = entry_of(module)
+    infos = [TensorSpec(info.dtype, info.shape) for info in args_info_of(mod)]
+    arguments = ArgumentSet.random(infos, accesses_of(function), SEED, positive=False)
+    args = packed(module, arguments.arrays)
+
+    def results() -> list[Array]:
+        return [guarded.array for _, guarded in arguments.outputs()]
+
+    return Contender(name, lambda number: function.run_in_a_row(args, number), results)
+
+
+def inputs_of(mod: IRModule, target: Target) -> list[Array]:
+    """The arguments that all versions are called with, outputs included."""
+    function = entry_of(load(compile_only(mod, target)))
+    infos = [TensorSpec(info.dtype, info.shape) for info in args_info_of(mod)]
+    return ArgumentSet.random(infos, accesses_of(function), SEED, positive=False).arrays
+
+
+def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any]) -> Contender:
+    """A version of somebody else's, called from Python."""
+
+    def run(number: int) -> float:
+        start = time.perf_counter()
+        for _ in range(number):
+            call()
+        return time.perf_counter() - start
+
+    return Contender(name, run, lambda: [np.asarray(output())], settle=True)
+
+
+def compare(contenders: Sequence[Contender]) -> None:
+    """Run all versions in turn; the results of the first one are what the others must give."""
+    expected_runs = {}
+    for contender in contenders:
+        contender.run(1)  # pages, threads, caches
+        secs = contender.run(1)
+        expected_runs[contender.name] = max(1, round(ROW_SECS / max(secs, 1e-9)))
+        if secs > SLOW_SECS:
+            contender.rows = [secs]
+    for _ in range(ROUNDS):
+        for contender in contenders:
+            number = expected_runs[contender.name]
+            if contender.rows and contender.rows[0] > SLOW_SECS:
+                continue
+            contender.rows.append(contender.run(number) / number)
+            if contender.settle:
+                time.sleep(SETTLE_SECS)
+
+
+def check(contenders: Sequence[Contender], mod: IRModule) -> None:
+    """Note for each version in what its results differ from those of the first one."""
+    rounding = rounding_of(mod)
+    wanted = [array.copy() for array in contenders[0].results()]
+    for contender in contenders[1:]:
+        for place, (want, have) in enumerate(zip(wanted, contender.results(), strict=True)):
+            dtype = str(want.dtype)
+            shaped = np.ascontiguousarray(have, want.dtype)
+            if shaped.shape != want.shape:
+                contender.check = f"output {place} has the shape {shaped.shape}, not {want.shape}"
+                break
+            found = difference(want, shaped, dtype, 4 * rounding.tolerance(dtype))
+            if found:
+                contender.check = f"output {place}: {found}"
+                break
+
+
+def measure_alone(mod: IRModule, target: Target) -> float:
+    """Seconds of one run of a program."""
+    contender = kernel("it", mod, target)
+    compare([contender])
+    if not contender.rows:
+        raise TuneError("the program was not run")
+    return contender.secs

@@ -1,0 +1,148 @@
+"""The work of `tilewright db`: look at databases, and move records between them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from tilewright.cli.console import make_console
+from tilewright.cli.options import database_url, reading, writing
+from tilewright.cli.tables import print_table
+from tilewright.database import Database, transfer
+from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.records import TuningRecord
+from tilewright.report import TaskSummary, collect, gflops, percent, record_id, seconds
+from tilewright.report.units import count
+
+_HEADER = ("task", "target", "records", "failed", "best", "GFLOPS", "of roofline", "record")
+_SUFFIXES = {".json": "json", ".csv": "csv", "": "tvm"}
+
+
+def list_tasks(db: str | None, *, as_json: bool) -> None:
+    """List the tasks of a database with their best records."""
+    with reading(db) as database:
+        tasks = sorted(collect(database), key=lambda task: task.title)
+        total = len(database)
+    if as_json:
+        print(msgspec.json.encode([_as_json(task) for task in tasks]).decode())
+        return
+    console = make_console()
+    if tasks:
+        print_table(console, _HEADER, map(_row, tasks))
+    numbers = f"{count(total, 'record')} of {count(len(tasks), 'task')}"
+    console.print(f"{numbers} in {database_url(db)}")
+
+
+def _row(task: TaskSummary) -> Sequence[str]:
+    return (
+        task.title,
+        task.target,
+        str(len(task.records)),
+        str(task.failed),
+        seconds(task.best_secs),
+        gflops(task.flop, task.best_secs),
+        percent(task.share),
+        "-" if task.best is None else record_id(task.best),
+    )
+
+
+def _as_json(task: TaskSummary) -> dict[str, Any]:
+    speed = None if not task.best_secs else task.flop / task.best_secs / 1e9
+    return {
+        "task": task.name,
+        "labels": task.labels,
+        "target": task.target,
+        "records": len(task.records),
+        "failed": task.failed,
+        "best_secs": task.best_secs,
+        "gflops": speed,
+        "share_of_roofline": task.share,
+        "record": None if task.best is None else record_id(task.best),
+    }
+
+
+def merge(destination: str, sources: Sequence[str]) -> None:
+    """Copy all records of some databases into another one; doing it twice changes nothing."""
+    with ExitStack() as opened:
+        # All of them, before anything is written.
+        databases = [opened.enter_context(reading(url)) for url in sources]
+        into = opened.enter_context(writing(destination))
+        for url, source in zip(sources, databases, strict=True):
+            added = transfer.merge(into, source)
+            typer.echo(f"{url}: {count(len(source), 'record')}, {added} new in {destination}")
+
+
+def prune(db: str | None, top: int, *, ask: bool) -> None:
+    """Forget all records but the best of each workload and target."""
+    url = database_url(db)
+    with reading(db) as database:  # which must exist
+        number = count(len(database), "record")
+    if ask:
+        if not sys.stdin.isatty():
+            raise DatabaseError("pruning deletes records; add --yes to do it without being asked")
+        typer.confirm(f"Forget all of the {number} in {url} but {top} of each task?", abort=True)
+    with writing(db) as database:
+        gone = transfer.prune(database, top)
+        typer.echo(f"{count(gone, 'record')} removed, {len(database)} left in {url}")
+
+
+def export(destination: Path, db: str | None, format: str | None) -> None:
+    """Write all records to a file for other programs, or to a directory for TVM."""
+    chosen = format or _SUFFIXES.get(destination.suffix)
+    if chosen is None:
+        raise DatabaseError(
+            f"{destination}: the suffix says no format; use .json, .csv, or --format"
+        )
+    with reading(db) as database:
+        try:
+            written = transfer.export(database, destination, chosen)
+        except OSError as error:
+            raise DatabaseError(f"cannot write {destination}: {error.strerror}") from error
+    typer.echo(f"{count(written, 'record')} of {database_url(db)} written to {destination}")
+
+
+def import_records(source: Path, db: str | None) -> None:
+    """Add the records of an export, of another database or of TVM's files."""
+    if not source.exists():
+        raise DatabaseError(f"there is nothing at {source}")
+    with ExitStack() as opened:
+        is_export = source.is_file() and source.suffix == ".json"
+        other = None if is_export else opened.enter_context(reading(str(source)))
+        into = opened.enter_context(writing(db))
+        added = transfer.import_json(source, into) if other is None else transfer.merge(into, other)
+    typer.echo(f"{count(added, 'new record')} from {source} in {database_url(db)}")
+
+
+def verify(db: str | None, *, replay: bool) -> int:
+    """Look at every row: can it be read, and can its trace be carried out? 1 if not."""
+    with reading(db) as database:
+        found = [str(problem) for problem in database.problems()]
+        if replay:
+            found += _not_replayable(database)
+        total = f"{count(len(database), 'record')} in {database_url(db)}"
+    for line in found:
+        typer.echo(line)
+    typer.echo(f"{total}: {count(len(found), 'problem') if found else 'all is well'}")
+    return 1 if found else 0
+
+
+def _not_replayable(database: Database) -> list[str]:
+    return [
+        f"record {record_id(record)}: {error}"
+        for record in database.get_all_tuning_records()
+        if record.is_valid and (error := _replay_error(record)) is not None
+    ]
+
+
+def _replay_error(record: TuningRecord) -> str | None:
+    try:
+        record.as_measure_candidate()
+    except TilewrightError as error:
+        return f"its trace cannot be carried out: {error}"
+    return None

@@ -1,0 +1,79 @@
+"""`tilewright db`: the commands; their work is in `db.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.arguments import DatabaseOption, JsonOption
+from tilewright.cli.loading import work_of
+
+app = typer.Typer(no_args_is_help=True, help="Look at databases and move records.")
+
+
+@app.command()
+def ls(db: DatabaseOption = None, json: JsonOption = False) -> None:
+    """List the tasks of a database with their best records."""
+    work_of("db").list_tasks(db, as_json=json)
+
+
+@app.command()
+def merge(
+    destination: Annotated[str, typer.Argument(metavar="INTO", help="Gets all the records.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FROM...", help="Stay as they are.")],
+) -> None:
+    """Copy all records of some databases into another one; doing it twice changes nothing."""
+    work_of("db").merge(destination, sources)
+
+
+@app.command()
+def prune(
+    db: DatabaseOption = None,
+    top: Annotated[
+        int, typer.Option("--top", metavar="K", help="How many records to keep of each task.")
+    ] = 1,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Forget all records but the best of each workload and target."""
+    work_of("db").prune(db, top, ask=not yes)
+
+
+@app.command()
+def export(
+    destination: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")],
+    db: DatabaseOption = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="json, csv, tvm or tvm-0.25 (a directory); the suffix of FILE says it, too.",
+        ),
+    ] = None,
+) -> None:
+    """Write all records to a file for other programs, or to a directory for TVM."""
+    work_of("db").export(destination, db, format)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path, typer.Argument(metavar="FROM", help="A .json export, a database, TVM's directory.")
+    ],
+    db: DatabaseOption = None,
+) -> None:
+    """Add the records of an export, of another database or of TVM's files."""
+    work_of("db").import_records(source, db)
+
+
+@app.command()
+def verify(
+    db: DatabaseOption = None,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Carry out the traces of valid records.")
+    ] = True,
+) -> None:
+    """Look at every row: can it be read, and can its trace be carried out? Ends with 1 if not."""
+    raise typer.Exit(work_of("db").verify(db, replay=replay))

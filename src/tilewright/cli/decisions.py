@@ -1,0 +1,98 @@
+"""The open decisions of a sketch, and how many ways there are to take each."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir import IntImm, IRModule
+from tilewright.schedule import Instruction, Schedule, Trace
+from tilewright.schedule.primitives.sample_compute_location import compute_locations
+
+_PROBABILITIES = re.compile(r", probs=\[[^\]]*\]")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One step of a sketch that samples."""
+
+    step: str  # as Python, without probabilities
+    choices: int
+
+
+def decisions_of(mod: IRModule, sketch: Schedule) -> list[Decision]:
+    """The decisions in order; later ones are counted for the values that earlier ones have now."""
+    trace = sketch.trace
+    if trace is None:
+        return []
+    sch = Schedule(mod)
+    choices: dict[int, int] = {}
+    steps = iter(range(len(trace.insts)))
+
+    def count(inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+        position = next(steps)
+        counter = _COUNTERS.get(inst.primitive.kind)
+        if counter is not None:
+            choices[position] = counter(sch, inputs, attrs)
+        return decision
+
+    trace.apply_to_schedule(sch, remove_postproc=False, decision_provider=count)
+    lines = [_PROBABILITIES.sub("", line) for line in Trace(trace.insts).as_python()]
+    return [Decision(lines[position], number) for position, number in choices.items()]
+
+
+def points_of(decisions: Sequence[Decision]) -> int:
+    """How many candidates a sketch stands for, if all decisions were independent."""
+    return math.prod(decision.choices for decision in decisions)
+
+
+def _categories(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
+    return len(attrs[0])
+
+
+def _locations(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
+    return len(compute_locations(sch.state, sch.get_sref(inputs[0])))
+
+
+def _perfect_tiles(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
+    n, limit = attrs
+    extent = sch.get_sref(inputs[0]).loop.extent
+    return count_tiles(extent.value, n, limit) if isinstance(extent, IntImm) else 1
+
+
+def _partitioned_tiles(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
+    n, position, factor = attrs
+    extent = sch.get_sref(inputs[0]).loop.extent
+    if not isinstance(extent, IntImm) or extent.value % factor:
+        return 1
+    whole = extent.value
+    inner = [size for size in _divisors(whole) if size % factor == 0]
+    return sum(
+        count_tiles(whole // size, position) * count_tiles(size, n - position) for size in inner
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def count_tiles(extent: int, parts: int, limit: int = -1) -> int:
+    """Ways to write a number as a product of so many factors, the last of them limited."""
+    if parts == 1:
+        return int(limit == -1 or extent <= limit)
+    last = [size for size in _divisors(extent) if limit == -1 or size <= limit]
+    return sum(count_tiles(extent // size, parts - 1) for size in last)
+
+
+def _divisors(number: int) -> list[int]:
+    small = [size for size in range(1, math.isqrt(number) + 1) if number % size == 0]
+    return sorted({*small, *(number // size for size in small)})
+
+
+_COUNTERS: dict[str, Callable[[Schedule, Sequence[Any], Sequence[Any]], int]] = {
+    "SampleCategorical": _categories,
+    "SampleComputeLocation": _locations,
+    "SamplePerfectTile": _perfect_tiles,
+    "SamplePartitionedTile": _partitioned_tiles,
+}

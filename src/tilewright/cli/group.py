@@ -1,0 +1,23 @@
+"""The group of all commands: a user's mistake ends with one line, not with a traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from tilewright.errors import TilewrightError
+
+USAGE_ERROR = 2
+
+
+class CommandGroup(TyperGroup):
+    """Prints errors of ours as they are; anything else is a bug and keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:  # whose class differs between versions of typer
+        try:
+            return super().invoke(ctx)
+        except TilewrightError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(USAGE_ERROR) from error

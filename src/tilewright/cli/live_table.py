@@ -1,0 +1,226 @@
+"""What a tuning run looks like: a live table on a screen, plain lines in a pipe, JSON on demand."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+from typing_extensions import Self
+
+from tilewright.cli.progress import Progress, TaskState
+from tilewright.cli.tables import make_table
+from tilewright.report import duration, gflops, percent, seconds
+from tilewright.tune.events import (
+    Event,
+    PhaseChanged,
+    RoundMeasured,
+    TaskFinished,
+    TuningFinished,
+    TuningStarted,
+)
+
+HEADER = ("op", "shape", "best", "GFLOPS", "of roofline", "trials", "phase")
+_MOST_ROWS = 30
+
+
+class Display(Protocol):
+    """An observer of a run that is switched on for its duration."""
+
+    progress: Progress
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def __call__(self, event: Event) -> None: ...
+
+
+class LiveTable:
+    """One row a task, redrawn several times a second."""
+
+    def __init__(self, console: Console, progress: Progress) -> None:
+        self.progress = progress
+        self._live = Live(self, console=console, refresh_per_second=4, vertical_overflow="ellipsis")
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        self.progress(event)
+        self._live.refresh()
+
+    def __rich__(self) -> RenderableType:
+        return Group(table_of(self.progress), Text(status_line(self.progress), style="dim"))
+
+
+def table_of(progress: Progress) -> RenderableType:
+    """All tasks; of many, those that are being worked on or not finished come first."""
+    if not progress.tasks:
+        return Text("making the search space ...")
+    table = make_table(HEADER)
+    shown = progress.tasks
+    if len(shown) > _MOST_ROWS:
+        shown = sorted(shown, key=lambda state: state.phase.startswith("done"))[:_MOST_ROWS]
+    for state in shown:
+        busy = state.phase in ("search", "build", "run")
+        table.add_row(*map(Text, _cells(state)), style="bold" if busy else "")
+    hidden = len(progress.tasks) - len(shown)
+    return Group(table, Text(f"... and {hidden} more")) if hidden else table
+
+
+def _cells(state: TaskState) -> tuple[str, ...]:
+    task = state.task
+    known = f" ({task.reused} known)" if task.reused else ""
+    return (
+        state.name,
+        state.shape,
+        seconds(task.best_secs),
+        gflops(task.flop, task.best_secs),
+        percent(state.share),
+        f"{task.trials}{known}",
+        state.phase,
+    )
+
+
+def status_line(progress: Progress) -> str:
+    """Trials, time, what is left."""
+    most = "" if progress.max_trials is None else f" of {progress.max_trials}"
+    trials = f"{progress.trials}{most} trials"
+    left = progress.remaining()
+    budget = progress.budget_secs
+    elapsed = duration(progress.elapsed)
+    spent = elapsed if budget is None else f"{elapsed} of {duration(budget)}"
+    if progress.reason is not None:
+        return f"{trials}, {spent}"
+    ends = f", about {duration(left)} left" if left else ""
+    return f"{trials}, {spent}{ends}; Ctrl-C is safe"
+
+
+class PlainLines:
+    """A line for each round; nothing is redrawn, so it can be kept in a file."""
+
+    def __init__(self, console: Console, progress: Progress) -> None:
+        self.progress = progress
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def __call__(self, event: Event) -> None:
+        self.progress(event)
+        for line in self._lines(event):
+            self._console.print(line, markup=False)
+
+    def _lines(self, event: Event) -> list[str]:
+        progress = self.progress
+        match event:
+            case TuningStarted():
+                return [
+                    f"task {state.name}: {state.shape}, {len(state.task.sketches)} sketches"
+                    for state in progress.tasks
+                ]
+            case RoundMeasured(task_id, _, _):
+                name, shape, best, speed, share, trials, _ = _cells(progress.tasks[task_id])
+                figures = f"best {best}, {speed} GFLOPS, {share} of roofline after {trials}"
+                return [f"{name} {shape}: {figures}; {status_line(progress)}"]
+            case TaskFinished(task_id, reason):
+                return [f"{progress.tasks[task_id].name}: finished, {reason}"]
+        return []
+
+
+class JsonLines:
+    """One JSON object for each event."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def __call__(self, event: Event) -> None:
+        self.progress(event)
+        print(msgspec.json.encode(self._as_json(event)).decode(), flush=True)
+
+    def _as_json(self, event: Event) -> dict[str, Any]:
+        tasks = self.progress.tasks
+        match event:
+            case TuningStarted(_, max_trials, budget_secs):
+                named = [{**_task_json(state), "flop": state.task.flop} for state in tasks]
+                limits = {"max_trials": max_trials, "budget_secs": budget_secs}
+                return {"event": "tuning_started", **limits, "tasks": named}
+            case PhaseChanged(task_id, phase, candidates):
+                name = tasks[task_id].name
+                return {
+                    "event": "phase_changed",
+                    "task": name,
+                    "phase": phase,
+                    "candidates": candidates,
+                }
+            case RoundMeasured(task_id, trials, elapsed):
+                measured = {"measured": trials, "elapsed_secs": elapsed}
+                return {"event": "round_measured", **task_json(tasks[task_id]), **measured}
+            case TaskFinished(task_id, reason):
+                return {"event": "task_finished", "task": tasks[task_id].name, "reason": reason}
+            case TuningFinished(reason, elapsed):
+                return {"event": "tuning_finished", "reason": reason, "elapsed_secs": elapsed}
+
+
+def _task_json(state: TaskState) -> dict[str, Any]:
+    return {"task": state.name, "shape": state.shape, "sketches": len(state.task.sketches)}
+
+
+def task_json(state: TaskState) -> dict[str, Any]:
+    """What is known of a task, as plain values."""
+    task = state.task
+    return {
+        "task": state.name,
+        "shape": state.shape,
+        "best_secs": task.best_secs,
+        "gflops": task.gflops,
+        "share_of_roofline": state.share,
+        "trials": task.trials,
+        "reused": task.reused,
+        "failures": dict(task.failures),
+    }
+
+
+def make_display(console: Console, *, as_json: bool) -> Display:
+    """The view that suits where the output goes."""
+    progress = Progress()
+    if as_json:
+        return JsonLines(progress)
+    return LiveTable(console, progress) if console.is_terminal else PlainLines(console, progress)

@@ -1,0 +1,191 @@
+"""What a user names on the command line becomes a program: `GMM:0`, `file.py:func`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tilewright import te
+from tilewright.errors import TilewrightError, TuneError
+from tilewright.ir import IRModule, PrimFunc
+from tilewright.support.suggestions import did_you_mean
+from tilewright.testing.te_workload import CONFIGS, create_te_workload
+
+_FORMS = "write FILE.py:NAME, or WORKLOAD or WORKLOAD:INDEX with one of "
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function to work on, and what to call it."""
+
+    name: str
+    func: PrimFunc
+    workload: str | None = None  # the key and
+    arguments: tuple[int, ...] = ()  # the shape of a named workload
+
+    @property
+    def mod(self) -> IRModule:
+        """The program as a module of its own."""
+        return IRModule({"main": self.func})
+
+
+def load_programs(text: str) -> list[Program]:
+    """The functions that a text stands for: one, or all those of a module."""
+    path, name = _split_file(text)
+    return _workload(text) if path is None else _from_file(path, name)
+
+
+def load_program(text: str) -> Program:
+    """The one function that a text stands for."""
+    found = load_programs(text)
+    if len(found) > 1:
+        names = ", ".join(program.name for program in found)
+        raise TuneError(f"{text} is a module of {len(found)} functions, give one: {names}")
+    return found[0]
+
+
+def load_all(texts: Sequence[str]) -> list[Program]:
+    """The functions that some texts stand for; names that occur twice get a number."""
+    found: list[Program] = []
+    names: dict[str, int] = {}
+    for program in (program for text in texts for program in load_programs(text)):
+        names[program.name] = seen = names.get(program.name, 0) + 1
+        label = program.name if seen == 1 else f"{program.name}#{seen}"
+        found.append(Program(label, program.func, program.workload, program.arguments))
+    return found
+
+
+def load_function(text: str) -> Callable[..., Any]:
+    """A Python function of a file: `file.py:name`."""
+    path, name = _split_file(text)
+    if path is None or not name:
+        raise TuneError(f"{text}: expected FILE.py:NAME, a Python function of a file")
+    module = _import(path)
+    found = getattr(module, name, None)
+    if not callable(found):
+        functions = [known for known, value in vars(module).items() if callable(value)]
+        raise TuneError(f"{path} has no function {name!r}{did_you_mean(name, functions)}")
+    return found  # type: ignore[no-any-return]
+
+
+# --- named workloads ----------------------------------------------------------------------------
+
+
+def _workload(text: str) -> list[Program]:
+    name, _, number = text.partition(":")
+    if name not in CONFIGS:
+        hint = did_you_mean(name, CONFIGS, list_all=False)
+        known = ", ".join(CONFIGS)
+        raise TuneError(f"there is no workload {name!r}{hint or f'; {_FORMS}{known}'}")
+    shapes = CONFIGS[name][1]
+    if number and not (number.isdecimal() and int(number) < len(shapes)):
+        listed = "; ".join(f"{name}:{i} {shape}" for i, shape in enumerate(shapes))
+        raise TuneError(f"workload {name} has no shape {number!r}; it has {listed}")
+    index = int(number or 0)
+    return [Program(f"{name}:{index}", create_te_workload(name, index), name, shapes[index])]
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _split_file(text: str) -> tuple[Path | None, str]:
+    """The file and the name in it; no file if the text is not about one."""
+    head, colon, name = text.rpartition(":")
+    if colon and head.endswith(".py"):
+        return Path(head), name
+    if text.endswith(".py") or "/" in text or "\\" in text:
+        return Path(text), ""
+    return None, ""
+
+
+def _from_file(path: Path, name: str) -> list[Program]:
+    module = _import(path)
+    offered = _programs_in(module)
+    if not name:
+        if len(offered) == 1:
+            (name,) = offered
+        else:
+            raise TuneError(f"{path} {_offer(offered)}; write {path}:NAME")
+    if not hasattr(module, name):
+        public = [known for known in vars(module) if not known.startswith("_")]
+        hint = did_you_mean(name, offered or public, list_all=False)
+        raise TuneError(f"{path} has no {name!r}{hint or f'; it {_offer(offered)}'}")
+    return _as_programs(path, name, getattr(module, name))
+
+
+def _offer(offered: Mapping[str, object]) -> str:
+    return f"has these programs: {', '.join(offered)}" if offered else "has no T.prim_func"
+
+
+def _programs_in(module: ModuleType) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, PrimFunc | IRModule)
+    }
+
+
+def _import(path: Path) -> ModuleType:
+    """Run a user's file. What it raises is reported with the line it comes from."""
+    if not path.is_file():
+        folder = path.parent
+        known = [other.name for other in folder.glob("*.py")] if folder.is_dir() else []
+        hint = did_you_mean(path.name, known, list_all=False)
+        raise TuneError(f"there is no file {path}{hint}")
+    spec = importlib.util.spec_from_file_location(f"tilewright_program_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise TuneError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # as scripts and dataclasses look for their own module
+    if str(path.parent.resolve()) not in sys.path:
+        sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
+    try:
+        spec.loader.exec_module(module)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise TuneError(_failure(path, "does not run", error)) from error
+    return module
+
+
+def _failure(path: Path, what: str, error: Exception) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    place = f"{path}, line {frames[-1].lineno}" if frames else str(path)
+    return f"{path} {what}: {type(error).__name__}: {error} ({place})"
+
+
+def _as_programs(path: Path, name: str, value: Any) -> list[Program]:
+    """The program that a value of a file is, or returns when it is called without arguments."""
+    if callable(value) and not isinstance(value, PrimFunc | IRModule):
+        try:
+            value = value()
+        except TilewrightError:
+            raise
+        except Exception as error:
+            raise TuneError(_failure(path, f"cannot call {name}()", error)) from error
+    match value:
+        case PrimFunc():
+            return [Program(name, value)]
+        case IRModule():
+            if not value.functions:
+                raise TuneError(f"{name} in {path} is a module without functions")
+            single = len(value.functions) == 1
+            return [
+                Program(name if single else inner, func) for inner, func in value.functions.items()
+            ]
+        case te.Tensor():
+            raise TuneError(
+                f"{name} in {path} gives one tensor; return a list of the inputs and the outputs"
+            )
+        case list() | tuple() if value and all(isinstance(item, te.Tensor) for item in value):
+            return [Program(name, te.create_prim_func(list(value)))]
+    raise TuneError(
+        f"{name} in {path} is {type(value).__name__}, expected a T.prim_func, an I.ir_module, or a "
+        "function that returns one of them or a list of tensors"
+    )

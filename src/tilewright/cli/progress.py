@@ -1,0 +1,109 @@
+"""The state of a tuning run as its events tell it; tables, lines and JSON are views of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.database.similarity import describe
+from tilewright.report.roofline import Roofline, roofline_of
+from tilewright.tune.events import (
+    Event,
+    PhaseChanged,
+    RoundMeasured,
+    TaskFinished,
+    TuningFinished,
+    TuningStarted,
+)
+from tilewright.tune.task import TaskRecord
+from tilewright.tune.tuning import UNLIMITED_TRIALS
+
+WAITING, DONE = "waiting", "done"
+
+
+@dataclass
+class TaskState:
+    """One task, and what is happening to it."""
+
+    task: TaskRecord
+    shape: str
+    roofline: Roofline | None
+    phase: str = WAITING
+
+    @staticmethod
+    def of(task: TaskRecord) -> TaskState:
+        """The state of a task before its first round."""
+        assert task.ctx.mod is not None
+        shape = describe(task.ctx.mod)
+        return TaskState(task, shape, roofline_of(task.ctx.mod, task.ctx.target))
+
+    @property
+    def name(self) -> str:
+        """What the user called it."""
+        return self.task.ctx.task_name
+
+    @property
+    def share(self) -> float | None:
+        """The best candidate's share of the roofline."""
+        return None if self.roofline is None else self.roofline.share(self.task.best_secs)
+
+    @property
+    def new_trials(self) -> int:
+        """Trials that were measured in this run."""
+        return self.task.trials - self.task.reused
+
+
+class Progress:
+    """Follows the events of a run."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = clock()
+        self.tasks: list[TaskState] = []
+        self.max_trials: int | None = None
+        self.budget_secs: float | None = None
+        self.reason: str | None = None  # why the run has ended
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TuningStarted(tasks, max_trials, budget_secs):
+                self.tasks = [TaskState.of(task) for task in tasks]
+                self.max_trials = None if max_trials >= UNLIMITED_TRIALS else max_trials
+                self.budget_secs = budget_secs
+            case PhaseChanged(task_id, phase, _):
+                self.tasks[task_id].phase = phase
+            case RoundMeasured(task_id, _, _):
+                self.tasks[task_id].phase = WAITING
+            case TaskFinished(task_id, reason):
+                self.tasks[task_id].phase = f"{DONE}: {reason}"
+            case TuningFinished(reason, _):
+                self.reason = reason
+                for state in self.tasks:
+                    if not state.phase.startswith(DONE):
+                        state.phase = DONE
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run was started."""
+        return self._clock() - self._start
+
+    @property
+    def trials(self) -> int:
+        """Trials of all tasks."""
+        return sum(state.task.trials for state in self.tasks)
+
+    @property
+    def reused(self) -> int:
+        """Those among them whose measurement was known."""
+        return sum(state.task.reused for state in self.tasks)
+
+    def remaining(self) -> float | None:
+        """Seconds until the end, whichever limit comes first; None: nobody knows yet."""
+        estimates = []
+        if self.budget_secs is not None:
+            estimates.append(max(0.0, self.budget_secs - self.elapsed))
+        new = self.trials - self.reused
+        if self.max_trials is not None and new:
+            estimates.append(self.elapsed / new * max(0, self.max_trials - self.trials))
+        return min(estimates, default=None)

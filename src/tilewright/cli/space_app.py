@@ -1,0 +1,38 @@
+"""`tilewright space`: the commands; their work is in `space.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.arguments import JsonOption, ProgramArgument, SpaceOption, TargetOption
+from tilewright.cli.loading import work_of
+
+app = typer.Typer(no_args_is_help=True, help="Look into the space that a search chooses from.")
+
+
+@app.command()
+def show(
+    program: ProgramArgument,
+    target: TargetOption = "llvm",
+    space: SpaceOption = "tilewright",
+    sketch: Annotated[
+        int | None, typer.Option("--sketch", metavar="N", help="Only this sketch, with its script.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the sketches of a program with their open decisions."""
+    work_of("space").show(program, target, space, sketch, as_json=json)
+
+
+@app.command()
+def why(
+    program: ProgramArgument,
+    block: Annotated[str | None, typer.Argument(metavar="[BLOCK]", help="Only this block.")] = None,
+    target: TargetOption = "llvm",
+    space: SpaceOption = "tilewright",
+    json: JsonOption = False,
+) -> None:
+    """Say for each block which rules applied, and why the others did not."""
+    work_of("space").why(program, block, target, space, as_json=json)

@@ -1,0 +1,263 @@
+"""`tilewright tune`: search, show what happens, leave the best schedules in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.cli.console import make_console
+from tilewright.cli.live_table import Display, make_display
+from tilewright.cli.options import database_url, parse_budget, runnable_target, writing
+from tilewright.cli.programs import Program, load_all
+from tilewright.cli.progress import Progress
+from tilewright.cli.zero_search import without_search
+from tilewright.database import Database
+from tilewright.database.similarity import describe
+from tilewright.errors import TuneError
+from tilewright.ir import IRModule
+from tilewright.report import duration, gflops, percent, record_id, roofline_of, seconds
+from tilewright.report.roofline import flop_of
+from tilewright.report.units import count
+from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
+from tilewright.tune.checks import check_can_be_tuned
+from tilewright.tune.context import normalize_mod
+from tilewright.tune.profiler import Profiler
+from tilewright.tune.tuning import tune_tir
+
+INTERRUPTED = 130
+NOTHING_WORKED = 1
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many trials a task gets, and after how many without a gain it ends."""
+
+    trials: int
+    plateau: int | None
+
+
+# Without a search there are no trials: the schedule is calculated.
+EFFORTS = {
+    "none": Effort(0, None),
+    "fast": Effort(64, None),
+    "normal": Effort(256, 128),
+    "max": Effort(2048, None),
+}
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What the user asked for."""
+
+    programs: Sequence[str]
+    budget: str | None = None
+    trials: int | None = None
+    effort: str = "normal"
+    db: str | None = None
+    seed: int | None = None
+    target: str = "llvm"
+    as_json: bool = False
+    profile: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends."""
+
+    trials: int | None
+    budget_secs: float | None
+    plateau: int | None
+
+
+def limits_of(options: TuneOptions, tasks: int) -> Limits:
+    """When a run of so many tasks ends."""
+    if options.effort not in EFFORTS:
+        hint = did_you_mean(options.effort, EFFORTS)
+        raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")
+    if options.trials is not None and options.trials < 1:
+        raise TuneError(f"--trials {options.trials}: expected at least 1")
+    budget = None if options.budget is None else parse_budget(options.budget)
+    effort = EFFORTS[options.effort]
+    if options.trials is not None:
+        return Limits(options.trials, budget, None)
+    if budget is not None:
+        return Limits(None, budget, None)
+    return Limits(effort.trials * tasks, None, effort.plateau)
+
+
+def run(options: TuneOptions) -> int:
+    """Tune; the exit status is 0 if every task has a working schedule."""
+    programs = load_all(options.programs)
+    check_can_be_tuned(IRModule({program.name: program.func for program in programs}))
+    limits = limits_of(options, len(programs))
+    target = runnable_target(options.target)
+    console = make_console()
+    if limits.trials == 0:
+        return without_search(programs, target, console, as_json=options.as_json)
+    with writing(options.db) as database:
+        summary = _search(options, programs, target, limits, database, console)
+    if options.as_json:
+        print(msgspec.json.encode(summary.as_json()).decode())
+    else:
+        console.print("\n".join(summary.lines()), markup=False)
+    if summary.interrupted:
+        return INTERRUPTED
+    return 0 if all(result.secs is not None for result in summary.results) else NOTHING_WORKED
+
+
+def _search(
+    options: TuneOptions,
+    programs: Sequence[Program],
+    target: Target,
+    limits: Limits,
+    database: Database,
+    console: Console,
+) -> Summary:
+    if not options.as_json:
+        known = f", {count(len(database), 'record')} so far" if len(database) else ""
+        console.print(f"database {database_url(options.db)}{known}", markup=False)
+    display = make_display(console, as_json=options.as_json)
+    interrupted = _tune(console, options, programs, target, limits, database, display)
+    results = _results(programs, target, database, display.progress)
+    return Summary(database_url(options.db), interrupted, display.progress, results)
+
+
+def _tune(
+    console: Console,
+    options: TuneOptions,
+    programs: Sequence[Program],
+    target: Target,
+    limits: Limits,
+    database: Database,
+    display: Display,
+) -> bool:
+    """Run the search; True if the user ended it."""
+    profiler = Profiler()
+    try:
+        with display, profiler:
+            tune_tir(
+                IRModule({program.name: program.func for program in programs}),
+                target,
+                DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
+                limits.trials,
+                database=database,
+                seed=options.seed,
+                budget_secs=limits.budget_secs,
+                plateau_trials=limits.plateau,
+                observers=[display],
+                console=False,
+            )
+    except KeyboardInterrupt:
+        return True
+    finally:
+        if options.profile and not options.as_json:
+            console.print(profiler.table(), markup=False)
+    return False
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a database knows of a program after a run."""
+
+    name: str
+    shape: str
+    flop: float
+    secs: float | None
+    share: float | None
+    record: str | None
+    failures: Mapping[str, int]
+    last_error: str | None
+
+    def line(self) -> str:
+        """The result for people."""
+        head = f"{self.name} {self.shape}"
+        if self.secs is None:
+            causes = ", ".join(f"{number} {cause}" for cause, number in self.failures.items())
+            error = f"; the last: {self.last_error}" if self.last_error else ""
+            return f"{head}: no candidate worked{f' ({causes})' if causes else ''}{error}"
+        speed = f"{gflops(self.flop, self.secs)} GFLOPS, {percent(self.share)} of roofline"
+        return f"{head}: {seconds(self.secs)}, {speed}, record {self.record}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain values."""
+        return {
+            "task": self.name,
+            "shape": self.shape,
+            "best_secs": self.secs,
+            "gflops": None if not self.secs else self.flop / self.secs / 1e9,
+            "share_of_roofline": self.share,
+            "record": self.record,
+            "failures": dict(self.failures),
+        }
+
+
+def _results(
+    programs: Sequence[Program], target: Target, database: Database, progress: Progress
+) -> list[Result]:
+    tasks = {state.name: state.task for state in progress.tasks}
+    results = []
+    for program in programs:
+        mod = normalize_mod(program.func)
+        task = tasks.get(program.name)
+        record = database.query_tuning_record(mod, target, "main")
+        secs = None if record is None else record.mean_secs
+        limit = roofline_of(mod, target)
+        results.append(
+            Result(
+                program.name,
+                describe(mod),
+                flop_of(mod),
+                secs,
+                None if limit is None else limit.share(secs),
+                None if record is None else record_id(record),
+                {} if task is None else task.failures,
+                None if task is None else task.last_error,
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended."""
+
+    database: str
+    interrupted: bool
+    progress: Progress
+    results: Sequence[Result]
+
+    def lines(self) -> list[str]:
+        """For people: results, what was spent, where it is, how to go on."""
+        results = [result.line() for result in self.results]
+        ended = "interrupted after" if self.interrupted else "done in"
+        spent = f"{ended} {duration(self.progress.elapsed)}: {self._trials()}"
+        again = "; the same command goes on from here" if self.interrupted else ""
+        return [*results, spent, f"all records are in {self.database}{again}"]
+
+    def _trials(self) -> str:
+        trials, reused = self.progress.trials, self.progress.reused
+        if trials and reused == trials:
+            return f"all {count(trials, 'trial')} were known already, nothing was measured again"
+        known = f", {reused} of them known already" if reused else ""
+        return f"{count(trials, 'trial')}{known}"
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "event": "result",
+            "reason": "interrupted" if self.interrupted else self.progress.reason,
+            "database": self.database,
+            "elapsed_secs": self.progress.elapsed,
+            "trials": self.progress.trials,
+            "reused": self.progress.reused,
+            "tasks": [result.as_json() for result in self.results],
+        }

@@ -1,0 +1,51 @@
+"""`tilewright tune --effort none`: a schedule by calculation, in a fraction of a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from tilewright.cli.contenders import measure_alone
+from tilewright.cli.programs import Program
+from tilewright.database.similarity import describe
+from tilewright.report import gflops, percent, roofline_of, seconds
+from tilewright.report.roofline import flop_of
+from tilewright.target import Target
+from tilewright.tune.fallback import default_schedule
+
+
+def without_search(
+    programs: Sequence[Program], target: Target, console: Console, *, as_json: bool
+) -> int:
+    """Choose, compile and time a schedule for each program; nothing is kept."""
+    for program in programs:
+        start = time.perf_counter()
+        sch = default_schedule(program.func, target)
+        chosen = time.perf_counter() - start
+        secs = measure_alone(sch.mod, target)
+        limit = roofline_of(program.mod, target)
+        facts: dict[str, Any] = {
+            "event": "result",
+            "task": program.name,
+            "shape": describe(program.mod),
+            "best_secs": secs,
+            "gflops": flop_of(program.mod) / secs / 1e9,
+            "share_of_roofline": None if limit is None else limit.share(secs),
+            "chosen_in_secs": chosen,
+            "script": sch.mod.script(),
+        }
+        if as_json:
+            print(msgspec.json.encode(facts).decode())
+            continue
+        speed = f"{gflops(flop_of(program.mod), secs)} GFLOPS"
+        share = f"{percent(facts['share_of_roofline'])} of roofline"
+        console.print(
+            f"{program.name} {facts['shape']}: {seconds(secs)}, {speed}, {share}, "
+            f"calculated in {seconds(chosen)} without a search",
+            markup=False,
+        )
+    return 0

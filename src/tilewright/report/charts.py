@@ -1,0 +1,136 @@
+"""The pictures of a report: best so far, predicted against measured, the funnel, failures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from tilewright.database import Trial, failures_by_cause
+from tilewright.report.collect import TaskSummary
+from tilewright.report.svg import Axis, Plot, bars
+from tilewright.report.units import seconds
+
+
+def best_so_far_chart(task: TaskSummary) -> str:
+    """Every trial as a dot, the best so far as a line, over the trials of all runs."""
+    measured = [
+        (place, trial) for place, trial in enumerate(task.trials, 1) if trial.mean_secs is not None
+    ]
+    if not measured:
+        return ""
+    times = [trial.mean_secs for _, trial in measured if trial.mean_secs is not None]
+    least = None if task.roofline is None else task.roofline.seconds
+    # The roofline is shown if it is near enough not to squeeze everything else together.
+    shows_roofline = least is not None and least > min(times) / 20
+    values = [*times, least] if shows_roofline and least is not None else times
+    x = Axis.over([1, len(task.trials)], "trial")
+    plot = Plot(x, Axis.over(values, "running time", log=True, text=seconds), "best so far")
+    if shows_roofline and least is not None:
+        plot.horizontal(least, f"roofline {seconds(least)}")
+    for place, label in _run_starts(task.trials):
+        plot.vertical(place, label)
+    for place, trial in measured:
+        assert trial.mean_secs is not None
+        plot.dot(place, trial.mean_secs, f"trial {place}: {seconds(trial.mean_secs)}")
+    plot.line(_staircase(measured, len(task.trials)))
+    return plot.svg()
+
+
+def _staircase(measured: Sequence[tuple[int, Trial]], last: int) -> list[tuple[float, float]]:
+    points: list[tuple[float, float]] = []
+    for place, trial in measured:
+        value = trial.mean_secs
+        assert value is not None
+        if points and value >= points[-1][1]:
+            continue
+        if points:
+            points.append((place, points[-1][1]))
+        points.append((place, value))
+    return [*points, (last, points[-1][1])]
+
+
+def _run_starts(trials: Sequence[Trial]) -> list[tuple[int, str]]:
+    """Where a later run took over."""
+    pairs = itertools.pairwise(trials)
+    return [
+        (place, f"run {after.run} begins")
+        for place, (before, after) in enumerate(pairs, 2)
+        if after.run != before.run
+    ]
+
+
+# --- predictions --------------------------------------------------------------------------------
+
+
+def predicted_pairs(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """(prediction, speed relative to the best) of all trials that have both."""
+    known = [
+        (trial.prediction, trial.mean_secs)
+        for trial in trials
+        if trial.prediction is not None and trial.mean_secs is not None
+    ]
+    best = min((secs for _, secs in known), default=1.0)
+    return [(prediction, best / secs) for prediction, secs in known]
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Spearman's coefficient: 1 if predictions order all candidates as their speeds do."""
+    if len(pairs) < 3:
+        return None
+    first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
+    middle = (len(pairs) - 1) / 2
+    spread = [sum((rank - middle) ** 2 for rank in ranks) for ranks in (first, second)]
+    if not all(spread):
+        return None
+    both = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+    return float(both / (spread[0] * spread[1]) ** 0.5)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 0; equal values share the mean of theirs."""
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    ranks = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
+            end += 1
+        for place in order[start : end + 1]:
+            ranks[place] = (start + end) / 2
+        start = end + 1
+    return ranks
+
+
+def prediction_chart(task: TaskSummary) -> str:
+    """What the cost model said of each candidate, and how fast the candidate was."""
+    pairs = predicted_pairs(task.trials)
+    if len(pairs) < 2:
+        return ""
+    plot = Plot(
+        Axis.over([prediction for prediction, _ in pairs], "predicted score"),
+        Axis.over([0.0, 1.0], "measured speed, best = 1"),
+        "predicted against measured",
+    )
+    for prediction, speed in pairs:
+        plot.dot(prediction, speed, f"predicted {prediction:.3g}, measured {speed:.2f} of the best")
+    return plot.svg()
+
+
+# --- bars ---------------------------------------------------------------------------------------
+
+
+def funnel_chart(task: TaskSummary) -> str:
+    """How many candidates got how far."""
+    first = task.funnel[0].count or 1
+    rows = [
+        (stage.name, float(stage.count), f"{stage.count}  ({100 * stage.count / first:.0f} %)")
+        for stage in task.funnel
+    ]
+    return bars(rows, "funnel")
+
+
+def failure_chart(task: TaskSummary) -> str:
+    """Failed trials by cause."""
+    causes = failures_by_cause(task.trials)
+    rows = [(kind.value, float(number), str(number)) for kind, number in causes.items()]
+    return bars(rows, "failures by cause", "bar bad") if rows else ""

@@ -1,0 +1,170 @@
+"""What a database knows of each task, gathered for tables and reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.database import Database, Trial, funnel_totals
+from tilewright.database.history import trial_of
+from tilewright.database.similarity import describe
+from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord, Workload
+from tilewright.report.roofline import Roofline, flop_of, roofline_of
+from tilewright.report.units import short_target
+
+# How far a candidate got, in order; a candidate that left the way has a reason.
+STAGES = ("proposed", "legal", "built", "ran", "correct")
+
+
+@dataclass(frozen=True)
+class FunnelStage:
+    """How many candidates reached a stage, and why others did not."""
+
+    name: str
+    count: int
+    losses: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """One program on one target, and everything that was measured of it."""
+
+    workload: Workload
+    name: str  # for people: `C 128x128x128`
+    labels: tuple[str, ...]  # what runs called it
+    target: str
+    flop: float
+    roofline: Roofline | None
+    records: tuple[TuningRecord, ...]
+    trials: tuple[Trial, ...]  # in the order in which they were measured
+    funnel: tuple[FunnelStage, ...]
+    errors: Mapping[FailureKind, str]  # the first message of each cause
+
+    @property
+    def best(self) -> TuningRecord | None:
+        """The fastest valid record."""
+        valid = (record for record in self.records if record.is_valid)
+        return min(valid, key=lambda record: record.mean_secs, default=None)
+
+    @property
+    def best_secs(self) -> float | None:
+        """Its running time."""
+        return None if self.best is None else self.best.mean_secs
+
+    @property
+    def share(self) -> float | None:
+        """Its share of the roofline."""
+        return None if self.roofline is None else self.roofline.share(self.best_secs)
+
+    @property
+    def failed(self) -> int:
+        """Trials without a running time."""
+        return sum(trial.mean_secs is None for trial in self.trials)
+
+    @property
+    def title(self) -> str:
+        """Label and name, each once."""
+        return " · ".join(dict.fromkeys([*self.labels, self.name]))
+
+
+def collect(database: Database) -> list[TaskSummary]:
+    """One summary for each workload and target, in the order of their first records."""
+    groups: dict[tuple[Workload, str], list[TuningRecord]] = {}
+    for record in database.get_all_tuning_records():
+        groups.setdefault((record.workload, str(record.target)), []).append(record)
+    return [_summarize(database, workload, records) for (workload, _), records in groups.items()]
+
+
+def _summarize(
+    database: Database, workload: Workload, records: Sequence[TuningRecord]
+) -> TaskSummary:
+    trials = _in_order(records)
+    labels = dict.fromkeys(trial.task for trial in trials if trial.task not in ("", "main"))
+    first = records[0]
+    return TaskSummary(
+        workload=workload,
+        name=describe(workload.mod),
+        labels=tuple(labels),
+        target=short_target(first.target),
+        flop=flop_of(workload.mod),
+        roofline=roofline_of(workload.mod, first.target),
+        records=tuple(records),
+        trials=tuple(trials),
+        funnel=tuple(_funnel(database, trials)),
+        errors=_first_errors(records),
+    )
+
+
+def _in_order(records: Iterable[TuningRecord]) -> list[Trial]:
+    """Trials by run and number; records that belong to no run come first, as they were kept."""
+    numbered = [
+        trial_of(record) or _loose_trial(record, place) for place, record in enumerate(records)
+    ]
+    return sorted(numbered, key=lambda trial: (trial.run, trial.number))
+
+
+def _loose_trial(record: TuningRecord, place: int) -> Trial:
+    failed = record.failure is not None or record.mean_secs >= FAILED_RUN_SECS
+    return Trial(
+        run=0,
+        task="",
+        number=place,
+        mean_secs=None if failed else record.mean_secs,
+        failure=record.failure,
+        prediction=record.extra.get("prediction"),
+    )
+
+
+def _first_errors(records: Iterable[TuningRecord]) -> dict[FailureKind, str]:
+    found: dict[FailureKind, str] = {}
+    for record in records:
+        if record.failure is not None:
+            found.setdefault(record.failure, record.error_msg or "")
+    return found
+
+
+# --- the funnel ---------------------------------------------------------------------------------
+
+
+def _funnel(database: Database, trials: Sequence[Trial]) -> list[FunnelStage]:
+    """The stages as the runs counted them; without counts, what follows from the trials."""
+    places = {(trial.run, trial.task) for trial in trials if trial.run}
+    counts = [
+        entry
+        for entry in database.history.funnel()
+        if (entry.run, entry.task) in places and entry.count
+    ]
+    if not counts:
+        return _funnel_of_trials(trials)
+    totals = funnel_totals(counts)
+    names = [*STAGES, *dict.fromkeys(stage for stage, _ in totals if stage not in STAGES)]
+    stages = []
+    for name in names:
+        losses = {why: number for (stage, why), number in totals.items() if stage == name and why}
+        if (name, "") in totals or losses:
+            by_size = dict(sorted(losses.items(), key=lambda item: -item[1]))
+            stages.append(FunnelStage(name, totals.get((name, ""), 0), by_size))
+    return stages
+
+
+_LOST_AT = {
+    FailureKind.BUILD_ERROR: "built",
+    FailureKind.WRONG_RESULT: "correct",
+    FailureKind.IMPOSSIBLE_SPEED: "correct",
+}
+
+
+def _funnel_of_trials(trials: Sequence[Trial]) -> list[FunnelStage]:
+    lost: dict[str, Counter[str]] = {stage: Counter() for stage in ("built", "ran", "correct")}
+    for trial in trials:
+        if trial.failure is not None:
+            lost[_LOST_AT.get(trial.failure, "ran")][trial.failure.value] += 1
+        elif trial.mean_secs is None:
+            lost["ran"]["run_error"] += 1
+    left = len(trials)
+    stages = [FunnelStage("measured", left)]
+    for name, causes in lost.items():
+        left -= sum(causes.values())
+        stages.append(FunnelStage(name, left, dict(causes.most_common())))
+    return stages

@@ -1,0 +1,157 @@
+"""The report as one HTML file: pictures inline, styles inline, nothing fetched, no script."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+
+from tilewright.database import Database, Run
+from tilewright.errors import TilewrightError
+from tilewright.report import charts
+from tilewright.report.collect import TaskSummary, collect
+from tilewright.report.record_ids import record_id
+from tilewright.report.style import STYLE
+from tilewright.report.units import count, duration, gflops, percent, seconds
+from tilewright.version import __version__
+
+
+def render(database: Database, source: str, *, now: datetime.datetime | None = None) -> str:
+    """The whole page; `source` says where the database lies."""
+    tasks = collect(database)
+    runs = database.history.runs()
+    made = (now or datetime.datetime.now()).strftime("%Y-%m-%d %H:%M")
+    head = (
+        f"<p class=sub>{escape(source)} · {count(len(database), 'record')} · "
+        f"{count(len(tasks), 'task')} · {count(len(runs), 'run')} · {made} · "
+        f"Tilewright {__version__}</p>"
+    )
+    body = "".join([head, _overview(tasks), _runs(runs), *map(_task, range(len(tasks)), tasks)])
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>Tuning report</title><style>{STYLE}</style></head>"
+        f"<body><h1>Tuning report</h1>{body}</body></html>\n"
+    )
+
+
+def _overview(tasks: Sequence[TaskSummary]) -> str:
+    if not tasks:
+        return "<p>There are no records in this database yet.</p>"
+    header = ("task", "target", "best", "GFLOPS", "of roofline", "trials", "failed")
+    rows = [
+        (
+            f'<a href="#task-{number}">{escape(task.title)}</a>',
+            escape(task.target),
+            seconds(task.best_secs),
+            gflops(task.flop, task.best_secs),
+            percent(task.share),
+            str(len(task.trials)),
+            str(task.failed),
+        )
+        for number, task in enumerate(tasks)
+    ]
+    return _table(header, rows)
+
+
+def _runs(runs: Sequence[Run]) -> str:
+    if not runs:
+        return ""
+    rows = [
+        (
+            str(run.id),
+            escape(run.name),
+            escape(run.status),
+            datetime.datetime.fromtimestamp(run.started).strftime("%Y-%m-%d %H:%M"),
+            "-" if run.finished is None else duration(run.finished - run.started),
+            "-" if run.seed is None else str(run.seed),
+        )
+        for run in runs
+    ]
+    return "<h2>Runs</h2>" + _table(("run", "tasks", "status", "started", "took", "seed"), rows)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+# --- one task -----------------------------------------------------------------------------------
+
+
+def _task(number: int, task: TaskSummary) -> str:
+    figures = "".join(part(task) for part in (_best_so_far, _predictions, _funnel, _failures))
+    return (
+        f'<h2 id="task-{number}">{escape(task.title)}</h2>{_figures_of_merit(task)}'
+        f'<div class="figures">{figures}</div>{_winner(task)}'
+    )
+
+
+def _figures_of_merit(task: TaskSummary) -> str:
+    if task.best is None:
+        return "<p>None of the candidates worked.</p>"
+    bound = "" if task.roofline is None else f" ({task.roofline.bound}-bound)"
+    return (
+        f"<p>best <b>{seconds(task.best_secs)}</b> · {gflops(task.flop, task.best_secs)} GFLOPS · "
+        f"{percent(task.share)} of the roofline{bound} · record <code>{record_id(task.best)}</code>"
+        "</p>"
+    )
+
+
+def _figure(picture: str, title: str, caption: str = "") -> str:
+    if not picture:
+        return ""
+    return f"<figure><h3>{title}</h3>{picture}<figcaption>{caption}</figcaption></figure>"
+
+
+def _best_so_far(task: TaskSummary) -> str:
+    return _figure(charts.best_so_far_chart(task), "Best so far", "each dot is one trial")
+
+
+def _predictions(task: TaskSummary) -> str:
+    rank = charts.rank_correlation(charts.predicted_pairs(task.trials))
+    caption = "" if rank is None else f"rank correlation {rank:.2f}"
+    return _figure(charts.prediction_chart(task), "Predicted against measured", caption)
+
+
+def _funnel(task: TaskSummary) -> str:
+    losses = [
+        f"{escape(stage.name)}: {number} lost to {escape(reason)}"
+        for stage in task.funnel
+        for reason, number in stage.losses.items()
+    ]
+    return _figure(charts.funnel_chart(task), "Funnel", "<br>".join(losses))
+
+
+def _failures(task: TaskSummary) -> str:
+    messages = "".join(
+        f"<details><summary>{kind.value}: first message</summary>"
+        f"<pre>{escape(message)}</pre></details>"
+        for kind, message in task.errors.items()
+        if message
+    )
+    return _figure(charts.failure_chart(task), "Failures by cause", messages)
+
+
+def _winner(task: TaskSummary) -> str:
+    best = task.best
+    if best is None:
+        return ""
+    texts: list[tuple[str, Callable[[], str]]] = [
+        ("Winning script", lambda: best.as_measure_candidate().sch.mod.script()),
+        ("Winning trace", lambda: str(best.trace)),
+        ("Program as it was given", lambda: task.workload.mod.script()),
+    ]
+    return "".join(
+        f"<details><summary>{title}</summary><pre>{escape(_text(make))}</pre></details>"
+        for title, make in texts
+    )
+
+
+def _text(make: Callable[[], str]) -> str:
+    """A text, or why there is none: a record of another version may not replay here."""
+    try:
+        return make()
+    except TilewrightError as error:
+        return f"not available: {error}"

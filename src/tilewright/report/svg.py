@@ -1,0 +1,155 @@
+"""Plots as inline SVG: axes with round ticks, lines, dots and bars. No script, no network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 560, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 14, 42
+_TICKS = 5
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from values to shares of its length."""
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+    text: Callable[[float], str] = lambda value: f"{value:g}"
+
+    @staticmethod
+    def over(
+        values: Iterable[float],
+        label: str,
+        *,
+        log: bool = False,
+        text: Callable[[float], str] = lambda value: f"{value:g}",
+    ) -> Axis:
+        """An axis on which all values have a place."""
+        known = list(values) or [0.0, 1.0]
+        low, high = min(known), max(known)
+        if log:
+            return Axis(label, low / 1.15, high * 1.15, True, text)
+        margin = 0.04 * (high - low) or 0.5
+        return Axis(label, low - margin, high + margin, False, text)
+
+    def place(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Round numbers on the axis."""
+        return _log_ticks(self.low, self.high) if self.log else _ticks(self.low, self.high)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    raw = (high - low) / _TICKS
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
+    first = math.ceil(low / step)
+    return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1,), (1, 3), (1, 2, 5)):
+        found = [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+        if len(found) >= 3:
+            return found
+    return found or [low, high]
+
+
+class Plot:
+    """A plot with two axes; marks are added, `svg()` is the result."""
+
+    def __init__(self, x: Axis, y: Axis, title: str) -> None:
+        self._x, self._y, self._title = x, y, title
+        self._marks: list[str] = []
+
+    def line(self, points: Sequence[tuple[float, float]], style: str = "line") -> None:
+        """A line through points."""
+        path = " ".join(f"{self._px(x):.1f},{self._py(y):.1f}" for x, y in points)
+        self._marks.append(f'<polyline class="{style}" points="{path}"/>')
+
+    def dot(self, x: float, y: float, hint: str, style: str = "dot") -> None:
+        """A dot; the hint shows when the mouse rests on it."""
+        self._marks.append(
+            f'<circle class="{style}" cx="{self._px(x):.1f}" cy="{self._py(y):.1f}" r="3">'
+            f"<title>{escape(hint)}</title></circle>"
+        )
+
+    def vertical(self, x: float, label: str) -> None:
+        """A dashed line from top to bottom."""
+        place = f"{self._px(x):.1f}"
+        self._marks.append(
+            f'<line class="mark" x1="{place}" x2="{place}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}">'
+            f"<title>{escape(label)}</title></line>"
+        )
+
+    def horizontal(self, y: float, label: str) -> None:
+        """A dashed line from side to side, with a label above it."""
+        place = self._py(y)
+        self._marks.append(
+            f'<line class="mark" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" '
+            f'y1="{place:.1f}" y2="{place:.1f}"/>'
+            f'<text class="note" x="{WIDTH - _RIGHT}" y="{place - 4:.1f}">{escape(label)}</text>'
+        )
+
+    def svg(self) -> str:
+        """The picture."""
+        body = "".join([*self._grid(), *self._marks])
+        return (
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self._title)}">'
+            f"{body}</svg>"
+        )
+
+    def _px(self, x: float) -> float:
+        return _LEFT + self._x.place(x) * (WIDTH - _LEFT - _RIGHT)
+
+    def _py(self, y: float) -> float:
+        return HEIGHT - _BOTTOM - self._y.place(y) * (HEIGHT - _TOP - _BOTTOM)
+
+    def _grid(self) -> Iterable[str]:
+        bottom = HEIGHT - _BOTTOM
+        for value in self._x.ticks():
+            x = f"{self._px(value):.1f}"
+            yield f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>'
+            yield f'<text class="tick x" x="{x}" y="{bottom + 16}">{self._x.text(value)}</text>'
+        for value in self._y.ticks():
+            y = self._py(value)
+            ends = f'x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
+            place = f'x="{_LEFT - 6}" y="{y + 4:.1f}"'
+            yield f'<line class="grid" {ends}/>'
+            yield f'<text class="tick y" {place}>{self._y.text(value)}</text>'
+        middle = (_LEFT + WIDTH - _RIGHT) / 2
+        yield f'<text class="label x" x="{middle}" y="{HEIGHT - 6}">{escape(self._x.label)}</text>'
+        turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
+        yield f'<text class="label x" transform="{turned}">{escape(self._y.label)}</text>'
+
+
+def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar") -> str:
+    """Horizontal bars: (name, value, text behind the bar)."""
+    height, left = 26, 130
+    longest = max((value for _, value, _ in rows), default=0) or 1
+    room = WIDTH - left - 150
+    parts = []
+    for number, (name, value, text) in enumerate(rows):
+        y = number * height + 4
+        width = max(1.0, value / longest * room) if value else 0.0
+        parts.append(
+            f'<text class="tick y" x="{left - 8}" y="{y + 14}">{escape(name)}</text>'
+            f'<rect class="{style}" x="{left}" y="{y}" width="{width:.1f}" height="{height - 8}"/>'
+            f'<text class="tick" x="{left + width + 8:.1f}" y="{y + 14}">{escape(text)}</text>'
+        )
+    total = len(rows) * height + 4
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {total}" role="img" aria-label="{escape(title)}">'
+        f"{''.join(parts)}</svg>"
+    )

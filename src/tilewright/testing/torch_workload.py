@@ -1,0 +1,184 @@
+"""The thirteen workloads in PyTorch: the same arguments, in the same layouts, as ours.
+
+Needs PyTorch, which nothing else here does: import it where PyTorch is known to be installed.
+
+`make(name, arguments, arrays)` gives a function of no arguments that computes the workload from
+tensors that share memory with `arrays`, and returns the output as an array in our layout.
+Activations and weights are handed over as PyTorch likes them best (channels last), outside the
+timed part; only views are made inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+
+Array = npt.NDArray[Any]
+Tensor = Any  # torch.Tensor, which type checkers need not know
+Compute = Callable[..., Tensor]
+
+
+def _channels_first(x: Tensor) -> Tensor:
+    """A view of N...C memory as NC..., which is PyTorch's channels-last."""
+    return x.movedim(-1, 1)
+
+
+def _weight(array: Array) -> Tensor:
+    """k...IO weights as OIk..., in channels-last memory."""
+    w = torch.from_numpy(array)
+    spatial = w.dim() - 2
+    w = w.permute(spatial + 1, spatial, *range(spatial)).contiguous()
+    if spatial == 2:
+        w = w.contiguous(memory_format=torch.channels_last)
+    if spatial == 3:
+        w = w.contiguous(memory_format=torch.channels_last_3d)
+    return w
+
+
+_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+def _convolution(dims: int) -> Callable[..., tuple[Compute, list[Tensor]]]:
+    def make(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+        rest = list(arguments[1 + dims + 2 + 1 :])  # after N, sizes, CI, CO, kernel
+        stride, padding = rest[0], rest[1]
+        dilation = rest[2] if len(rest) > 2 else 1
+        groups = rest[3] if len(rest) > 3 else 1
+        x = _channels_first(torch.from_numpy(arrays[0]))
+        w = _weight(arrays[1])
+
+        def compute(x: Tensor, w: Tensor) -> Tensor:
+            return _CONV[dims](x, w, None, stride, padding, dilation, groups)
+
+        return compute, [x, w]
+
+    return make
+
+
+def _depthwise(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+    channels, stride, padding = arguments[3], arguments[5], arguments[6]
+    x = _channels_first(torch.from_numpy(arrays[0]))
+    w = (
+        torch.from_numpy(arrays[1])
+        .permute(3, 0, 1, 2)
+        .contiguous(memory_format=torch.channels_last)
+    )
+
+    def compute(x: Tensor, w: Tensor) -> Tensor:
+        return F.conv2d(x, w, None, stride, padding, 1, channels)
+
+    return compute, [x, w]
+
+
+def _transposed(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+    stride, padding = arguments[6], arguments[7]
+    x = _channels_first(torch.from_numpy(arrays[0]))
+    w = torch.from_numpy(arrays[1]).permute(2, 3, 0, 1)
+    w = w.contiguous(memory_format=torch.channels_last)
+
+    def compute(x: Tensor, w: Tensor) -> Tensor:
+        return F.conv_transpose2d(x, w, None, stride, padding)
+
+    return compute, [x, w]
+
+
+def _capsule(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+    n, height, width, inputs, outputs, _, stride, padding = arguments[:8]
+    x = torch.from_numpy(arrays[0])
+    w = torch.from_numpy(arrays[1])  # k, k, c, j, CI, CO
+    w = w.permute(3, 5, 2, 4, 0, 1).reshape(4 * outputs, 4 * inputs, *w.shape[:2])
+    w = w.contiguous(memory_format=torch.channels_last)
+
+    def compute(x: Tensor, w: Tensor) -> Tensor:
+        rows = x.permute(0, 3, 4, 5, 1, 2).reshape(n * 4, 4 * inputs, height, width)
+        y = F.conv2d(rows, w, None, stride, padding)  # n*i, j*CO, h, w
+        y = y.reshape(n, 4, 4, outputs, *y.shape[2:])
+        return y.permute(0, 4, 5, 1, 2, 3)
+
+    return compute, [x, w]
+
+
+def _matmul(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+    return torch.bmm, [torch.from_numpy(array) for array in arrays[:2]]
+
+
+def _norm(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+    def compute(x: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(x, dim=(1, 2))
+
+    return compute, [torch.from_numpy(arrays[0])]
+
+
+def _softmax(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+    def compute(x: Tensor) -> Tensor:
+        return torch.softmax(x, 1)
+
+    return compute, [torch.from_numpy(arrays[0])]
+
+
+def _conv_bn_relu(
+    arguments: Sequence[int], arrays: Sequence[Array]
+) -> tuple[Compute, list[Tensor]]:
+    stride, padding = arguments[6], arguments[7]
+    x = _channels_first(torch.from_numpy(arrays[0]))
+    w = _weight(arrays[1])
+    bias, offset, scale = (torch.from_numpy(a).view(1, -1, 1, 1) for a in arrays[2:5])
+
+    def compute(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
+        y = F.conv2d(x, w, bias.flatten(), stride, padding)
+        return torch.relu(y.mul_(scale).add_(offset))
+
+    return compute, [x, w, bias, offset, scale]
+
+
+def _transpose_matmul(
+    arguments: Sequence[int], arrays: Sequence[Array]
+) -> tuple[Compute, list[Tensor]]:
+    def compute(query: Tensor, value: Tensor) -> Tensor:
+        return torch.matmul(query.permute(0, 2, 1, 3), value.permute(0, 2, 3, 1))
+
+    return compute, [torch.from_numpy(array) for array in arrays[:2]]
+
+
+MAKERS: dict[str, Callable[..., tuple[Compute, list[Tensor]]]] = {
+    "C1D": _convolution(1),
+    "C2D": _convolution(2),
+    "C3D": _convolution(3),
+    "GMM": _matmul,
+    "GRP": _convolution(2),
+    "DIL": _convolution(2),
+    "DEP": _depthwise,
+    "T2D": _transposed,
+    "CAP": _capsule,
+    "NRM": _norm,
+    "SFM": _softmax,
+    "CBR": _conv_bn_relu,
+    "TBG": _transpose_matmul,
+}
+_LAST_CHANNEL = {"C1D", "C2D", "C3D", "GRP", "DIL", "DEP", "T2D", "CBR"}
+
+
+def make(
+    name: str, arguments: Sequence[int], arrays: Sequence[Array], *, compiled: bool = False
+) -> tuple[Callable[[], Any], Callable[[], Array]]:
+    """(the timed call, the output of one call in our layout)."""
+    compute, tensors = MAKERS[name](arguments, arrays)
+    if compiled:
+        compute = torch.compile(compute, options={"freezing": True})
+
+    def call() -> Tensor:
+        with torch.inference_mode():
+            return compute(*tensors)
+
+    def output() -> Array:
+        y = call()
+        if name in _LAST_CHANNEL:
+            y = y.movedim(1, -1)
+        return np.asarray(y)
+
+    return call, output
