@@ -1,155 +1,155 @@
-"""TVM's side of the differential tests of GPU search spaces; runs in TVM's own environment.
+"""TVM's side of the comparison of search spaces for GPUs; runs in TVM's own environment.
 
-Each line on standard input is a JSON object:
-`program` (a script under the names of TVM 0.14), `target`, and what to do with the program, one of
-- `rules`: make the design space with these rules, `[[class, {argument: value}], ...]` or a kind;
-- `apply`: apply these rules one after the other to the block `block` of a fresh schedule;
-- `postprocs` with `trace`: replay a trace and apply these post-processors to the result;
-- `mutator` with `trace` and `seeds`: mutate a trace once for each seed.
-The answer is one line, under those names, too.
+Each line on standard input is a JSON object with `program` (script under the names of TVM 0.14),
+`target`, `seed` and `rules` (a list of [name, arguments]), from which TVM makes its sketches, and
+any of
+- `replays`: pairs of the number of a sketch and the decisions to replay it with,
+- `drafts`: seeds to draw each sketch with; each draft goes through all post-processors,
+- `mutants`: seeds to mutate the number of threads in each sketch with.
+The answer is one line, again under those names.
 """
 
 import importlib
 import json
 import sys
+import types
+from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm.s_tir import Schedule, meta_schedule as ms
-from tvm_side import from_tvm, plain, to_tvm, trace_text
-
-SEED = 42
-Spec = list[Any]  # [class, {argument: value}]
 
 
-def make(family: Any, spec: Spec) -> Any:
-    """A member of a space from its name and arguments."""
-    name, arguments = spec
-    made = {key: _argument(value) for key, value in arguments.items()}
-    return getattr(family, name)(**made)
+def leave_out_intrinsics() -> None:
+    """Keep TVM from registering all its tensor intrinsics at once, which takes it a minute.
+
+    The modules under the package stay importable one by one.
+    """
+    package = types.ModuleType("tvm.s_tir.tensor_intrin")
+    package.__path__ = [str(Path(tvm.__file__).parent / "s_tir" / "tensor_intrin")]
+    sys.modules[package.__name__] = package
 
 
-def _argument(value: Any) -> Any:
-    if isinstance(value, dict) and "req" in value:
-        return ms.schedule_rule.ReuseType(**value)
-    return value
+leave_out_intrinsics()
+
+from tvm.s_tir import Schedule, meta_schedule as ms  # noqa: E402
+from tvm.s_tir.schedule import Trace  # noqa: E402
+from tvm_side import from_tvm, plain, to_tvm, trace_text  # type: ignore[import-not-found]  # noqa: E402
+
+# Keys of annotations that TVM has renamed.
+KEYS = {
+    "meta_schedule.write_cache_level": "s_tir.meta_schedule.write_cache_level",
+    "tir.manifest_shared_memory_local_stage": "tirx.manifest_shared_memory_local_stage",
+}
+INTRINSICS = {"intrin_name": "dot_product_common", "intrin_groups": "cuda"}
+POSTPROCS = (
+    "DisallowDynamicLoop",
+    "RewriteCooperativeFetch",
+    "RewriteUnboundBlock",
+    "RewriteParallelVectorizeUnroll",
+    "RewriteReductionBlock",
+    "VerifyGPUCode",
+)
 
 
-def context(program: Any, target: str, generator: Any) -> Any:
-    """A task of TVM's."""
+def renamed(text: str, *, back: bool) -> str:
+    """A text with the keys of today, or, `back`, with those of TVM 0.14."""
+    for old, new in KEYS.items():
+        text = text.replace(new, old) if back else text.replace(f'"{old}"', f'"{new}"')
+    return text
+
+
+def make_rule(name: str, arguments: dict[str, Any]) -> Any:
+    """A rule by name; arguments are plain values."""
+    for key, module in INTRINSICS.items():
+        if key in arguments:
+            importlib.import_module(f"tvm.s_tir.tensor_intrin.{module}")
+    made = {
+        key: ms.schedule_rule.ReuseType(**value) if key.startswith("reuse_") and value else value
+        for key, value in arguments.items()
+    }
+    return getattr(ms.schedule_rule, name)(**made)
+
+
+def context(program: Any, request: dict[str, Any]) -> Any:
+    """TVM's task."""
+    mutators = tvm.get_global_func("s_tir.meta_schedule.MutatorDefaultCUDA")()
     return ms.TuneContext(
         mod=program,
-        target=tvm.target.Target(target),
-        space_generator=generator,
-        rand_state=SEED,
+        target=tvm.target.Target(request["target"]),
+        space_generator=ms.space_generator.PostOrderApply(
+            sch_rules=[make_rule(name, arguments) for name, arguments in request["rules"]],
+            postprocs=[getattr(ms.postproc, name)() for name in POSTPROCS],
+            mutator_probs=mutators,
+        ),
+        rand_state=request["seed"],
         num_threads=1,
-        task_name="task",
     )
 
 
-def generator(rules: Any = (), postprocs: Any = (), mutators: Any = None) -> Any:
-    """A space generator of given members."""
-    return ms.space_generator.PostOrderApply(
-        sch_rules=rules if isinstance(rules, str) else list(rules),
-        postprocs=list(postprocs),
-        mutator_probs=mutators or {},
-    )
-
-
-def described(schedule: Any) -> dict[str, Any]:
-    """A schedule as plain values."""
+def described(schedule: Any) -> dict[str, str]:
+    """A schedule as texts."""
     return {
-        "script": from_tvm(schedule.mod.script()),
-        "trace": trace_text(schedule),
-        "json": plain(schedule.trace.as_json()),
+        "script": renamed(from_tvm(schedule.mod.script()), back=True),
+        "trace": renamed(trace_text(schedule), back=True),
     }
 
 
-def to_names_of_today(trace: Any) -> Any:
-    """A trace in JSON with the instruction names that TVM 0.25 reads."""
-    insts, decisions = trace
-    renamed = []
-    for kind, inputs, attrs, outputs in insts:
-        if kind == "Split" and len(attrs) == 1:
-            attrs = [*attrs, 0]  # disable_predication
-        renamed.append([{"GetBlock": "GetSBlock"}.get(kind, kind), inputs, attrs, outputs])
-    return [renamed, decisions]
+def replay(program: Any, sketch: Any, decisions: list[Any]) -> dict[str, str]:
+    """The program that a sketch makes with other decisions."""
+    insts = list(sketch.trace.insts)
+    sampling = [inst for inst in insts if inst.kind.name.startswith("Sample")]
+    schedule = Schedule(program)
+    Trace(insts, dict(zip(sampling, decisions, strict=True))).apply_to_schedule(
+        schedule, remove_postproc=True
+    )
+    return described(schedule)
 
 
-def replayed(program: Any, trace: Any) -> Any:
-    """A schedule on which a trace was replayed."""
-    schedule = Schedule(program, seed=SEED)
-    tvm.s_tir.schedule.Trace.apply_json_to_schedule(to_names_of_today(trace), schedule)
-    return schedule
-
-
-def design_space(program: Any, request: dict[str, Any]) -> Any:
-    wanted = request["rules"]
-    rules = wanted if isinstance(wanted, str) else [make(ms.schedule_rule, r) for r in wanted]
-    task = context(program, request["target"], generator(rules))
-    return {"schedules": [described(sch) for sch in task.generate_design_space()]}
-
-
-def apply_rules(program: Any, request: dict[str, Any]) -> Any:
-    rules = [make(ms.schedule_rule, rule) for rule in request["apply"]]
-    context(program, request["target"], generator(rules))
-    schedules = [Schedule(program, seed=SEED)]
-    for rule in rules:
-        schedules = [
-            made for sch in schedules for made in rule.apply(sch, sch.get_sblock(request["block"]))
-        ]
-    return {"schedules": [described(sch) for sch in schedules]}
-
-
-def postprocess(program: Any, request: dict[str, Any]) -> Any:
-    steps = [make(ms.postproc, spec) for spec in request["postprocs"]]
-    context(program, request["target"], generator(postprocs=steps))
-    schedule = replayed(program, request["trace"])
+def draft(task: Any, sketch: Any, seed: int) -> dict[str, Any]:
+    """A random candidate before and after post-processing."""
+    schedule = Schedule(task.mod, seed=seed)
+    Trace(sketch.trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
+    before = plain(schedule.trace.as_json())
     schedule.enter_postproc()
-    accepted = all(step.apply(schedule) for step in steps)
-    return {"accepted": accepted, **described(schedule)}
+    accepted = all(step.apply(schedule) for step in task.space_generator.postprocs)
+    return {"before": before, "accepted": accepted, **described(schedule)}
 
 
-def mutate(program: Any, request: dict[str, Any]) -> Any:
-    # The method of TVM's Python class takes no seed, the function behind it does.
+def mutants(task: Any, sketch: Any, seeds: list[int]) -> list[Any]:
+    """Decisions with other numbers of threads, or null."""
     apply = tvm.get_global_func("s_tir.meta_schedule.MutatorApply")
-    wanted = f"MutatorDefault{request['kind']}"
-    known = tvm.get_global_func(f"s_tir.meta_schedule.{wanted}")()
-    mutator = next(m for m in known if type(m).__name__ == request["mutator"])
-    context(program, request["target"], generator(mutators={mutator: 1.0}))
-    trace = replayed(program, request["trace"]).trace
-    made = [apply(mutator, trace, seed) for seed in request["seeds"]]
-    return {"traces": [None if new is None else plain(new.as_json()) for new in made]}
-
-
-ACTIONS = {
-    "rules": design_space,
-    "apply": apply_rules,
-    "postprocs": postprocess,
-    "mutator": mutate,
-}
+    known = task.space_generator.mutator_probs
+    mutator = next(m for m in known if type(m).__name__ == "MutateThreadBinding")
+    made = [apply(mutator, sketch.trace, seed) for seed in seeds]
+    return [None if new is None else plain(new.as_json())[1] for new in made]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """What TVM makes of a request."""
-    try:
-        program = tvm.script.from_source(to_tvm(request["program"]))
-    except Exception as error:
-        return {"broken": f"{type(error).__name__}: {error}"}
-    if request.get("intrinsics"):
-        importlib.import_module("tvm.s_tir.tensor_intrin.cuda")
-    action = next(ACTIONS[key] for key in ACTIONS if key in request)
-    try:
-        result: dict[str, Any] = action(program, request)
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
-    return result
+    program = tvm.script.from_source(to_tvm(renamed(request["program"], back=False)))
+    task = context(program, request)
+    sketches = list(task.generate_design_space())
+    return {
+        "sketches": [described(sketch) for sketch in sketches],
+        "replays": [
+            replay(program, sketches[number], decisions)
+            for number, decisions in request.get("replays", ())
+        ],
+        "drafts": [
+            [draft(task, sketch, seed) for seed in request.get("drafts", ())] for sketch in sketches
+        ],
+        "mutants": [mutants(task, sketch, request.get("mutants", [])) for sketch in sketches],
+    }
 
 
 def main() -> None:
     """Answer until the input ends."""
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), flush=True)
+        try:
+            made = answer(json.loads(line))
+        except Exception as error:
+            made = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(made), flush=True)
 
 
 if __name__ == "__main__":

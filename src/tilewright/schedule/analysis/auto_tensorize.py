@@ -59,6 +59,10 @@ class _BodyMatcher(DescriptionMatcher):
         self.buffer_map: dict[Buffer, Buffer] = {}
         self.mine: dict[Buffer, list[PrimExpr]] = {}  # both by the buffer of the workload
         self.theirs: dict[Buffer, list[PrimExpr]] = {}  # by the buffer of the description
+        self._single = Analyzer()  # knows iterators with a single value, too
+        for iter_var in iters:
+            if iter_var.dom is not None:
+                self._single.bind(iter_var.var, iter_var.dom)
 
     def access(self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore) -> None:
         """Pair two buffers and remember how they are indexed."""
@@ -69,13 +73,17 @@ class _BodyMatcher(DescriptionMatcher):
                 raise Mismatch(f"{buffer.name} cannot be {wanted.name}")
             self._check_description(theirs)
             self.buffer_map[buffer] = wanted
-            self.mine[buffer] = [self.analyzer.simplify(index) for index in mine.indices]
+            self.mine[buffer] = [self._simplified(index) for index in mine.indices]
             self.theirs[wanted] = list(theirs.indices)
             return
         if known is not wanted:
             raise Mismatch(f"{buffer.name} would be both {known.name} and {wanted.name}")
         self._check_same(self.mine[buffer], mine.indices)
         self._check_same(self.theirs[wanted], theirs.indices)
+
+    def _simplified(self, index: PrimExpr) -> PrimExpr:
+        """An index without iterators that add nothing; one that is all of an index stays."""
+        return index if isinstance(index, Var) else self._single.simplify(index)
 
     def _check_description(self, access: BufferLoad | BufferStore) -> None:
         indices = access.indices
