@@ -354,6 +354,8 @@ class IterMapRewriter(FactorArithmetic):
                 f"cannot divide an iterator of scale {split.scale} by {by} in {expr}"
             )
         reduced = self.quotient(by, split.scale)
+        if isinstance(reduced, IntImm) and reduced.value < 0:
+            raise NotAnIterMap(f"an iterator that runs backwards is divided in {expr}")
         unit, base = _rescaled(split, number(1, split.dtype)), single.base
         inner_base = self._over(base, split.scale)
         left_over = self.analyzer.simplify(floormod(base, split.scale)) if remainder else base

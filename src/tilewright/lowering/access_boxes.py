@@ -29,6 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.access_bounds import IndexBounds
 from tilewright.lowering.linear_form import is_dense, linear_form
+from tilewright.lowering.tried_boxes import try_out
 
 Axes = Sequence[Range]  # of an access: what it touches at once
 Domains = dict[Var, Range]
@@ -90,6 +91,12 @@ class Boxes:
         box = self._whole(axes, domains)
         if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
             return box
+        exact = self._by_iterator_map(axes, domains, tests) or try_out(axes, domains, tests)
+        return None if exact is None else [Span([low], [high]) for low, high in exact]
+
+    def _by_iterator_map(
+        self, axes: Axes, domains: Domains, tests: Sequence[PrimExpr]
+    ) -> list[tuple[PrimExpr, PrimExpr]] | None:
         simplify = self._analyzer.simplify
         axes = [Range(simplify(axis.min), axis.extent) for axis in axes]
         tests = [simplify(test) for test in tests]
@@ -99,7 +106,7 @@ class Boxes:
         exact = estimate_region_strict_bound(axes, domains, condition, self._analyzer)
         if exact is None:
             return None
-        return [Span([interval.min_value], [interval.max_value]) for interval in exact]
+        return [(interval.min_value, interval.max_value) for interval in exact]
 
     def _shows(self, test: PrimExpr, axes: Axes, domains: Domains) -> bool:
         """True if the bounds of the axes show when a test leaves no iteration at all."""

@@ -66,7 +66,9 @@ def find_witness(case: ParallelStore) -> Witness | None:
     except ArithError:
         return None  # depends on data
     shape = points[case.loop_var].shape
-    chosen = np.logical_and.reduce([np.ones(shape, bool), *runs])
+    chosen = np.ones(shape, bool)
+    for run in runs:
+        chosen &= np.asarray(run, bool)
     elements = np.stack([np.broadcast_to(index, shape)[chosen] for index in indices])
     return _compare(case, {var: values[chosen] for var, values in points.items()}, elements)
 

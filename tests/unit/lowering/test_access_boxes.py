@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 from hypothesis import given, settings, strategies as st
 
@@ -85,6 +86,11 @@ def elements(box: Box, fixed: dict[Var, PrimExpr]) -> set[tuple[int, ...]]:
     return set(itertools.product(*spans))
 
 
+def is_box(found: set[tuple[int, ...]]) -> bool:
+    spans = [range(min(axis), max(axis) + 1) for axis in zip(*found, strict=True)]
+    return bool(found) and len(found) == math.prod(map(len, spans))
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_boxes(data: st.DataObject) -> None:
@@ -112,3 +118,6 @@ def test_boxes(data: st.DataObject) -> None:
         assert found & inside <= elements(outer, fixed)
         if inner is not None:
             assert elements(inner, fixed) <= found
+        if not standing and is_box(found):
+            assert inner is not None
+            assert elements(inner, fixed) == found

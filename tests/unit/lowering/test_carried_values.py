@@ -103,6 +103,19 @@ PRIVATE = {
                 vi, vj = T.axis.remap("SS", [i, j])
                 B[vi, vj] = S[0, vj]
 """,
+    "digits_of_a_sum_that_a_test_ends": """
+    for i in KIND(9):
+        for a, b, c in T.grid(3, 2, 3):
+            with T.block("S"):
+                vi = T.axis.spatial(9, i)
+                ve = T.axis.spatial(9, a * 6 + b * 3 + c)
+                T.where(a * 6 + b * 3 + c < 9)
+                S[ve // 3 + 2, ve % 3] = A[vi, ve] + 1
+        for j in range(9):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = S[2 + vj // 3, vj % 3]
+""",
     "rows_of_a_fused_loop": """
     for i in KIND(9):
         for f in range(81):

@@ -12,12 +12,16 @@ from tilewright.ir import (
     HANDLE,
     Buffer,
     BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
     PrimFunc,
     Stmt,
     Var,
     as_module,
     const,
     decl_buffer,
+    floordiv,
 )
 from tilewright.lowering import lower
 from tilewright.lowering.check_safety import CheckSafety
@@ -182,6 +186,13 @@ def test_undefined_variable() -> None:
     store = BufferStore(buffer, const(0.0), (Var("nowhere"),))
     with pytest.raises(WellFormedError, match="variable 'nowhere' is used but nothing defines it"):
         lower(function_of(buffer, store))
+
+
+def test_a_race_under_a_condition_that_never_holds() -> None:
+    buffer, i = decl_buffer((8,), "int32", name="A"), Var("i")
+    store = IfThenElse(const(0, "bool"), BufferStore(buffer, i, (floordiv(i, 2),)))
+    loop = For(i, const(0), const(8), ForKind.PARALLEL, store)
+    CheckSafety()(as_module(function_of(buffer, loop)))
 
 
 def function_of(buffer: Buffer, body: Stmt) -> PrimFunc:
