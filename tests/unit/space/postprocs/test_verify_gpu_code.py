@@ -1,0 +1,60 @@
+"""VerifyGPUCode on programs at the limits of a GPU (TVM gives the same verdicts)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.errors import TargetError
+from tilewright.schedule import Schedule
+from tilewright.space.gpu_kernels import kernels_of
+from tilewright.space.postprocs import VerifyGPUCode
+from tilewright.space.shared_memory import shared_memory_bytes
+from tilewright.target import Target
+from tilewright.testing.gpu_programs import (
+    AT_THE_LIMITS,
+    aligned_rows,
+    guarded_fetch,
+    one_after_another,
+    pipelined,
+    tiles_of_threads,
+)
+from tilewright.testing.space_generation import Task
+
+TARGET = Target("nvidia/geforce-rtx-3070")
+
+
+def verifier(target: Target) -> VerifyGPUCode:
+    made = VerifyGPUCode()
+    made._initialize_with_tune_context(Task(target=target))
+    return made
+
+
+@pytest.mark.parametrize("name", AT_THE_LIMITS)
+def test_verdicts(name: str) -> None:
+    make, accepted = AT_THE_LIMITS[name]
+    assert verifier(TARGET).apply(Schedule(make())) is accepted
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: one_after_another(100, 60, "shared"), 400),
+        (lambda: tiles_of_threads(64, 16, "shared"), 64 * 16 * 4),
+        (lambda: tiles_of_threads(64, 16, "local"), 0),
+        (lambda: aligned_rows(10, 32, 8), 10 * 72 * 4),
+        (lambda: pipelined(64, 1), 2 * 64 * 4),
+        (lambda: pipelined(64, 3), 4 * 64 * 4),
+        (lambda: guarded_fetch(1500), 1500 * 4),
+    ],
+)
+def test_bytes_of_shared_memory(make, expected: int) -> None:  # type: ignore[no-untyped-def]
+    (kernel,) = kernels_of(make())
+    assert shared_memory_bytes(kernel) == expected
+
+
+def test_all_limits_must_be_known() -> None:
+    with pytest.raises(TargetError) as caught:
+        verifier(Target("cuda -max_threads_per_block=1024"))
+    assert str(caught.value).startswith(
+        "VerifyGPUCode needs the target attribute 'max_shared_memory_per_block', but target "
+    )
