@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import default_schedule
 
-_TORCH_WORKLOADS = "tilewright.testing.torch_workload"
+TORCH_WORKLOADS = "tilewright.testing.torch_workload"
 HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")
 
 
@@ -85,9 +85,9 @@ def _tuned(program: Program, target: Target, db: str | None) -> tuple[Contender 
 def _torch(program: Program, target: Target) -> Contender | str:
     if program.workload is None:
         return ""
-    if importlib.util.find_spec("torch") is None:
+    if find_spec("torch") is None:
         return "PyTorch: not installed here"
-    rivals = importlib.import_module(_TORCH_WORKLOADS)
+    rivals = importlib.import_module(TORCH_WORKLOADS)
     if program.workload not in rivals.MAKERS:
         return f"PyTorch: there is no counterpart of {program.workload}"
     arrays = contenders.inputs_of(program.mod, target)

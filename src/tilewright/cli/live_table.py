@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 from typing_extensions import Self
 
-from tilewright.cli.progress import Progress, TaskState
+from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report import duration, gflops, percent, seconds
 from tilewright.tune.events import (
@@ -78,7 +78,7 @@ def table_of(progress: Progress) -> RenderableType:
     table = make_table(HEADER)
     shown = progress.tasks
     if len(shown) > _MOST_ROWS:
-        shown = sorted(shown, key=lambda state: state.phase.startswith("done"))[:_MOST_ROWS]
+        shown = sorted(shown, key=lambda state: state.phase == DONE)[:_MOST_ROWS]
     for state in shown:
         busy = state.phase in ("search", "build", "run")
         table.add_row(*map(Text, _cells(state)), style="bold" if busy else "")

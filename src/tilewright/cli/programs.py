@@ -155,9 +155,11 @@ def _import(path: Path) -> ModuleType:
 
 
 def _failure(path: Path, what: str, error: Exception) -> str:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
-    place = f"{path}, line {frames[-1].lineno}" if frames else str(path)
-    return f"{path} {what}: {type(error).__name__}: {error} ({place})"
+    own = path.resolve()
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in trace if Path(frame.filename).resolve() == own]
+    place = f" (line {frames[-1].lineno})" if frames else ""
+    return f"{path} {what}: {type(error).__name__}: {error}{place}"
 
 
 def _as_programs(path: Path, name: str, value: Any) -> list[Program]:

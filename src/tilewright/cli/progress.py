@@ -75,13 +75,12 @@ class Progress:
                 self.tasks[task_id].phase = phase
             case RoundMeasured(task_id, _, _):
                 self.tasks[task_id].phase = WAITING
-            case TaskFinished(task_id, reason):
-                self.tasks[task_id].phase = f"{DONE}: {reason}"
+            case TaskFinished(task_id, _):
+                self.tasks[task_id].phase = DONE
             case TuningFinished(reason, _):
                 self.reason = reason
                 for state in self.tasks:
-                    if not state.phase.startswith(DONE):
-                        state.phase = DONE
+                    state.phase = DONE
 
     @property
     def elapsed(self) -> float:

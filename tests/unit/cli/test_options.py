@@ -1,0 +1,74 @@
+"""Budgets, targets and databases as they are written on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.cli import options
+from tilewright.cli.options import parse_budget, runnable_target
+from tilewright.cli.tune import TuneOptions, limits_of
+from tilewright.errors import TargetError, TuneError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90.0),
+        ("90s", 90.0),
+        ("10m", 600.0),
+        ("1h30m", 5400.0),
+        ("0.5m", 30.0),
+        ("250ms", 0.25),
+    ],
+)
+def test_budgets(text: str, seconds: float) -> None:
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "10x", "", "m", "-5s", "1 h"])
+def test_bad_budgets(text: str) -> None:
+    with pytest.raises(TuneError) as caught:
+        parse_budget(text)
+    assert str(caught.value) == f"--budget {text}: expected a time such as 90s, 10m or 1h30m"
+
+
+def test_no_time_at_all() -> None:
+    with pytest.raises(TuneError, match="--budget 0s: expected more than nothing"):
+        parse_budget("0s")
+
+
+def test_targets() -> None:
+    assert runnable_target("llvm -num-cores=2").num_cores == 2
+    with pytest.raises(TargetError, match="unknown target kind 'lvm'; did you mean 'llvm'"):
+        runnable_target("lvm")
+    with pytest.raises(TargetError, match="--target cuda: candidates are built and run on CPUs"):
+        runnable_target("cuda")
+
+
+def test_targets_of_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "why_unrunnable", lambda info: "it needs amx-tile")
+    with pytest.raises(TargetError) as caught:
+        runnable_target("llvm -num-cores=4")
+    assert str(caught.value) == (
+        "--target llvm -num-cores=4: candidates could not be measured here: it needs amx-tile"
+    )
+
+
+def test_limits() -> None:
+    def limits(tasks: int = 1, **given: object) -> tuple[object, ...]:
+        found = limits_of(TuneOptions(["GMM"], **given), tasks)  # type: ignore[arg-type]
+        return found.trials, found.budget_secs, found.plateau
+
+    assert limits() == (256, None, 128)
+    assert limits(tasks=3, effort="fast") == (192, None, None)
+    assert limits(effort="none") == (0, None, None)
+    assert limits(tasks=3, trials=10) == (10, None, None)
+    assert limits(budget="1m") == (None, 60.0, None)
+    assert limits(budget="1m", trials=10) == (10, 60.0, None)
+
+
+def test_bad_limits() -> None:
+    with pytest.raises(TuneError, match="--effort fst: there is no such effort; did you mean 'f"):
+        limits_of(TuneOptions(["GMM"], effort="fst"), 1)
+    with pytest.raises(TuneError, match="--trials 0: expected at least 1"):
+        limits_of(TuneOptions(["GMM"], trials=0), 1)

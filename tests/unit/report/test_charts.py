@@ -1,0 +1,127 @@
+"""Axes, marks and the pictures of a report."""
+
+from __future__ import annotations
+
+import random
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tilewright.database import Database, MemoryDatabase, Trial
+from tilewright.records import FailureKind
+from tilewright.report import charts, collect
+from tilewright.report.svg import Axis, Plot, bars
+from tilewright.testing.conformance.database import a_record, matmul
+
+numbers = st.floats(1e-9, 1e9)
+
+
+def _elements(svg: str, tag: str) -> list[ET.Element]:
+    return ET.fromstring(svg).findall(f".//{tag}")
+
+
+@given(st.lists(numbers, min_size=1, max_size=8), st.booleans())
+def test_all_values_have_a_place(values: list[float], log: bool) -> None:
+    axis = Axis.over(values, "x", log=log)
+    assert all(0 <= axis.place(value) <= 1 for value in values)
+    order = sorted(values)
+    assert [axis.place(v) for v in order] == sorted(axis.place(v) for v in values)
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 40
+    assert all(-1e-9 <= axis.place(tick) <= 1 + 1e-9 for tick in ticks)
+
+
+def test_round_ticks() -> None:
+    assert Axis("x", 0, 100).ticks() == [0, 20, 40, 60, 80, 100]
+    assert Axis("x", 0.9, 9.6).ticks() == [2, 4, 6, 8]
+    assert Axis("t", 1e-6, 1e-3, log=True).ticks() == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3])
+    assert Axis("t", 1.5e-6, 6e-6, log=True).ticks() == pytest.approx([2e-6, 5e-6])
+
+
+def test_marks_lie_where_their_values_are() -> None:
+    plot = Plot(Axis("x", 0, 10), Axis("y", 0, 1), "a <plot>")
+    plot.dot(0, 0, "first & last")
+    plot.dot(10, 1, "")
+    plot.line([(0, 0), (10, 1)])
+    svg = plot.svg()
+    low, high = _elements(svg, "circle")
+    assert float(low.attrib["cx"]) < float(high.attrib["cx"])
+    assert float(low.attrib["cy"]) > float(high.attrib["cy"])
+    (line,) = _elements(svg, "polyline")
+    ends = [point.split(",") for point in line.attrib["points"].split()]
+    assert ends == [[dot.attrib["cx"], dot.attrib["cy"]] for dot in (low, high)]
+    assert low[0].text == "first & last"
+    assert ET.fromstring(svg).attrib["aria-label"] == "a <plot>"
+
+
+def test_bars() -> None:
+    svg = bars([("all", 10, "10"), ("half", 5, "5"), ("none", 0, "0")], "funnel")
+    widths = [float(bar.attrib["width"]) for bar in _elements(svg, "rect")]
+    assert widths[1] == pytest.approx(widths[0] / 2)
+    assert widths[2] == 0
+
+
+def test_best_so_far(database: Database) -> None:
+    small, *_ = collect(database)
+    svg = charts.best_so_far_chart(small)
+    assert len(_elements(svg, "circle")) == 6
+    hints = [dot[0].text for dot in _elements(svg, "circle")]
+    assert (hints[0], hints[-1]) == ("trial 1: 8.00 µs", "trial 7: 1.00 µs")
+    (line,) = _elements(svg, "polyline")
+    heights = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
+    assert heights == sorted(heights)  # down on paper means up in value: never slower again
+    assert len(set(heights)) == 4  # 8, 4, 2 and 1 µs
+    assert "run 2 begins" in svg
+
+
+def test_failures_only() -> None:
+    (task,) = collect(_failed())
+    assert charts.best_so_far_chart(task) == ""
+    assert charts.prediction_chart(task) == ""
+    assert re.findall(r"<text[^>]*>([^<]*)<", charts.failure_chart(task)) == ["crash", "1"]
+
+
+def _failed() -> Database:
+    database = MemoryDatabase()
+    workload = database.commit_workload(matmul(8, 8, 8))
+    database.commit_tuning_record(a_record(workload, 1e10, failure=FailureKind.CRASH))
+    return database
+
+
+# --- predictions --------------------------------------------------------------------------------
+
+
+def test_rank_correlation() -> None:
+    rising = [(float(x), float(x**3)) for x in range(10)]
+    assert charts.rank_correlation(rising) == pytest.approx(1.0)
+    assert charts.rank_correlation([(x, -y) for x, y in rising]) == pytest.approx(-1.0)
+    assert charts.rank_correlation(rising[:2]) is None
+    assert charts.rank_correlation([(1.0, 2.0)] * 5) is None
+    # Ranks 0 1 2.5 2.5 against 0 2 1 3: by hand from the definition of the coefficient.
+    pairs = [(1.0, 1.0), (2.0, 3.0), (5.0, 2.0), (5.0, 9.0)]
+    assert charts.rank_correlation(pairs) == pytest.approx(0.6324555)
+
+
+def test_order_does_not_matter() -> None:
+    generator = random.Random(1)
+    pairs = [(generator.random(), generator.random()) for _ in range(20)]
+    shuffled = generator.sample(pairs, len(pairs))
+    assert charts.rank_correlation(pairs) == pytest.approx(charts.rank_correlation(shuffled))
+
+
+def test_pairs() -> None:
+    trials = [
+        Trial(1, "t", 0, mean_secs=2.0, prediction=0.5),
+        Trial(1, "t", 1, mean_secs=None, prediction=0.9),
+        Trial(1, "t", 2, mean_secs=1.0, prediction=0.7),
+        Trial(1, "t", 3, mean_secs=0.1),
+    ]
+    assert charts.predicted_pairs(trials) == [(0.5, 0.5), (0.7, 1.0)]
+
+
+def test_predictions_of_a_task(database: Database) -> None:
+    small, *_ = collect(database)
+    assert len(_elements(charts.prediction_chart(small), "circle")) == 6
+    assert charts.rank_correlation(charts.predicted_pairs(small.trials)) == pytest.approx(1.0)

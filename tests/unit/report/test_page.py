@@ -1,0 +1,116 @@
+"""The report: one file, complete, well formed, nothing fetched."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tilewright.database import Database, MemoryDatabase, SQLiteDatabase, merge
+from tilewright.report import collect, record_id, render
+from tilewright.schedule import Schedule
+from tilewright.testing.te_workload import create_te_workload
+
+NOW = datetime.datetime(2026, 3, 4, 5, 6)
+_VOID = {"meta", "br"}
+
+
+class _Checker(HTMLParser):
+    """Every element is closed by its own name; collects text and ids."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.fixture
+def page(database: Database) -> str:
+    return render(database, "some.db", now=NOW)
+
+
+def _checked(page: str) -> _Checker:
+    checker = _Checker()
+    checker.feed(page)
+    assert checker.open == []
+    return checker
+
+
+def test_it_is_well_formed(page: str) -> None:
+    checker = _checked(page)
+    targets = {value for name, value in checker.attributes if name == "id"}
+    links = {value for name, value in checker.attributes if name == "href"}
+    assert links == {f"#{target}" for target in targets} == {"#task-0", "#task-1", "#task-2"}
+
+
+def test_it_needs_nothing_else(page: str) -> None:
+    assert not re.search(r"https?:|src=|@import|url\(|<script|<link|<iframe", page)
+
+
+def test_it_says_what_was_found(page: str, database: Database) -> None:
+    text = "\n".join(_checked(page).texts)
+    best = collect(database)[0].best
+    assert best is not None
+    for expected in (
+        "some.db · 10 records · 3 tasks · 3 runs · 2026-03-04 05:06",
+        "mm · C 16x16x16",
+        "Best so far",
+        "Predicted against measured",
+        "rank correlation 1.00",
+        "Funnel",
+        "legal: 5 lost to VerifyGPUCode",
+        "Failures by cause",
+        "took <10 s>",
+        "Winning script",
+        "Winning trace",
+        "Program as it was given",
+        record_id(best),
+    ):
+        assert expected in text
+    assert "sch.enter_postproc()" in text
+    assert "for j in T.parallel(16):" in text
+
+
+def test_an_empty_database() -> None:
+    text = "\n".join(_checked(render(MemoryDatabase(), "memory:", now=NOW)).texts)
+    assert "0 records · 0 tasks · 0 runs" in text
+    assert "There are no records in this database yet." in text
+
+
+def test_a_trace_that_does_not_fit_is_no_catastrophe(database: Database) -> None:
+    other = MemoryDatabase()
+    (record,) = database.get_top_k(database.commit_workload(collect(database)[2].workload.mod), 1)
+    foreign = Schedule(create_te_workload("SFM", 0))
+    foreign.get_block("T_softmax_exp")
+    assert foreign.trace is not None
+    other.commit_tuning_record(replace(record, trace=foreign.trace))
+    text = "\n".join(_checked(render(other, "memory:", now=NOW)).texts)
+    assert "not available: " in text
+
+
+def test_from_a_file(database: Database, tmp_path: Path) -> None:
+    stored = SQLiteDatabase(tmp_path / "x.db")
+    merge(stored, database)
+    text = "\n".join(_checked(render(stored, "x.db", now=NOW)).texts)
+    stored.close()
+    assert "10 records · 3 tasks · 0 runs" in text
+    assert "Winning script" in text
