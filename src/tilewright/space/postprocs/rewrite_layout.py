@@ -87,7 +87,10 @@ class _Read:
 def _rewrite(sch: Schedule, function: str, buffer: Buffer) -> None:
     body = sch.mod[function].body
     copies = _copies_of(body, buffer)
-    final = copies[-1].writes[0].buffer if copies else buffer
+    final = buffer
+    if copies:
+        final = copies[-1].writes[0].buffer
+        sch.get_block(copies[-1].name_hint, function)  # traces of TVM have this step
     reads = list(_reads(body, final))
     layout = reads[-1].layout(final) if reads else None
     if layout is None:
