@@ -295,7 +295,7 @@ def settle_flags(state: ScheduleState) -> None:
     for block, info in list(state.infos.items()):
         if info.affine_binding is None:
             has_affine_binding(state, block)
-        if info.region_cover is None:
+        if info.region_cover is None and state.settles_flow:
             region_cover(state, block)
 
 

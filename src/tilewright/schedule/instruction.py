@@ -47,6 +47,35 @@ class Primitive:
         return self.kind == "EnterPostproc"
 
 
+# Primitives that never ask how data flows between blocks; all others may (flags.py).
+KEEP_IN_PLACE = frozenset(
+    {
+        "AddUnitLoop",
+        "Annotate",
+        "Bind",
+        "CacheWrite",
+        "DecomposeReduction",
+        "EnterPostproc",
+        "Fuse",
+        "GetBlock",
+        "GetChildBlocks",
+        "GetConsumers",
+        "GetLoops",
+        "GetOutputBlocks",
+        "GetProducers",
+        "Parallel",
+        "Reorder",
+        "SampleCategorical",
+        "SamplePerfectTile",
+        "SetScope",
+        "Split",
+        "StorageAlign",
+        "Unannotate",
+        "Unroll",
+        "Vectorize",
+    }
+)
+
 _by_kind: dict[str, Primitive] = {}
 _by_method: dict[str, Primitive] = {}
 

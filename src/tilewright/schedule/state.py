@@ -63,6 +63,7 @@ class ScheduleState:
         "normal_bindings",
         "roots",
         "scopes",
+        "settles_flow",
         "srefs",
     )
 
@@ -75,6 +76,7 @@ class ScheduleState:
         self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
         self.normal_bindings: set[PrimExpr] = set()  # values of iterators, see bindings.py
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
+        self.settles_flow = True  # see flags.settle_flags
         for name, func in mod.functions.items():
             if isinstance(func.body, BlockRealize):
                 self.roots[name] = self._adopt(func.body.block, None, -1, {}, {})
@@ -96,6 +98,7 @@ class ScheduleState:
             for sref, info in self.infos.items()
         }
         twin.scopes = {}
+        twin.settles_flow = self.settles_flow
         twin.normal_bindings = set(self.normal_bindings)
         twin.roots = {name: moved[sref] for name, sref in self.roots.items()}
         return twin, moved

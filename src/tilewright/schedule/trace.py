@@ -13,7 +13,7 @@ from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimExpr, Var, free_vars, substitute
 from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
-from tilewright.schedule.instruction import Instruction, get_primitive
+from tilewright.schedule.instruction import KEEP_IN_PLACE, Instruction, get_primitive
 from tilewright.schedule.trace_text import (
     input_from_json,
     input_to_json,
@@ -82,10 +82,21 @@ class Trace:
         sch: Schedule,
         remove_postproc: bool,
         decision_provider: DecisionProvider | None = None,
+        *,
+        is_final: bool = False,
     ) -> None:
-        """Run the steps on another schedule, which records them again."""
+        """Run the steps on another schedule, which records them again.
+
+        `is_final`: no block will be moved afterwards, so that the questions which only moves ask
+        need no answer after the last one. Searches replay often and save half of their time.
+        """
         known: dict[Any, Any] = {}
-        for inst in self._main_part(remove_postproc):
+        steps = list(self._main_part(remove_postproc))
+        moves = [n for n, inst in enumerate(steps) if inst.primitive.kind not in KEEP_IN_PLACE]
+        last_move = moves[-1] if is_final and moves else len(steps)
+        for number, inst in enumerate(steps):
+            if number > last_move:
+                sch.state.settles_flow = False
             inputs = tuple(_translate(value, known) for value in inst.inputs)
             decision = self.decisions.get(inst)
             if decision_provider is not None:

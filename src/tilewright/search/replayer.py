@@ -56,7 +56,7 @@ class Replayer:
         # Nobody reads most of the errors; the first of each kind is rendered when it is logged.
         sch = Schedule(self.mod, seed=seed, error_render_level="fast")
         try:
-            trace.apply_to_schedule(sch, remove_postproc=True)
+            trace.apply_to_schedule(sch, remove_postproc=True, is_final=True)
         except Exception as error:
             self.failed(self.statistics.replay_failures, "", error)
             return None
