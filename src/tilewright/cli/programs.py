@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -107,28 +108,29 @@ def _split_file(text: str) -> tuple[Path | None, str]:
 def _from_file(path: Path, name: str) -> list[Program]:
     module = _import(path)
     offered = _programs_in(module)
+    listed = f"offers {', '.join(offered)}" if offered else "holds no program"
     if not name:
-        if len(offered) == 1:
-            (name,) = offered
-        else:
-            raise TuneError(f"{path} {_offer(offered)}; write {path}:NAME")
+        if len(offered) != 1:
+            raise TuneError(f"{path} {listed}; write {path}:NAME")
+        (name,) = offered
     if not hasattr(module, name):
-        public = [known for known in vars(module) if not known.startswith("_")]
-        hint = did_you_mean(name, offered or public, list_all=False)
-        raise TuneError(f"{path} has no {name!r}{hint or f'; it {_offer(offered)}'}")
+        hint = did_you_mean(name, offered, list_all=False)
+        raise TuneError(f"{path} has no {name!r}{hint or f'; it {listed}'}")
     return _as_programs(path, name, getattr(module, name))
 
 
-def _offer(offered: Mapping[str, object]) -> str:
-    return f"has these programs: {', '.join(offered)}" if offered else "has no T.prim_func"
+def _programs_in(module: ModuleType) -> list[str]:
+    """The names of programs, and of functions that may return one."""
+    return [name for name, value in vars(module).items() if _may_be_program(module, value)]
 
 
-def _programs_in(module: ModuleType) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, PrimFunc | IRModule)
-    }
+def _may_be_program(module: ModuleType, value: Any) -> bool:
+    if not inspect.isfunction(value):
+        return isinstance(value, PrimFunc | IRModule)
+    if value.__module__ != module.__name__:
+        return False
+    parameters = inspect.signature(value).parameters.values()
+    return all(parameter.default is not parameter.empty for parameter in parameters)
 
 
 def _import(path: Path) -> ModuleType:

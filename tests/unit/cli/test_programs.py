@@ -105,10 +105,15 @@ def test_names_that_occur_twice_get_a_number(file: str) -> None:
         ("program.py:double", "there is no file program.py; did you mean 'programs.py'?"),
         ("else/where.py:f", "there is no file else/where.py"),
         ("programs.py:dubble", "programs.py has no 'dubble'; did you mean 'double'?"),
-        ("programs.py:zzz", "programs.py has no 'zzz'; it has these programs: double, pair, empty"),
+        ("programs.py:tensor", "programs.py has no 'tensor'; did you mean 'tensors'?"),
+        (
+            "programs.py:zzz",
+            "programs.py has no 'zzz'; it offers double, tensors, one_tensor, fails, pair, empty",
+        ),
         (
             "programs.py",
-            "programs.py has these programs: double, pair, empty; write programs.py:NAME",
+            "programs.py offers double, tensors, one_tensor, fails, pair, empty; write "
+            "programs.py:NAME",
         ),
         (
             "programs.py:number",
@@ -139,6 +144,13 @@ def test_names_that_occur_twice_get_a_number(file: str) -> None:
 )
 def test_mistakes(file: str, text: str, message: str) -> None:
     assert _refusal(text) == message
+
+
+def test_a_file_without_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nothing.py").write_text("x = 1\n")
+    assert _refusal("nothing.py") == "nothing.py holds no program; write nothing.py:NAME"
+    assert _refusal("nothing.py:f") == "nothing.py has no 'f'; it holds no program"
 
 
 def test_a_file_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
