@@ -61,6 +61,7 @@ class ScheduleState:
         "infos",
         "mod",
         "normal_bindings",
+        "plans",
         "roots",
         "scopes",
         "settles_flow",
@@ -75,6 +76,7 @@ class ScheduleState:
         self.infos: dict[StmtSRef, BlockInfo] = {}
         self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
         self.normal_bindings: set[PrimExpr] = set()  # values of iterators, see bindings.py
+        self.plans: tuple[IRModule, dict[Any, Any]] = (mod, {})  # of moves, see compute_at.py
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
         self.settles_flow = True  # see flags.settle_flags
         for name, func in mod.functions.items():
@@ -100,6 +102,7 @@ class ScheduleState:
         twin.scopes = {}
         twin.settles_flow = self.settles_flow
         twin.normal_bindings = set(self.normal_bindings)
+        twin.plans = (self.mod, {})
         twin.roots = {name: moved[sref] for name, sref in self.roots.items()}
         return twin, moved
 

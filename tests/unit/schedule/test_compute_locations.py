@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tilewright.ir import PrimFunc
-from tilewright.schedule import Schedule
+from tilewright.schedule import Schedule, ScheduleState, StmtSRef
+from tilewright.schedule.primitives import compute_at
 from tilewright.schedule.primitives.sample_compute_location import compute_locations
 from tilewright.script import tir as T
 
@@ -42,6 +45,8 @@ def copied_matmul() -> PrimFunc:
         ((2, 2, 2, 4), (2, 2, 2, 6), (1, 24), [-2, -1, 0, 1, 2, 3, 5, 6, 7]),
         # spatial loops inside that run once keep the reduction around them
         ((8, 1, 4, 1), (2, 1, 24, 1), (1, 24), [-2, -1, 0, 1, 5, 6, 7]),
+        # spatial loops in between that run once end nothing: both reductions are places
+        ((8, 1, 1, 4), (2, 1, 1, 24), (4, 6), [-2, -1, 0, 1, 4, 7]),
     ],
 )
 def test_places_in_a_tiled_reduction(
@@ -64,3 +69,22 @@ def test_reductions_with_nothing_spatial_inside_are_no_places() -> None:
     sch = Schedule(copied_matmul())
     block = sch.get_sref(sch.get_block("S"))
     assert list(compute_locations(sch.state, block)) == [-2, -1, 0, 1]
+
+
+def test_place_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[StmtSRef] = []
+    plan = compute_at.plan_compute_at
+
+    def counted(state: ScheduleState, block: StmtSRef, loop: StmtSRef, **more: Any) -> Any:
+        plans.append(loop)
+        return plan(state, block, loop, **more)
+
+    monkeypatch.setattr(compute_at, "plan_compute_at", counted)
+    sch = Schedule(copied_matmul())
+    block = sch.get_block("S")
+    sch.compute_at(block, sch.sample_compute_location(block, decision=0), preserve_unit_loops=True)
+    assert len(plans) == 1
+    assert plans[0] is sch.get_sref(sch.get_loops("C")[0])
+    # The program has changed, so has the plan.
+    sch.compute_at(block, sch.get_loops("C")[1], preserve_unit_loops=True)
+    assert len(plans) == 2

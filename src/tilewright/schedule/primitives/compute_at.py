@@ -29,10 +29,7 @@ def compute_at(
     index: int = -1,
 ) -> None:
     """Move a producer under a loop around all its consumers."""
-    _carry_out(
-        state,
-        plan_compute_at(state, block, loop, preserve_unit_loops=preserve_unit_loops, index=index),
-    )
+    _carry_out(state, _planned(state, block, loop, preserve_unit_loops, index))
 
 
 def reverse_compute_at(
@@ -57,10 +54,25 @@ def can_compute_at(
 ) -> bool:
     """Whether `compute_at` would work; nothing changes."""
     try:
-        plan_compute_at(state, block, loop, preserve_unit_loops=preserve_unit_loops, index=-1)
+        _planned(state, block, loop, preserve_unit_loops, index=-1)
     except PrimitiveError:
         return False
     return True
+
+
+def _planned(
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, preserve_unit_loops: bool, index: int
+) -> Plan:
+    """How to move a block; whoever asks first whether it can be moved does not plan twice."""
+    if state.plans[0] is not state.mod:
+        state.plans = (state.mod, {})
+    plans, key = state.plans[1], (block, loop, preserve_unit_loops, index)
+    if key not in plans:
+        plans[key] = plan_compute_at(
+            state, block, loop, preserve_unit_loops=preserve_unit_loops, index=index
+        )
+    plan: Plan = plans[key]
+    return plan
 
 
 def can_reverse_compute_at(
