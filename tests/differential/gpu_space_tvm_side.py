@@ -109,7 +109,7 @@ def draft(task: Any, sketch: Any, seed: int) -> dict[str, Any]:
     """A random candidate before and after post-processing."""
     schedule = Schedule(task.mod, seed=seed)
     Trace(sketch.trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
-    before = plain(schedule.trace.as_json())
+    before = json.loads(renamed(json.dumps(plain(schedule.trace.as_json())), back=True))
     schedule.enter_postproc()
     accepted = all(step.apply(schedule) for step in task.space_generator.postprocs)
     return {"before": before, "accepted": accepted, **described(schedule)}

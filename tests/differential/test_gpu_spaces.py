@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import tilewright.intrin  # noqa: F401
+from tilewright import te
 from tilewright.ir import IRModule, assert_structural_equal, structural_equal
 from tilewright.lowering.base import get_pass
 from tilewright.schedule import Schedule, Trace
@@ -34,7 +35,7 @@ from tilewright.testing.space_generation import (
     generate_design_space,
     with_decisions,
 )
-from tilewright.testing.te_workload import create_te_workload
+from tilewright.testing.te_workload import create_te_workload, matmul_relu
 
 HERE = Path(__file__).parent
 SEED = 42
@@ -210,15 +211,14 @@ def test_tensor_cores_take_the_same_decisions(name: str, tvm: Tvm) -> None:
         check_same_program(mine.mod, other["script"])
 
 
-@pytest.mark.parametrize("target", [RTX_2080, RTX_3070])
-@pytest.mark.parametrize("name", ["GMM", "C1D", "TBG", "SFM", "NRM", "C2D"])
-def test_candidates_after_post_processing(name: str, target: str, tvm: Tvm) -> None:
-    """The same ones are accepted, and they are the same programs."""
-    module = workload(name)
+def check_candidates(
+    module: IRModule, target: str, rules: Sequence[RuleSpec], seeds: Sequence[int], tvm: Tvm
+) -> None:
+    """Random candidates: the same ones are accepted, and they are the same programs."""
     steps = create_postprocs("cuda")
     for step in steps:
         step._initialize_with_tune_context(Task(module, Target(target)))
-    for drafts in tvm.ask(module, target, RULES, drafts=list(range(1, 13)))["drafts"]:
+    for drafts in tvm.ask(module, target, rules, drafts=list(seeds))["drafts"]:
         for theirs in drafts:
             sch = Schedule(module)
             Trace.apply_json_to_schedule(theirs["before"], sch)
@@ -227,6 +227,20 @@ def test_candidates_after_post_processing(name: str, target: str, tvm: Tvm) -> N
             if theirs["accepted"]:
                 assert str(sch.trace) == theirs["trace"]
                 check_same_program(sch.mod, theirs["script"])
+
+
+@pytest.mark.parametrize("target", [RTX_2080, RTX_3070])
+@pytest.mark.parametrize("name", ["GMM", "C1D", "TBG", "SFM", "NRM", "C2D"])
+def test_candidates_after_post_processing(name: str, target: str, tvm: Tvm) -> None:
+    check_candidates(workload(name), target, RULES, range(1, 13), tvm)
+
+
+@pytest.mark.parametrize("name", TENSOR_CORES)
+def test_candidates_with_tensor_cores(name: str, tvm: Tvm) -> None:
+    func = te.create_prim_func(matmul_relu(512, 512, 512, "float16", "float32"))
+    rules = [TENSOR_CORES[name], *RULES]
+    seeds = range(1, 2_000_000_000, 150_000_001)
+    check_candidates(IRModule({"main": func}), RTX_3070, rules, seeds, tvm)
 
 
 # TVM 0.25 lets only some threads run a part that has fewer; 0.14 refused it, as we do.

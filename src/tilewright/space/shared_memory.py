@@ -1,8 +1,11 @@
 """How much shared memory a kernel needs, from the program before lowering.
 
 Each buffer needs the box of elements that are written to it while the loops run that lie inside
-the place where it is allocated, and while the threads of a block do. Buffers whose lives do not
-overlap share memory; those that a software pipeline fills ahead exist several times.
+the place where it is allocated, and while the threads of a block do. Buffers that a software
+pipeline fills ahead exist several times.
+
+Buffers whose lives do not overlap share memory: those in `shared` one with another, as each is an
+array of its own in the kernel, those in `shared.dyn` in any way, as all are parts of one array.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from tilewright.space.index_ranges import AxisRange, IndexRanges, Unbounded
 from tilewright.space.software_pipeline import versions_of
 
 _DIM_ALIGN = "buffer_dim_align"
+# Buffers share memory if neither is more than so many times as large as the other.
+_ALIKE = 16
 
 
 @dataclass
@@ -36,13 +41,49 @@ class _Use:
         return sorted({*self.reads, *(number for number, _ in self.writes)})
 
 
+@dataclass
+class _Slot:
+    """Memory that several buffers use, one after another; free after the block `last`."""
+
+    size: int
+    last: int
+
+
 def shared_memory_bytes(kernel: Kernel) -> int:
-    """The most bytes of shared memory that are in use at the same time."""
-    sizes = [(_lifetime(kernel, use), _bytes(kernel, use)) for use in _uses(kernel)]
-    return max(
-        (sum(size for life, size in sizes if now in life) for now in range(len(kernel.leaves))),
-        default=0,
-    )
+    """How many bytes of shared memory a block of threads needs."""
+    found = [
+        (use.buffer.scope, _lifetime(kernel, use), _bytes(kernel, use)) for use in _uses(kernel)
+    ]
+    fixed = [(life, size) for scope, life, size in found if scope == "shared"]
+    dynamic = [(life, size) for scope, life, size in found if scope != "shared"]
+    return _size_in_slots(fixed) + _peak(dynamic)
+
+
+def _peak(sizes: Sequence[tuple[range, int]]) -> int:
+    """The most bytes that are in use at the same time."""
+    starts = [life.start for life, _ in sizes]
+    return max((sum(size for life, size in sizes if now in life) for now in starts), default=0)
+
+
+def _size_in_slots(sizes: Sequence[tuple[range, int]]) -> int:
+    """The bytes of all slots, where each buffer takes a free one of about its size if there is."""
+    slots: list[_Slot] = []
+    for life, size in sorted(sizes, key=lambda item: item[0].start):
+        slot = _fitting_slot([slot for slot in slots if slot.last < life.start], size)
+        if slot is None:
+            slots.append(_Slot(size, life[-1]))
+        else:
+            slot.size, slot.last = max(slot.size, size), life[-1]
+    return sum(slot.size for slot in slots)
+
+
+def _fitting_slot(free: Sequence[_Slot], size: int) -> _Slot | None:
+    """The smallest slot that is large enough, else the largest, which has to grow."""
+    alike = [slot for slot in free if slot.size <= size * _ALIKE and size <= slot.size * _ALIKE]
+    large = [slot for slot in alike if slot.size >= size]
+    if large:
+        return min(large, key=lambda slot: slot.size)
+    return max(alike, key=lambda slot: slot.size, default=None)
 
 
 def _uses(kernel: Kernel) -> list[_Use]:

@@ -254,6 +254,15 @@ AT_THE_LIMITS: Mapping[str, tuple[Callable[[], PrimFunc], bool]] = MappingProxyT
         "too_much_dynamic_memory": (lambda: at_the_same_time(6144, 6145, "shared.dyn"), False),
         "memory_used_twice": (lambda: one_after_another(12288, 12288, "shared"), True),
         "dynamic_memory_used_twice": (lambda: one_after_another(12288, 9000, "shared.dyn"), True),
+        "a_small_buffer_after_a_large_one": (
+            lambda: one_after_another(12000, 500, "shared"),
+            False,
+        ),
+        "a_large_buffer_after_a_small_one": (
+            lambda: one_after_another(500, 12000, "shared"),
+            False,
+        ),
+        "a_large_dynamic_buffer": (lambda: one_after_another(500, 12000, "shared.dyn"), True),
         "a_buffer_too_large": (lambda: one_after_another(12289, 10, "shared"), False),
         "all_threads": (lambda: threads(256, 4, 256), True),
         "too_many_threads": (lambda: threads(257, 4, 257), False),

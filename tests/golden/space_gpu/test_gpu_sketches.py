@@ -64,3 +64,11 @@ def test_single_rules(name: str, golden: Callable[[str, str], None]) -> None:
     rules = [schedule_rules.create(rule, **options) for rule, options in case.rules]
     sketches = generate_design_space("cuda", module, Target(case.target), sch_rules=rules)
     check(name, module, sketches, case.decisions, golden)
+
+
+@pytest.mark.parametrize("name", ["GMM", "C2D"])
+def test_newer_gpus_also_fetch_ahead(name: str) -> None:
+    module = IRModule({"main": create_te_workload(name, 0)})
+    sketches = generate_design_space("cuda", module, Target("nvidia/geforce-rtx-3070"))
+    stages = [str(sch.trace).count("software_pipeline_async_stages") for sch in sketches]
+    assert sorted(stages) == [0, 1, 1]

@@ -3,11 +3,10 @@
 What is checked is known before lowering: threads, shared memory, widths of vectors. The limits that
 a GPU sets itself at run time (registers, for one) are found when a candidate is built.
 
-Where this differs from lowering the program and looking at the result, as TVM does: buffers share
-shared memory whenever their lives do not overlap, while TVM does so only if their sizes differ by
-less than 16 times; of accesses that become vectors only those are looked at whose index moves by
-one step from lane to lane; lowering errors that have nothing to do with these limits show later, as
-build errors.
+Where this differs from lowering the program and looking at the result, as TVM does: buffers in
+dynamic shared memory are taken to be packed as well as their lives allow; of accesses that become
+vectors only those are looked at whose index moves evenly from lane to lane; lowering errors that
+have nothing to do with these limits show later, as build errors.
 """
 
 from __future__ import annotations
