@@ -9,6 +9,7 @@ import pytest
 
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule, ScheduleState, StmtSRef
+from tilewright.schedule.placement import plan_compute_at
 from tilewright.schedule.primitives import compute_at
 from tilewright.schedule.primitives.sample_compute_location import compute_locations
 from tilewright.script import tir as T
@@ -73,11 +74,10 @@ def test_reductions_with_nothing_spatial_inside_are_no_places() -> None:
 
 def test_place_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[StmtSRef] = []
-    plan = compute_at.plan_compute_at
 
     def counted(state: ScheduleState, block: StmtSRef, loop: StmtSRef, **more: Any) -> Any:
         plans.append(loop)
-        return plan(state, block, loop, **more)
+        return plan_compute_at(state, block, loop, **more)
 
     monkeypatch.setattr(compute_at, "plan_compute_at", counted)
     sch = Schedule(copied_matmul())
