@@ -100,9 +100,10 @@ class Evolution:
                     unchanged.add(place)
                     return population[place]
                 continue
-            mutant = self._mutant(self.mutators[chosen - 1], population[place].trace)
+            parent = population[place]
+            mutant = self._mutant(self.mutators[chosen - 1], parent.trace)
             if mutant is not None:
-                draft = self.replayer.replay(mutant, self.random.fork_seed())
+                draft = self.replayer.mutate(parent, mutant, self.random.fork_seed())
                 if draft is not None:
                     self._count_duplicate(draft)
                     return draft

@@ -18,7 +18,7 @@ from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning, restored, traces_as_json
 
 _SCORES_A_LINE = 16
-_ATTEMPTS_TO_FILL = 2  # for each place in a batch
+_ATTEMPTS_TO_FILL = 3  # for each place in a batch
 
 
 @search_strategies.register("evolutionary-tvm")
@@ -188,7 +188,7 @@ class EvolutionarySearch(TaskSearch):
 
     def _random_draft(self, tuning: Tuning) -> Draft | None:
         sketch = tuning.sketches[self._engine.integer(0, len(tuning.sketches))]
-        draft = tuning.replayer.replay(sketch, self._engine.fork_seed())
+        draft = tuning.replayer.draw(sketch, self._engine.fork_seed())
         self.statistics.duplicates += draft is not None and draft in tuning.known
         return draft
 

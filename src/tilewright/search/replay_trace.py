@@ -40,7 +40,7 @@ class ReplayTrace(TaskSearch):
     def _new_draft(self, tuning: Tuning, engine: RandomEngine) -> Draft | None:
         for _ in range(self.max_fail_count):
             sketch = tuning.sketches[engine.integer(0, len(tuning.sketches))]
-            draft = tuning.replayer.replay(sketch, engine.fork_seed())
+            draft = tuning.replayer.draw(sketch, engine.fork_seed())
             if draft is None:
                 continue
             if draft not in tuning.known:

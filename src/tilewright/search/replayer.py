@@ -10,19 +10,23 @@ from typing import Any
 from tilewright.ir import IRModule, structural_hash
 from tilewright.records import MeasureCandidate, TensorInfo
 from tilewright.schedule import PrimitiveError, Schedule, Trace
+from tilewright.search.sketch import DraftCache, Origin, Sketch, same_steps
 from tilewright.search.statistics import SearchStatistics
 from tilewright.space.base import Postproc
+
+_CACHED_DRAFTS = 512
 
 
 class Draft:
     """A finished program that might be measured."""
 
-    __slots__ = ("candidate", "score", "shash")
+    __slots__ = ("candidate", "score", "shash", "sketch")
 
     def __init__(self, sch: Schedule, args_info: tuple[TensorInfo, ...]) -> None:
         self.shash = structural_hash(sch.mod)
         self.candidate = MeasureCandidate(sch, args_info, self.shash)
         self.score: float | None = None  # None: no model has seen it
+        self.sketch: Sketch | None = None  # None: unknown
 
     @property
     def trace(self) -> Trace:
@@ -49,6 +53,37 @@ class Replayer:
         self.statistics = statistics
         self.logger = logger
         self._seen: set[tuple[str, str]] = set()  # who and why, once logged
+        self._cache = DraftCache(_CACHED_DRAFTS)
+
+    def draw(self, sketch: Sketch, seed: int) -> Draft | None:
+        """A random draft of a sketch."""
+        origin = sketch.drawn(seed)
+        known = self._cached(origin)
+        return known or self._kept(self.replay(sketch.trace, seed), sketch, origin)
+
+    def mutate(self, parent: Draft, trace: Trace, seed: int) -> Draft | None:
+        """The draft of a trace that a mutator made of another draft's."""
+        sketch = parent.sketch
+        if sketch is None or not same_steps(parent.trace, trace):
+            return self.replay(trace, seed)
+        origin = sketch.origin(trace)
+        known = self._cached(origin)
+        return known or self._kept(self.replay(trace, seed), sketch, origin)
+
+    def _cached(self, origin: Origin | None) -> Draft | None:
+        draft = self._cache.get(origin)
+        if draft is not None:
+            self.statistics.proposed += 1
+            self.statistics.legal += 1
+        return draft
+
+    def _kept(self, draft: Draft | None, sketch: Sketch, origin: Origin | None) -> Draft | None:
+        if draft is not None:
+            draft.sketch = sketch
+            self._cache.put(origin, draft)
+            # Decisions that did not fit were repaired on the way.
+            self._cache.put(sketch.origin(draft.trace), draft)
+        return draft
 
     def replay(self, trace: Trace, seed: int) -> Draft | None:
         """The draft that a trace leads to; open decisions are drawn with the seed."""

@@ -14,7 +14,7 @@ from tilewright.space.base import Postproc
 class SearchStatistics:
     """Counts over the whole search; the difference of two is what happened in between."""
 
-    proposed: int = 0  # drafts whose replay was begun
+    proposed: int = 0  # drafts that the search thought of
     legal: int = 0  # drafts that every post-processor accepted
     sent: int = 0  # drafts sent to be measured
     duplicates: int = 0  # legal drafts that equal one known or measured already

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import TuneError
 from tilewright.records import MeasureCandidate, RunnerResult, Workload, args_info_of
-from tilewright.schedule import Schedule, Trace
+from tilewright.schedule import Schedule
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy
 from tilewright.search.known import KnownCandidates, records_of
 from tilewright.search.replayer import Draft, Replayer
+from tilewright.search.sketch import Sketch
 from tilewright.search.statistics import SearchStatistics
 from tilewright.space.seeds import fork_rand_state
 
@@ -27,7 +28,7 @@ class Tuning:
 
     max_trials: int
     trials_per_iter: int
-    sketches: list[Trace]  # without decisions
+    sketches: list[Sketch]
     replayer: Replayer
     known: KnownCandidates
     database: DatabaseLike | None
@@ -97,7 +98,7 @@ class TaskSearch(SearchStrategy):
         tuning = Tuning(
             max_trials=max_trials,
             trials_per_iter=num_trials_per_iter,
-            sketches=[_sketch(space) for space in design_spaces],
+            sketches=[Sketch(*numbered) for numbered in enumerate(design_spaces)],
             replayer=Replayer(
                 mod, args_info_of(mod), postprocs, self.statistics, self.context.logger
             ),
@@ -197,13 +198,6 @@ class TaskSearch(SearchStrategy):
         self._load_more_state(tuning, state)
         self.statistics = SearchStatistics.from_json(state["statistics"])
         tuning.replayer.statistics = self.statistics
-
-
-def _sketch(space: Schedule) -> Trace:
-    """The steps of a sketch, with all decisions open."""
-    if space.trace is None:
-        raise TuneError("a sketch of the search space records no trace")
-    return Trace(space.trace.simplified(remove_postproc=True).insts)
 
 
 def traces_as_json(drafts: Sequence[Draft]) -> list[Any]:

@@ -89,7 +89,7 @@ def test_function_that_fails_is_counted(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_replay_that_fails_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     search = Search(ReplayTrace(max_fail_count=4), tile_two).begin(2, 2)
-    sketch = search.strategy._tuning.sketches[0]  # type: ignore[attr-defined]
+    sketch = search.strategy._tuning.sketches[0].trace  # type: ignore[attr-defined]
     del sketch.insts[0]  # what follows needs the block that it found
     with caplog.at_level(logging.WARNING):
         assert search.next_batch() is None
@@ -103,7 +103,7 @@ def test_replay_that_fails_is_counted(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_failing_primitive_is_named() -> None:
     search = Search(ReplayTrace(max_fail_count=4), tile_two).begin(2, 2)
-    sketch = search.strategy._tuning.sketches[0]  # type: ignore[attr-defined]
+    sketch = search.strategy._tuning.sketches[0].trace  # type: ignore[attr-defined]
     split = next(inst for inst in sketch.insts if inst.primitive.kind == "Split")
     sketch.insts.insert(sketch.insts.index(split), split)  # splits the same loop twice
     assert search.next_batch() is None
