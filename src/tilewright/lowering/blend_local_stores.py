@@ -2,7 +2,8 @@
 
 Masks keep the tails of vectors from writing where they must not. In memory that a kernel allocates
 for itself, and where all lanes provably lie inside, writing back what was there is as good; and
-unlike masked stores, plain ones can be kept in registers.
+unlike masked stores, plain ones can be kept in registers. Memory that ends in the middle of such a
+vector is made larger.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import ClassVar
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     Allocate,
+    Buffer,
     BufferLoad,
     BufferStore,
     For,
@@ -26,11 +28,12 @@ from tilewright.ir import (
     Select,
     Stmt,
     Var,
+    const,
     replace,
     structural_equal,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import StmtRewriter
+from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 
 
@@ -48,19 +51,44 @@ class _Unmasker(Rewriter):
         return replace(node, predicate=None)
 
 
+class _Enlarger(FoldingSubstituter):
+    """Gives some allocated memory another size, in everything that refers to it."""
+
+    def __init__(self, data: Var, size: int) -> None:
+        super().__init__({})
+        self._data = data
+        self._size = size
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        known = self._buffers.get(buffer)
+        if known is None:
+            known = self._substitute_buffer(buffer)
+            if buffer.data is self._data:
+                known = replace(known, shape=(const(self._size, buffer.shape[0].dtype),))
+            self._buffers[buffer] = known
+        return known
+
+
 class _Blender(StmtRewriter):
     def __init__(self) -> None:
         self._analyzer = Analyzer()
         self._sizes: dict[Var, int] = {}
+        self._needed: dict[Var, int] = {}
 
     def visit_allocate(self, node: Allocate) -> Stmt:
-        annotation = node.buffer_var.type_annotation
-        size = node.extents[0]
+        data, size = node.buffer_var, node.extents[0]
+        annotation = data.type_annotation
         is_local = annotation is not None and annotation.storage_scope == "local"
-        if is_local and len(node.extents) == 1 and isinstance(size, IntImm):
-            self._sizes[node.buffer_var] = size.value
-        result: Stmt = self.generic_visit(node)
-        return result
+        if not is_local or len(node.extents) != 1 or not isinstance(size, IntImm):
+            result: Stmt = self.generic_visit(node)
+            return result
+        self._sizes[data] = self._needed[data] = size.value
+        node = self.generic_visit(node)
+        needed = self._needed[data]
+        if needed == size.value:
+            return node
+        body = _Enlarger(data, needed).rewrite(node.body)
+        return replace(node, extents=(const(needed, size.dtype),), body=body)
 
     def visit_for(self, node: For) -> Stmt:
         self._analyzer.bind(node.loop_var, Range(node.min, node.extent), allow_override=True)
@@ -77,13 +105,18 @@ class _Blender(StmtRewriter):
         return replace(node, value=Select(mask, value, old), predicate=None)
 
     def _is_inside(self, node: BufferStore | BufferLoad) -> bool:
-        size = self._sizes.get(node.buffer.data)
+        """Can all lanes be touched? If some lie beyond the end, the memory will be larger."""
+        data = node.buffer.data
         match node.indices:
-            case (Ramp(base=base, stride=IntImm(value=stride), lanes=lanes),) if (
-                size and stride > 0
+            case (Ramp(base=base, stride=IntImm(value=step), lanes=lanes),) if (
+                data in self._sizes and step > 0
             ):
                 bound = self._analyzer.const_int_bound(base)
-                return bound.min_value >= 0 and bound.max_value + stride * (lanes - 1) < size
+                needed = bound.max_value + step * (lanes - 1) + 1
+                if bound.min_value < 0 or needed >= self._sizes[data] + lanes:
+                    return False
+                self._needed[data] = max(self._needed[data], needed)
+                return True
         return False
 
 

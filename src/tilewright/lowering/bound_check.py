@@ -8,6 +8,7 @@ them is an expression in what lies outside.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from tilewright.arith import Analyzer
@@ -28,7 +29,10 @@ from tilewright.ir import (
     Stmt,
     Var,
     Visitor,
+    add,
     const,
+    greater_equal,
+    less_equal,
     substitute,
     uses_var,
 )
@@ -80,53 +84,126 @@ def conditions_in(stmt: Stmt) -> tuple[list[Condition], int]:
 
 
 @dataclass(frozen=True)
+class _Inner:
+    """What inner loops add to a slack, and where that is least and most."""
+
+    factors: dict[Var, int]
+    smallest: dict[Var, PrimExpr]
+    largest: dict[Var, PrimExpr]
+
+    @staticmethod
+    def of(slack: PrimExpr, loops: tuple[For, ...]) -> _Inner | None:
+        """The part of inner loops in a slack, if it is linear in them and their bounds constant."""
+        by_var = {loop.loop_var: loop for loop in loops}
+        form = linear_form(slack, by_var.__contains__)
+        if form is None:
+            return None
+        inner = _Inner(form.coefficients, {}, {})
+        for var, factor in form.coefficients.items():
+            loop = by_var[var]
+            if not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
+                return None
+            ends = loop.min, loop.min + (loop.extent.value - 1)
+            inner.smallest[var], inner.largest[var] = ends if factor >= 0 else ends[::-1]
+        return inner
+
+    @property
+    def reach(self) -> int:
+        """The most that they add beyond the least."""
+        return sum(
+            factor * (_value(self.largest[var]) - _value(self.smallest[var]))
+            for var, factor in self.factors.items()
+        )
+
+    def at_least(self, number: int) -> PrimExpr:
+        """The condition that they add so much beyond the least that they can add."""
+        for var, factor in self.factors.items():
+            number += factor * _value(self.smallest[var])
+        match list(self.factors.items()):
+            case [(var, -1)]:
+                return less_equal(var, -number)
+        terms = [var * factor for var, factor in self.factors.items()]
+        return greater_equal(functools.reduce(add, terms), number)
+
+
+def _value(expr: PrimExpr) -> int:
+    assert isinstance(expr, IntImm)
+    return expr.value
+
+
+@dataclass(frozen=True)
+class RaggedTile:
+    """Where a condition holds in part: there `-reach <= worst < 0`."""
+
+    left: PrimExpr  # of the condition, in inner loops alone; FALSE if there is no such tile
+    reach: int
+    has_beyond: bool  # are there iterations beyond it, where nothing holds?
+
+
+@dataclass(frozen=True)
 class BoundCheck:
     """A condition that is sure to be `decided` wherever `worst >= 0`."""
 
     node: PrimExpr
     decided: PrimExpr
     worst: PrimExpr  # in variables from outside and the loop variable
-    best: PrimExpr  # where this is negative, a bound check is sure to fail
     coefficient: int | None  # of the loop variable in `worst`; None: not linear
-    rest: PrimExpr  # `worst` without the loop variable
+    rest: PrimExpr  # `worst` without the loop variable, if it is linear
     loop_var: Var
-    spans_loops: bool  # does the condition change inside inner loops?
+    inner: _Inner  # what inner loops add to the slack
 
     @property
     def is_first_step_test(self) -> bool:
         return self.decided is FALSE
 
+    @property
+    def spans_loops(self) -> bool:
+        """Does the condition change inside inner loops?"""
+        return bool(self.inner.factors)
+
     @staticmethod
     def of(condition: Condition, loop_var: Var, analyzer: Analyzer) -> BoundCheck | None:
         """The check behind a condition, or None if it has no such form or is none of the loop's."""
         slack = _slack(condition.node)
-        if slack is None:
+        if slack is None or not uses_var(slack, lambda var: var is loop_var):
             return None
-        extremes = _extremes(analyzer.simplify(slack), condition.loops)
-        if extremes is None:
+        inner = _Inner.of(slack, condition.loops)
+        if inner is None:
             return None
-        worst, best = (analyzer.simplify(substitute(slack, ends)) for ends in extremes)
+        worst = analyzer.simplify(substitute(slack, inner.smallest))
         if not uses_var(worst, lambda var: var is loop_var):
             return None
         decided = FALSE if isinstance(condition.node, EQ) else TRUE
         form = linear_form(worst, lambda var: var is loop_var)
-        coefficient = None if form is None else form.coefficients.get(loop_var)
-        rest = substitute(worst, {loop_var: const(0, loop_var.dtype)})
-        return BoundCheck(
-            condition.node,
-            decided,
-            worst,
-            best,
-            coefficient,
-            analyzer.simplify(rest),
-            loop_var,
-            bool(extremes[0]),
-        )
+        if form is None:
+            return BoundCheck(condition.node, decided, worst, None, worst, loop_var, inner)
+        rest: PrimExpr = const(form.constant, loop_var.dtype)
+        if form.others:
+            zero = {loop_var: const(0, loop_var.dtype)}
+            rest = analyzer.simplify(substitute(worst, zero))
+        coefficient = form.coefficients[loop_var]
+        return BoundCheck(condition.node, decided, worst, coefficient, rest, loop_var, inner)
 
     def best_at(self, iteration: int) -> PrimExpr:
-        """The largest slack in one iteration of the loop."""
+        """The largest slack in one iteration of the loop; a bound check fails if it is negative."""
         value = const(iteration, self.loop_var.dtype)
-        return substitute(self.best, {self.loop_var: value})
+        return substitute(self.worst, {self.loop_var: value}) + self.inner.reach
+
+    def last_tile(self, analyzer: Analyzer) -> RaggedTile | None:
+        """The one tile where the condition holds in part, if there is only one.
+
+        All tiles but the last are whole. Whatever loops outside do, `worst` can then be negative in
+        one way only, and what is left of the condition does not depend on which tile it is.
+        """
+        lowest = analyzer.const_int_bound(self.worst).min_value
+        found = analyzer.modular_set(self.worst)
+        reach = self.inner.reach
+        start = max(lowest, -reach)
+        first = start + (found.base - start) % found.coeff if found.coeff else found.base
+        if lowest >= 0 or first + found.coeff < 0:
+            return None
+        left = FALSE if first >= 0 else self.inner.at_least(-first)
+        return RaggedTile(left, reach, lowest < -reach)
 
     def span(self) -> tuple[int | None, int | None] | None:
         """The first and last iteration between which the condition is decided, if constant."""
@@ -154,22 +231,3 @@ def _slack(condition: PrimExpr) -> PrimExpr | None:
         case _:
             slack = None
     return slack
-
-
-def _extremes(
-    slack: PrimExpr, loops: tuple[For, ...]
-) -> tuple[dict[Var, PrimExpr], dict[Var, PrimExpr]] | None:
-    """The values of inner loop variables where the slack is smallest, and where it is largest."""
-    inner = {loop.loop_var: loop for loop in loops}
-    form = linear_form(slack, inner.__contains__)
-    if form is None:
-        return None
-    smallest: dict[Var, PrimExpr] = {}
-    largest: dict[Var, PrimExpr] = {}
-    for var, coefficient in form.coefficients.items():
-        loop = inner[var]
-        if not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
-            return None
-        first, last = loop.min, loop.min + (loop.extent.value - 1)
-        smallest[var], largest[var] = (first, last) if coefficient >= 0 else (last, first)
-    return smallest, largest

@@ -3,18 +3,26 @@
 Tiles that do not divide their extent leave conditions marked `likely`. A serial loop is cut into
 the iterations where all such conditions hold (they are dropped there) and the rest. Where a loop
 cannot be cut, because it is parallel or the condition is not linear in it, its body is versioned:
-one test decides between a body without checks and one with them. The first step of a reduction
-loop, which alone runs the initialisation, is cut off in the same way.
+one test decides between a body without checks and one with them. If only the last tile is ragged,
+and so always in the same way, its inner loops are cut in turn, and it becomes a smaller tile
+without checks. The first step of a reduction loop, which alone runs the initialisation, is cut off
+in the same way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.ir import (
     FALSE,
+    TRUE,
+    Allocate,
+    AttrStmt,
+    BufferStore,
     Call,
+    DeclBuffer,
     For,
     ForKind,
     IfThenElse,
@@ -22,6 +30,7 @@ from tilewright.ir import (
     PrimExpr,
     PrimFunc,
     Range,
+    SeqStmt,
     Stmt,
     Var,
     const,
@@ -29,19 +38,25 @@ from tilewright.ir import (
     greater_equal,
     is_no_op,
     logical_and,
+    map_tuple,
     maximum,
     minimum,
     no_op,
     replace,
     seq,
+    structural_equal,
 )
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.bound_check import BoundCheck, conditions_in
+from tilewright.lowering.bound_check import BoundCheck, RaggedTile, conditions_in
 from tilewright.lowering.scoped import ScopedRewriter
 from tilewright.lowering.walk import LIKELY, FoldingSubstituter, is_false, is_true
+from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 
+# Rows and columns may be ragged at once; each test doubles the code.
+MAX_NESTED_VERSIONS = 2
+WIDEST_VECTOR = 512
 _CUTTABLE = (ForKind.SERIAL, ForKind.UNROLLED)
 
 
@@ -59,7 +74,8 @@ class LoopPartition(FunctionPass):
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         if not self.enable or not conditions_in(func.body)[0]:
             return func
-        return func.with_body(_Partitioner(self, func).rewrite(func.body))
+        vector_bits = WIDEST_VECTOR if target is None else target.vector_bits
+        return func.with_body(_Partitioner(self, func, vector_bits).rewrite(func.body))
 
 
 class _Decided(FoldingSubstituter):
@@ -72,8 +88,7 @@ class _Decided(FoldingSubstituter):
         self._known = known
 
     def visit(self, node: Any) -> Any:
-        decided = self._known.get(node)
-        return super().visit(node) if decided is None else decided
+        return super().visit(self._known.get(node, node))
 
 
 class _Unmarked(FoldingSubstituter):
@@ -83,10 +98,58 @@ class _Unmarked(FoldingSubstituter):
         return self.visit(node.args[0]) if node.op is LIKELY else super().visit_call(node)
 
 
+@dataclass(frozen=True)
+class _LastTile:
+    """Conditions that fail together, first in one tile and then, if there is more, entirely."""
+
+    check: BoundCheck  # one of them
+    tile: RaggedTile
+    left: dict[PrimExpr, PrimExpr]  # of each condition in that tile
+
+    def all(self, value: PrimExpr) -> dict[PrimExpr, PrimExpr]:
+        """The conditions where all are true, or false."""
+        return dict.fromkeys(self.left, value)
+
+    @property
+    def started(self) -> PrimExpr:
+        """Not negative up to, and in, that tile."""
+        return self.check.worst + self.tile.reach
+
+
+def _without_later_cuts(node: For, checks: list[BoundCheck]) -> list[BoundCheck]:
+    """The bound checks of tiles below a loop, less those for which a loop over tiles will be cut.
+
+    That is a serial loop right below this one; cutting it needs no test.
+    """
+    over_tiles = {loop.loop_var for loop in _loops_right_below(node)}
+
+    def is_cut_later(check: BoundCheck) -> bool:
+        varying = check.inner.factors.keys()
+        return bool(varying & over_tiles) and not varying <= over_tiles
+
+    return [
+        check
+        for check in checks
+        if check.spans_loops and not check.is_first_step_test and not is_cut_later(check)
+    ]
+
+
+def _loops_right_below(node: For) -> Iterator[For]:
+    """Serial loops that are the whole body of a loop, one inside the other."""
+    body = node.body
+    while isinstance(body, (For, Allocate, DeclBuffer, AttrStmt)):
+        if isinstance(body, For):
+            if body.kind != ForKind.SERIAL or body.annotations:
+                return
+            yield body
+        body = body.body
+
+
 class _Partitioner(ScopedRewriter):
-    def __init__(self, options: LoopPartition, func: PrimFunc) -> None:
+    def __init__(self, options: LoopPartition, func: PrimFunc, vector_bits: int) -> None:
         super().__init__(func)
         self._options = options
+        self._vector_bits = vector_bits
 
     def visit_prim_expr(self, node: PrimExpr) -> PrimExpr:
         return self.analyzer.simplify(node) if node.dtype == "bool" else node
@@ -99,16 +162,27 @@ class _Partitioner(ScopedRewriter):
 
     visit_select = visit_let = visit_prim_expr
 
+    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+        statements = map_tuple(node.seq, self.visit)
+        return node if statements is node.seq else seq(statements)
+
+    def visit_allocate(self, node: Allocate) -> Stmt:
+        node = self.generic_visit(node)
+        return node.body if is_no_op(node.body) else node
+
     def visit_for(self, node: For) -> Any:
         self.analyzer.bind(node.loop_var, Range(node.min, node.extent), allow_override=True)
         checks = self._checks(node)
         if checks and node.kind in _CUTTABLE:
             pieces = self._cut(node, checks) or self._cut_symbolic(node, checks)
+            pieces = pieces or self._cut_last_tile(node, checks)
             if pieces is not None:
                 return pieces
         elif checks and node.kind == ForKind.VECTORIZED:
-            return _shrink(node, checks)
-        body = self._version(node, checks) or self.visit(node.body)
+            return self._shrink(node, checks)
+        body = self._versions(node, checks, MAX_NESTED_VERSIONS)
+        if is_no_op(body):
+            return body
         return node if body is node.body else replace(node, body=body)
 
     def _checks(self, node: For) -> list[BoundCheck]:
@@ -203,19 +277,91 @@ class _Partitioner(ScopedRewriter):
         self.analyzer.bind(main_var, Range(main.min, count), allow_override=True)
         return seq((replace(main, body=self.visit(main.body)), rest))
 
-    # --- a loop that cannot be cut: one test, two bodies ----------------------------------------
+    # --- a loop that meets a ragged tile, where depends on loops outside: main part, that tile ---
 
-    def _version(self, node: For, checks: list[BoundCheck]) -> Stmt | None:
-        bound_checks = [
-            check for check in checks if check.spans_loops and not check.is_first_step_test
-        ]
-        if not bound_checks:
+    def _cut_last_tile(self, node: For, checks: list[BoundCheck]) -> Stmt | None:
+        if node.kind != ForKind.SERIAL or node.annotations:
             return None
-        tests = (greater_equal(check.worst, 0) for check in bound_checks)
+        ragged = self._last_tile([check for check in checks if (check.coefficient or 0) < 0])
+        if ragged is None:
+            return None
+        check, tile = ragged.check, ragged.tile
+
+        def iterations(rest: PrimExpr) -> PrimExpr:
+            fitting = floordiv(rest, -(check.coefficient or 1)) + 1 - node.min
+            return self.analyzer.simplify(maximum(minimum(fitting, node.extent), 0))
+
+        whole = iterations(check.rest)
+        started = iterations(check.rest + tile.reach) if tile.has_beyond else node.extent
+        parts = [self._part(node, 0, whole, ragged.all(TRUE))]
+        if not is_false(tile.left):
+            parts.append(self._part(node, whole, started, ragged.left))
+        if tile.has_beyond:
+            parts.append(self._part(node, started, node.extent, ragged.all(FALSE)))
+        return seq(parts)
+
+    def _part(
+        self, node: For, first: PrimExpr | int, end: PrimExpr, known: dict[PrimExpr, PrimExpr]
+    ) -> Stmt:
+        """The iterations from `first` up to `end`, counted from where the loop begins."""
+        loop_var = replace(node.loop_var)
+        body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
+        if is_no_op(body):
+            return no_op()
+        start, extent = (self.analyzer.simplify(e) for e in (node.min + first, end - first))
+        return self._visited(replace(node, loop_var=loop_var, min=start, extent=extent, body=body))
+
+    def _last_tile(self, checks: list[BoundCheck]) -> _LastTile | None:
+        """The checks that fail together, in one tile."""
+        found: _LastTile | None = None
+        for check in checks:
+            if check.is_first_step_test or not check.spans_loops:
+                continue
+            if found is not None and not structural_equal(check.worst, found.check.worst):
+                continue
+            tile = check.last_tile(self.analyzer)
+            if tile is None or (found is not None and tile.reach != found.tile.reach):
+                continue
+            found = found or _LastTile(check, tile, {})
+            found.left[check.node] = tile.left
+        return found
+
+    # --- a loop that cannot be cut: tests, and a body for each outcome ---------------------------
+
+    def _versions(self, node: For, checks: list[BoundCheck], nested: int) -> Stmt:
+        """The body without checks where they hold, and with what is left of them elsewhere."""
+        checks = _without_later_cuts(node, checks)
+        if not checks:
+            return self._visited(node.body)
+        ragged = self._last_tile(checks) if nested else None
+        if ragged is None:
+            return self._two_versions(node, checks)
+
+        def version(known: dict[PrimExpr, PrimExpr]) -> Stmt:
+            body = _Decided(known, {}, fresh=True).visit(node.body)
+            return self._version(node, body, nested - 1)
+
+        slow = version(ragged.left)
+        if ragged.tile.has_beyond:
+            slow = self._either(ragged.started, slow, version(ragged.all(FALSE)))
+        return self._either(ragged.check.worst, version(ragged.all(TRUE)), slow)
+
+    def _either(self, slack: PrimExpr, then_case: Stmt, else_case: Stmt) -> Stmt:
+        test = self.analyzer.simplify(greater_equal(slack, 0))
+        if isinstance(test, IntImm):
+            return then_case if test.value else else_case
+        return IfThenElse(likely(test), then_case, None if is_no_op(else_case) else else_case)
+
+    def _version(self, node: For, body: Stmt, nested: int) -> Stmt:
+        node = replace(node, body=body)
+        return self._versions(node, self._checks(node), nested)
+
+    def _two_versions(self, node: For, checks: list[BoundCheck]) -> Stmt:
+        tests = (greater_equal(check.worst, 0) for check in checks)
         test = self.analyzer.simplify(logical_and(*tests))
         if is_false(test):
-            return None
-        known = {check.node: check.decided for check in bound_checks}
+            return self._visited(node.body)
+        known = {check.node: check.decided for check in checks}
         fast: Stmt = _Decided(known, {}, fresh=False).visit(node.body)
         if is_true(test):
             return self._visited(fast)
@@ -226,23 +372,35 @@ class _Partitioner(ScopedRewriter):
         result: Stmt = self.visit(stmt)
         return result
 
+    # --- a vectorised loop of which only the first lanes are on: fewer lanes, the last ones masked
 
-def _shrink(node: For, checks: list[BoundCheck]) -> Stmt:
-    """A vectorised loop of which only the first lanes are on: fewer lanes, or else a mask."""
-    guard = node.body
-    if not isinstance(guard, IfThenElse) or guard.else_case is not None or len(checks) != 1:
-        return node
-    span = checks[0].span()
-    alone = guard.condition is checks[0].node or (
-        isinstance(guard.condition, Call) and guard.condition.args[0] is checks[0].node
-    )
-    if span is None or span[1] is None or not alone or not isinstance(node.min, IntImm):
-        return node
-    lanes = span[1] - node.min.value + 1
-    if lanes <= 0:
-        return no_op()
-    if isinstance(node.extent, IntImm) and lanes >= node.extent.value:
-        return replace(node, body=guard.then_case)
-    if lanes & (lanes - 1):
-        return node  # not a power of two: a mask on whole vectors is cheaper
-    return replace(node, extent=const(lanes, node.extent.dtype), body=guard.then_case)
+    def _shrink(self, node: For, checks: list[BoundCheck]) -> Stmt:
+        guard = node.body
+        if not isinstance(guard, IfThenElse) or guard.else_case is not None or len(checks) != 1:
+            return node
+        (check,) = checks
+        span, parts = check.span(), conjuncts(guard.condition)
+        if span is None or span[1] is None or len(parts) > 1 or parts[0] is not check.node:
+            return node
+        if not isinstance(node.min, IntImm) or not isinstance(node.extent, IntImm):
+            return node
+        lanes = span[1] - node.min.value + 1
+        if lanes <= 0:
+            return no_op()
+        if lanes >= node.extent.value:
+            return replace(node, body=guard.then_case)
+        fewer = min(_rounded_up(lanes, self._lanes(guard.then_case)), node.extent.value)
+        body = guard.then_case if fewer == lanes else guard
+        return replace(node, extent=const(fewer, node.extent.dtype), body=body)
+
+    def _lanes(self, stmt: Stmt) -> int:
+        """Elements in a vector register, as far as a store tells how large they are."""
+        bits = stmt.value.dtype.bits if isinstance(stmt, BufferStore) else 32
+        return max(1, self._vector_bits // max(1, bits))
+
+
+def _rounded_up(lanes: int, vector: int) -> int:
+    """So many lanes as whole vectors or, where one is enough, as a power of two."""
+    if lanes >= vector:
+        return -(-lanes // vector) * vector
+    return 1 << (lanes - 1).bit_length()

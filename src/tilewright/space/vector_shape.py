@@ -31,7 +31,6 @@ class VectorShape:
         """Elements in a register."""
         return max(1, self.bits // element_bits)
 
-    @property
-    def accumulators(self) -> int:
-        """Registers that results may keep for a whole reduction; the others hold operands."""
-        return self.registers - 4
+    def tile_rows(self, vectors: int) -> int:
+        """The most rows of a tile so wide: beside it, a row of one operand and one more fit in."""
+        return max(1, (self.registers - vectors - 1) // vectors)

@@ -51,5 +51,15 @@ def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV) -> list[LoopRV]:
     if extent < SHORTEST_VECTOR:
         return [loop]
     pieces = sch.split(loop, [None, lanes]) if extent > lanes else [loop]
+    pieces = [*pieces[:-1], whole_vectors(sch, pieces[-1], lanes)]
     sch.vectorize(pieces[-1])
     return list(pieces)
+
+
+def whole_vectors(sch: Schedule, loop: LoopRV, lanes: int) -> LoopRV:
+    """A loop for a vector; one of an awkward length becomes `lanes` long, and is masked."""
+    extent = extent_of(sch, loop)
+    if extent >= lanes or extent & (extent - 1) == 0:
+        return loop
+    _, whole = sch.split(loop, [None, lanes])
+    return whole

@@ -36,7 +36,7 @@ from tilewright.space.annotations import SKIP_ZERO_TERMS, TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction
-from tilewright.space.rules.passes import extent_of, move_beside, own_pass
+from tilewright.space.rules.passes import move_beside, own_pass, whole_vectors
 from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "register tile"
@@ -74,6 +74,15 @@ class _Tiles:
     steps: Sequence[LoopRV]  # written out
     rows: Sequence[LoopRV]  # written out
     lanes: LoopRV
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The pieces of all row loops."""
+
+    tasks: list[LoopRV]
+    inside: list[LoopRV]  # of a task
+    tile: list[LoopRV]
 
 
 class NotTiled(Exception):
@@ -172,6 +181,7 @@ class _Tiling:
         loops = sch.get_loops(block)
         tiles = self._split(loops)
         write_back = self._write_back(tiles.home)
+        self._align_rows()
         tasks = [*tiles.tasks] if self._variant.beside else [*tiles.tasks, tiles.columns]
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
         sch.parallel(task)
@@ -225,13 +235,19 @@ class _Tiling:
         sch.annotate(taker, TILING_STRUCTURE, STRUCTURE)
         return taker
 
+    def _align_rows(self) -> None:
+        """Where one ragged tile is as wide as the result, rows of registers are as wide as it."""
+        found, wide = self._found, self._variant.columns
+        if found.extents[found.vector] < wide and found.rows:
+            self._sch.storage_align(self._block, 0, -2, wide, 0)
+
     def _write_back_by_vectors(self, taker: BlockRV, home: LoopRV) -> None:
         sch = self._sch
         outside = len(loops_of(sch.get_sref(home))) + 1
         *rows, lanes = sch.get_loops(taker)[outside:]
         for loop in rows:
             sch.unroll(loop)
-        sch.vectorize(lanes)
+        sch.vectorize(whole_vectors(sch, lanes, self._variant.columns))
 
     def _pack_right(self) -> None:
         """Copy the right operand into panels as wide as a tile, in the order they are read in."""
@@ -257,34 +273,43 @@ class _Tiling:
     def _split(self, loops: Sequence[LoopRV]) -> _Tiles:
         """Cut all loops and bring the pieces in order."""
         sch, found = self._sch, self._found
-        row_outer, row_inner = self._split_rows(loops)
+        rows = self._split_rows(loops)
         columns, lanes = sch.split(loops[found.vector], [None, self._variant.columns])
         depth, steps = self._split_depth(loops)
-        before, blocked, after = self._split_block(row_outer)
-        tasks = [*(loops[n] for n in found.batch), *before]
-        sch.reorder(*tasks, columns, *blocked, *after, *depth, *steps, *row_inner, lanes)
-        home = [columns, *blocked, *after][-1]
-        return _Tiles(tasks, columns, home, depth, steps, row_inner, lanes)
+        tasks = [*(loops[n] for n in found.batch), *rows.tasks]
+        sch.reorder(*tasks, columns, *rows.inside, *depth, *steps, *rows.tile, lanes)
+        home = [columns, *rows.inside][-1]
+        return _Tiles(tasks, columns, home, depth, steps, rows.tile, lanes)
 
-    def _split_rows(self, loops: Sequence[LoopRV]) -> tuple[dict[int, LoopRV], list[LoopRV]]:
+    def _split_rows(self, loops: Sequence[LoopRV]) -> _Rows:
+        """Cut tiles from row loops, and blocks for tasks from the outermost long one."""
         sch, found = self._sch, self._found
-        outer: dict[int, LoopRV] = {}
-        inner: list[LoopRV] = []
-        choices = self._row_choices()
+        sizes = self._row_choices()
+        blocked = next((n for n in found.rows if found.extents[n] > 1), None)
+        rows = _Rows([], [], [])
         for n in found.rows:
-            if n not in choices:
-                outer[n] = loops[n]
-                continue
-            outer[n], piece = sch.split(loops[n], [None, self._choose(choices[n])])
-            inner.append(piece)
-        return outer, inner
+            tile = [self._choose(sizes[n])] if n in sizes else []
+            outside = rows.tasks if blocked is None or n < blocked else rows.inside
+            if n == blocked:
+                counts = _block_counts(found.extents[n], sizes.get(n, [1]), self._cores)
+                block, inside, *piece = sch.split(loops[n], [self._choose(counts), None, *tile])
+                rows.tasks.append(block)
+                rows.inside.append(inside)
+                rows.tile.extend(piece)
+            elif tile:
+                outer, piece_of_tile = sch.split(loops[n], [None, *tile])
+                outside.append(outer)
+                rows.tile.append(piece_of_tile)
+            else:
+                outside.append(loops[n])
+        return rows
 
     def _row_choices(self) -> dict[int, list[int]]:
         """For each loop that is tiled, the tile sizes to choose from."""
         found = self._found
         lanes = self._shape.lanes(self._element_bits)
         vectors = max(1, self._variant.columns // lanes)
-        limit = max(1, self._shape.accumulators // vectors)
+        limit = self._shape.tile_rows(vectors)
         if self._is_window:  # all of its right operand stays in registers, too
             limit = max(1, limit // 2)
         long = [n for n in found.rows if found.extents[n] > 1]
@@ -303,22 +328,6 @@ class _Tiling:
                 choices[n] = [size for size in range(1, room + 1) if found.extents[n] % size == 0]
                 break
         return choices
-
-    def _split_block(
-        self, row_outer: dict[int, LoopRV]
-    ) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
-        """Cut the outermost long row loop: the tasks before it, its inside, the loops after it."""
-        sch, found = self._sch, self._found
-        long = [n for n in found.rows if found.extents[n] > 1]
-        if not long:
-            return list(row_outer.values()), [], []
-        chosen = long[0]
-        before = [loop for n, loop in row_outer.items() if n < chosen]
-        after = [loop for n, loop in row_outer.items() if n > chosen]
-        count = max(1, extent_of(sch, row_outer[chosen]))
-        blocks = self._choose(_block_counts(count, self._cores))
-        block, inside = sch.split(row_outer[chosen], [blocks, None])
-        return [*before, block], [inside], after
 
     def _split_depth(self, loops: Sequence[LoopRV]) -> tuple[list[LoopRV], list[LoopRV]]:
         """Reduction loops that stay loops, and pieces of them that are written out."""
@@ -379,12 +388,12 @@ def _tile_sizes(extent: int, limit: int, period: int, vectors: int) -> list[int]
     return sorted(sorted(good, key=quality, reverse=True)[:ROW_CHOICES])
 
 
-def _block_counts(count: int, cores: int) -> list[int]:
-    """Into how many blocks a loop of `count` steps may be cut."""
-    wanted = [1, *(cores * 2**power for power in range(4)), count]
-    divisors = [n for n in range(1, count + 1) if count % n == 0]
-    near = {min(divisors, key=lambda n: abs(math.log(n / size))) for size in wanted}
-    return sorted(n for n in near if n <= count)[:BLOCK_CHOICES]
+def _block_counts(extent: int, tiles: Sequence[int], cores: int) -> list[int]:
+    """Into how many blocks a loop may be cut: one, or some for each core."""
+    most = -(-extent // min(tiles))
+    counts = {1, *(cores * 2**power for power in range(5))}
+    alone = {most} if len(tiles) == 1 else set()
+    return sorted({n for n in counts if n <= most} | alone)[:BLOCK_CHOICES]
 
 
 def _only_moves(stmt: Block) -> bool:
