@@ -87,6 +87,13 @@ class Database(ABC):
         """
         return contextlib.nullcontext()
 
+    def correct_record(self, record: TuningRecord, corrected: TuningRecord) -> bool:
+        """Put another record, with the same trace, in the place of one of this database.
+
+        False if this kind of database never changes what it has written.
+        """
+        return False
+
     # --- queries ----------------------------------------------------------------------------
 
     def workloads(self) -> list[Workload]:

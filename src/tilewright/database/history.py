@@ -118,6 +118,10 @@ class History(ABC):
     def finish_run(self, run: int, status: str = "finished") -> None:
         """Note how a run ended."""
 
+    def resume_run(self, run: int) -> bool:
+        """Go on with a run; False if it is not known here, so that a new one must begin."""
+        return False
+
     @abstractmethod
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -166,6 +170,12 @@ class MemoryHistory(History):
         if run not in self._runs:
             raise unknown_run(run)
         self._runs[run] = replace(self._runs[run], status=status, finished=time.time())
+
+    def resume_run(self, run: int) -> bool:
+        if run not in self._runs:
+            return False
+        self._runs[run] = replace(self._runs[run], status="running", finished=None)
+        return True
 
     def runs(self) -> list[Run]:
         return list(self._runs.values())

@@ -136,6 +136,16 @@ class MemoryDatabase(Database):
             self._records[key] = record
             self._table.add(record)
 
+    def correct_record(self, record: TuningRecord, corrected: TuningRecord) -> bool:
+        """Put another record in the place of one."""
+        if all(record is not known for known in self._records.values()):
+            return False
+        own = adopted(corrected, record.workload)
+        self._replace_records(
+            own if known is record else known for known in list(self._records.values())
+        )
+        return True
+
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         check_top_k(top_k)
         return self._table.top(self._workloads.equal_to(workload), top_k)

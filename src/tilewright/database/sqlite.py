@@ -24,6 +24,7 @@ from tilewright.database.sqlite_history import SQLiteHistory
 from tilewright.database.sqlite_rows import (
     COLUMNS,
     INSERT,
+    UPDATE,
     BadRowError,
     insertion,
     record_from_row,
@@ -142,6 +143,16 @@ class SQLiteDatabase(Database):
             if trial is not None:
                 self._history.add_trials([trial])
         return int(inserted)
+
+    def correct_record(self, record: TuningRecord, corrected: TuningRecord) -> bool:
+        """Put another record in the place of one."""
+        with self.transaction():
+            workload_id = self._adopt(record.workload)
+            workload_hash = self._workloads.hash_of(workload_id)
+            target_id = self._targets.add(corrected)
+            row = insertion(corrected, workload_id, workload_hash, target_id)
+            changed = self._file.connection.execute(UPDATE, (*row, self._key(record)))
+        return bool(changed.rowcount)
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         check_top_k(top_k)

@@ -43,6 +43,13 @@ class SQLiteHistory(History):
         if not changed.rowcount:
             raise unknown_run(run)
 
+    def resume_run(self, run: int) -> bool:
+        with self._file.transaction():
+            changed = self._file.connection.execute(
+                "UPDATE runs SET status = 'running', finished = NULL WHERE id = ?", (run,)
+            )
+        return bool(changed.rowcount)
+
     def runs(self) -> list[Run]:
         rows = self._file.rows(
             "SELECT id, name, status, started, finished, seed, target, options FROM runs "

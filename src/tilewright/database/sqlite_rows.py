@@ -22,11 +22,14 @@ from tilewright.records import (
 )
 from tilewright.target import Target
 
-INSERT = (
-    "INSERT INTO records (key, workload_id, target_id, valid, mean, run_secs, trace, trace_digest, "
-    "args_info, failure, error_msg, protocol, seed, round, extra, schema) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING"
+_WRITTEN = (
+    "key, workload_id, target_id, valid, mean, run_secs, trace, trace_digest, args_info, failure, "
+    "error_msg, protocol, seed, round, extra, schema"
 )
+_MARKS = ", ".join("?" * len(_WRITTEN.split(", ")))
+INSERT = f"INSERT INTO records ({_WRITTEN}) VALUES ({_MARKS}) ON CONFLICT (key) DO NOTHING"
+# The key that is replaced comes last.
+UPDATE = f"UPDATE OR IGNORE records SET ({_WRITTEN}) = ({_MARKS}) WHERE key = ?"
 COLUMNS = (
     "id, workload_id, target_id, run_secs, trace, trace_digest, args_info, failure, error_msg, "
     "extra, schema"
@@ -44,7 +47,7 @@ class BadRowError(DatabaseError):
 def insertion(
     record: TuningRecord, workload_id: int, workload_hash: int, target_id: int | None
 ) -> tuple[Any, ...]:
-    """The values for `INSERT`; the key comes first."""
+    """The values for `INSERT` and `UPDATE`; the key comes first."""
     extra = dict(record.extra)
     trace = trace_text(record.trace)
     seconds = None if record.run_secs is None else [_finite(secs) for secs in record.run_secs]

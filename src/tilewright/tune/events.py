@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from tilewright.cost_model.quality import RankingQuality
+    from tilewright.tune.funnel import Funnel
     from tilewright.tune.task import TaskRecord
 
 
 @dataclass(frozen=True)
 class TuningStarted:
-    """All tasks have a space; nothing is measured yet."""
+    """All tasks have a space, but for those that need none; nothing is measured yet.
+
+    `trials` and `reused` of a task that goes on from an earlier run are not 0.
+    """
 
     tasks: Sequence[TaskRecord]
     max_trials: int
@@ -21,10 +26,10 @@ class TuningStarted:
 
 @dataclass(frozen=True)
 class PhaseChanged:
-    """A task is being searched, built or run."""
+    """A task is being searched, its candidates built or run, or its best compared again."""
 
     task_id: int
-    phase: str  # "search", "build" or "run"
+    phase: str  # "search", "build", "run" or "final"
     candidates: int
 
 
@@ -35,11 +40,13 @@ class RoundMeasured:
     task_id: int
     trials: int
     elapsed_secs: float
+    quality: RankingQuality | None = None  # how well the cost model had ranked the candidates
+    funnel: Funnel | None = None  # how far they got; None: the round was cut short
 
 
 @dataclass(frozen=True)
 class TaskFinished:
-    """A task gets no more trials."""
+    """A task gets no more trials, while others may; not told of tasks that end with the run."""
 
     task_id: int
     reason: str
@@ -47,7 +54,7 @@ class TaskFinished:
 
 @dataclass(frozen=True)
 class TuningFinished:
-    """The end, however it came about: "done", "budget", "interrupted"."""
+    """The end, however it came about: "done", "budget", "interrupted" or "failed"."""
 
     reason: str
     elapsed_secs: float

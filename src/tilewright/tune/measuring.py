@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.cost_model.prior import Machine
+from tilewright.errors import TuneError
 from tilewright.measure import Builder, Runner
 from tilewright.records import (
     BuilderInput,
@@ -18,13 +19,25 @@ from tilewright.records import (
 )
 from tilewright.target import Target
 from tilewright.tune.profiler import Profiler
-from tilewright.tune.task import TaskRecord, trace_key, trace_of
+from tilewright.tune.task import TaskRecord
 
 # No kernel is this many times faster than all units of all cores together: operations that an
 # estimate counts may be skipped (padding), but not nearly all of them.
 IMPOSSIBLE = 16.0
 _FLOPS_PER_LANE_AND_CYCLE = 4.0  # two multiply-adds
 KNOWN = BuilderResult(None)
+
+Phase = Callable[[str, int], None]  # what happens now, and to how many candidates
+HasTime = Callable[[], bool]
+
+
+@dataclass
+class Measured:
+    """The first candidates of a round, in order, and what became of them."""
+
+    built: list[BuilderResult] = field(default_factory=list)
+    results: list[RunnerResult] = field(default_factory=list)
+    interrupt: BaseException | None = None  # Ctrl-C, for example, while the next one was run
 
 
 @dataclass
@@ -37,81 +50,160 @@ class Measurer:
     check: bool = True
     _references: dict[int, str | None] = field(default_factory=dict)
 
+    def warm_up(self) -> None:
+        """Let workers start while something else is being done."""
+        for member in (self.builder, self.runner):
+            start = getattr(member, "warm_up", None)
+            if start is not None:
+                start()
+
     def measure(
-        self, task: TaskRecord, candidates: Sequence[MeasureCandidate]
-    ) -> tuple[list[BuilderResult], list[RunnerResult]]:
-        """One result of each kind for each candidate, in order."""
-        known = [task.known.get(trace_key(trace_of(candidate))) for candidate in candidates]
-        task.reused_now = frozenset(n for n, result in enumerate(known) if result is not None)
-        task.reused += len(task.reused_now)
+        self,
+        task: TaskRecord,
+        candidates: Sequence[MeasureCandidate],
+        tell: Phase,
+        has_time: HasTime = lambda: True,
+    ) -> Measured:
+        """Results for the candidates, or for the first of them if time runs out."""
+        known = task.look_up(candidates)
         fresh = [c for c, result in zip(candidates, known, strict=True) if result is None]
+        if fresh:
+            tell("build", len(fresh))
         built = iter(self._build(task, fresh))
-        built_all = [KNOWN if result is not None else next(built) for result in known]
-        to_run = [b for b, result in zip(built_all, known, strict=True) if result is None]
-        ran = iter(self._run(task, fresh, to_run))
-        return built_all, [result if result is not None else next(ran) for result in known]
+        measured = Measured([KNOWN if result is not None else next(built) for result in known])
+        if fresh:
+            tell("run", sum(each.artifact_path is not None for each in measured.built))
+        try:
+            self._run(task, candidates, known, measured, has_time)
+        except BaseException as interrupt:  # whoever gets this raises it, after taking notes
+            measured.interrupt = interrupt
+        del measured.built[len(measured.results) :]
+        return measured
 
     def _build(
         self, task: TaskRecord, candidates: Sequence[MeasureCandidate]
     ) -> list[BuilderResult]:
         if not candidates:
             return []
-        target = _target(task)
+        target = target_of(task)
         with Profiler.timeit("SendToBuilder"):
-            return self.builder.build([BuilderInput(c.sch.mod, target) for c in candidates])
+            results = self.builder.build([BuilderInput(c.sch.mod, target) for c in candidates])
+        _check_count(self.builder, len(candidates), len(results))
+        return list(results)
 
     def _run(
         self,
         task: TaskRecord,
         candidates: Sequence[MeasureCandidate],
-        built: Sequence[BuilderResult],
-    ) -> list[RunnerResult]:
-        reference = self._reference(task) if candidates else None
+        known: Sequence[RunnerResult | None],
+        measured: Measured,
+        has_time: HasTime,
+    ) -> None:
+        """Append results one by one, so that those that are there outlive whatever happens."""
+        places = [n for n, built in enumerate(measured.built) if built.artifact_path is not None]
+        reference = self.reference(task) if places else None
         inputs = [
-            RunnerInput(
-                result.artifact_path,
-                _target(task).kind.name,
-                candidate.args_info,
-                reference_path=reference,
-                best_secs=task.best_secs,
-                min_secs=_least_secs(task),
-                candidate=candidate,
-            )
-            for candidate, result in zip(candidates, built, strict=True)
-            if result.artifact_path is not None
+            self.runner_input(task, candidates[n], measured.built[n], reference) for n in places
         ]
-        with Profiler.timeit("SendToRunner"):
-            futures = iter(self.runner.run(inputs))
-        with Profiler.timeit("JoinRunnerFutures"):
-            return [
-                _not_built(result) if result.artifact_path is None else next(futures).result()
-                for result in built
-            ]
+        results = self._results(inputs)
+        for built, result in zip(measured.built, known, strict=True):
+            if result is None and built.artifact_path is None:
+                result = _not_built(built)
+            elif result is None:
+                if measured.results and not has_time():
+                    return
+                result = next(results)
+            measured.results.append(result)
 
-    def _reference(self, task: TaskRecord) -> str | None:
+    def _results(self, inputs: Sequence[RunnerInput]) -> Iterator[RunnerResult]:
+        """The results of a runner, each as soon as it is there.
+
+        A runner whose futures are done when it returns is asked for one result at a time; one that
+        works on after it returned gets everything at once.
+        """
+        waiting = list(inputs)
+        while waiting:
+            with Profiler.timeit("SendToRunner"):
+                futures = list(self.runner.run(waiting[:1]))
+            del waiting[:1]
+            _check_count(self.runner, 1, len(futures))
+            if waiting and not futures[0].done():
+                with Profiler.timeit("SendToRunner"):
+                    futures.extend(self.runner.run(waiting))
+                _check_count(self.runner, 1 + len(waiting), len(futures))
+                waiting.clear()
+            for future in futures:
+                with Profiler.timeit("JoinRunnerFutures"):
+                    result = future.result()
+                for step, seconds in result.step_secs.items():
+                    Profiler.count(f"{type(self.runner).__name__}/{step}", seconds)
+                yield result
+
+    def runner_input(
+        self,
+        task: TaskRecord,
+        candidate: MeasureCandidate,
+        built: BuilderResult,
+        reference: str | None,
+    ) -> RunnerInput:
+        """A compiled candidate as a runner takes it."""
+        assert built.artifact_path is not None
+        return RunnerInput(
+            built.artifact_path,
+            target_of(task).kind.name,
+            candidate.args_info,
+            reference_path=reference,
+            best_secs=task.best_secs,
+            min_secs=_least_secs(task),
+            candidate=candidate,
+        )
+
+    def reference(self, task: TaskRecord) -> str | None:
         """The untransformed program, compiled once a task."""
         key = id(task)
         if not self.check:
             return None
         if key not in self._references:
             assert task.ctx.mod is not None
-            (result,) = self.builder.build([BuilderInput(task.ctx.mod, _target(task))])
+            with Profiler.timeit("SendToBuilder"):
+                (result,) = self.builder.build([BuilderInput(task.ctx.mod, target_of(task))])
+            self._references[key] = result.artifact_path
             if result.artifact_path is None:
                 self.logger.warning(
-                    "the untransformed program cannot be built; %s", result.error_msg
+                    "candidates of %s are not checked, because the untransformed program cannot be "
+                    "built: %s",
+                    task.ctx.task_name,
+                    result.error_msg,
                 )
-            self._references[key] = result.artifact_path
+            else:
+                self._tell_best(task, result.artifact_path)
         return self._references[key]
 
+    def _tell_best(self, task: TaskRecord, reference: str) -> None:
+        """A runner need not time what is clearly slower than what earlier runs found."""
+        notify = getattr(self.runner, "notify_best", None)
+        best = task.known.best_secs
+        if notify is not None and best is not None:
+            notify(reference, best)
 
-def _target(task: TaskRecord) -> Target:
+
+def target_of(task: TaskRecord) -> Target:
+    """The target of a task, which has one."""
     assert task.ctx.target is not None
     return task.ctx.target
 
 
+def _check_count(member: object, expected: int, found: int) -> None:
+    if found != expected:
+        raise TuneError(
+            f"{type(member).__name__} gave {found} results for {expected} candidates; it must give "
+            "one for each, in order"
+        )
+
+
 def _least_secs(task: TaskRecord) -> float | None:
     """What no candidate can be faster than."""
-    target = _target(task)
+    target = target_of(task)
     if not target.is_cpu:
         return None
     machine = Machine.of(target)

@@ -51,7 +51,7 @@ class Profiler:
         return dict(self._seconds)
 
     def add(self, name: str, seconds: float) -> None:
-        """Count time that was measured elsewhere, in a worker for example."""
+        """Count time under a name."""
         self._seconds[name] = self._seconds.get(name, 0.0) + seconds
 
     def table(self) -> str:
@@ -66,6 +66,13 @@ class Profiler:
             for position, (name, seconds) in enumerate(names)
         ]
         return text_table(["ID", "Name", "Time (min)", "Percentage"], rows)
+
+    @staticmethod
+    def count(name: str, seconds: float) -> None:
+        """Count time that passed elsewhere, in a worker for example, if there is a profiler."""
+        profilers = _current.get()
+        if profilers:
+            profilers[-1].add(name, seconds)
 
     @staticmethod
     @contextmanager

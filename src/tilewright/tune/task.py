@@ -8,36 +8,25 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-import msgspec
-
 from tilewright.database import Database
-from tilewright.errors import TuneError
 from tilewright.records import (
-    FAILED_RUN_SECS,
+    CANDIDATE_HASH,
+    BuilderResult,
     MeasureCandidate,
     RunnerResult,
-    TuningRecord,
+    candidate_hash,
 )
-from tilewright.schedule import Schedule, Trace
+from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import estimate_tir_flops
+from tilewright.search.known import for_same_machine
+from tilewright.search.statistics import SearchStatistics
 from tilewright.tune.context import TuneContext
+from tilewright.tune.funnel import Funnel
+from tilewright.tune.known import KnownResults
 
 FAILED_MS = 1e9  # the latency of a candidate that failed
 # A gain smaller than this is noise: it does not keep a task from having reached its plateau.
 REAL_GAIN = 0.01
-
-
-def trace_of(candidate: MeasureCandidate) -> Trace:
-    """How a candidate came about."""
-    trace = candidate.sch.trace
-    if trace is None:
-        raise TuneError("a candidate without a trace cannot be kept: use Schedule, traced")
-    return trace
-
-
-def trace_key(trace: Trace) -> bytes:
-    """Equal for candidates that were made by the same decisions."""
-    return msgspec.json.encode(trace.as_json())
 
 
 @dataclass
@@ -51,21 +40,34 @@ class TaskRecord:
     flop: float = field(init=False)
     sketches: list[Schedule] = field(default_factory=list)
     is_terminated: bool = False
-    rounds: int = 0
+    rounds: int = 0  # complete ones
     reused: int = 0  # trials whose measurement was known already
     latency_ms: list[float] = field(default_factory=list)
     best_history: list[float] = field(default_factory=list)  # ms, one entry a round
     failures: Counter[str] = field(default_factory=Counter)
-    known: dict[bytes, RunnerResult] = field(default_factory=dict)
+    known: KnownResults = field(default_factory=KnownResults)
+    is_searching: bool = False  # between `pre_tuning` and `post_tuning` of its strategy
+    # The round that is going on:
+    round: int = 0  # its number
+    first_trial: int = 0  # the number of its first candidate
+    begun: int = 0  # how many of its candidates were counted by an earlier call
     reused_now: frozenset[int] = frozenset()
-    predictions: Sequence[float] = ()
+    predictions: Sequence[float | None] = ()
+    funnel: Funnel | None = None  # once it is complete
+    elapsed: float = 0.0  # seconds since its run began, earlier calls counted in
+    counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
     last_error: str | None = None
-    started: float = 0.0
-    elapsed: float = 0.0
+    # What an earlier call left behind, and what it must have in common with this one:
+    setting: str = ""
+    search_state: Mapping[str, Any] = field(default_factory=dict)
+    finished: str | None = None  # why the search had nothing more to propose
+    settled: int = 0  # trials after which the best were measured against each other
 
     def __post_init__(self) -> None:
         assert self.ctx.mod is not None
         self.flop = max(1.0, estimate_tir_flops(self.ctx.mod))
+        if self.seed is None:
+            self.seed = self.ctx.rand_state
 
     @property
     def trials(self) -> int:
@@ -108,55 +110,69 @@ class TaskRecord:
             return
         workload = database.commit_workload(self.ctx.mod)
         for record in database.get_tuning_records_of(workload):
-            if _same_target(record, self.ctx):
-                self.known.setdefault(trace_key(record.trace), _result_of(record))
+            if for_same_machine(record, self.ctx.target):
+                self.known.add_record(record)
+
+    def begin_round(self, predictions: Sequence[float | None]) -> None:
+        """A round begins: its candidates have these predictions."""
+        self.round, self.first_trial = self.rounds, self.trials - self.begun
+        self.predictions = predictions
+
+    def look_up(self, candidates: Sequence[MeasureCandidate]) -> list[RunnerResult | None]:
+        """What is known of the candidates of a round."""
+        known = [self.known.find(candidate) for candidate in candidates]
+        self.reused_now = frozenset(n for n, result in enumerate(known) if result is not None)
+        return known
 
     def add_round(
         self, candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
     ) -> None:
-        """Count a round."""
-        for candidate, result in zip(candidates, results, strict=True):
-            self.known.setdefault(trace_key(trace_of(candidate)), result)
-            if result.failure is not None or not result.run_secs:
-                self.failures[result.failure.value if result.failure else "run_error"] += 1
-                self.last_error = result.error_msg
-                self.latency_ms.append(FAILED_MS)
-            else:
-                self.latency_ms.append(median(result.run_secs) * 1e3)
+        """Count a whole round."""
+        self.add_trials(candidates, results)
+        self.end_round()
+
+    def add_trials(
+        self, candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        """Count what was measured of a round, but for those that were counted already."""
+        new = range(self.begun, len(results))
+        for number in new:
+            self.known.add(candidates[number], results[number])
+            self._count(results[number])
+        self.reused += sum(number in self.reused_now for number in new)
+        self.begun = len(results)
+
+    def end_round(self) -> None:
+        """All candidates of a round are counted."""
+        self.begun = 0
         self.rounds += 1
         self.best_history.append(min(self.latency_ms, default=FAILED_MS))
 
-    def extra_of(self, position: int, result: RunnerResult) -> Mapping[str, Any]:
-        """What a record says beside its measurement."""
+    def _count(self, result: RunnerResult) -> None:
+        if result.failure is not None or not result.run_secs:
+            self.failures[result.failure.value if result.failure else "run_error"] += 1
+            self.last_error = result.error_msg
+            self.latency_ms.append(FAILED_MS)
+        else:
+            self.latency_ms.append(median(result.run_secs) * 1e3)
+
+    def extra_of(
+        self, position: int, candidate: MeasureCandidate, built: BuilderResult, result: RunnerResult
+    ) -> dict[str, Any]:
+        """What the record of a candidate of this round says beside its measurement."""
         prediction = self.predictions[position] if position < len(self.predictions) else None
         extra = {
+            CANDIDATE_HASH: candidate_hash(candidate),
             "protocol": result.protocol or None,
             "seed": self.seed,
-            "round": self.rounds,
+            "round": self.round,
             "run": self.run,
             "task": self.ctx.task_name,
-            "trial": self.trials + position,
+            "trial": self.first_trial + position,
             "prediction": None if prediction is None else float(prediction),
             "elapsed": self.elapsed,
+            "built": built.error_msg is None,
             "checked": result.checked,
             "stopped_early": result.stopped_early,
         }
         return {key: value for key, value in extra.items() if value is not None}
-
-
-def _same_target(record: TuningRecord, context: TuneContext) -> bool:
-    if record.target is None or context.target is None:
-        return record.target is context.target
-    return record.target.fingerprint == context.target.fingerprint
-
-
-def _result_of(record: TuningRecord) -> RunnerResult:
-    failed = record.failure is not None or record.mean_secs >= FAILED_RUN_SECS
-    return RunnerResult(
-        run_secs=None if failed else record.run_secs,
-        error_msg=record.error_msg,
-        failure=record.failure,
-        checked=bool(record.extra.get("checked")),
-        stopped_early=bool(record.extra.get("stopped_early")),
-        protocol=str(record.extra.get("protocol", "")),
-    )

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 import tilewright.cost_model
 import tilewright.intrin
 import tilewright.search  # noqa: F401  (members of all three register themselves)
 from tilewright import te
-from tilewright.cost_model.base import CostModel, cost_models
-from tilewright.cost_model.prior import AnalyticPrior
-from tilewright.database import Database, databases
+from tilewright.cost_model.base import CostModel
+from tilewright.database import Database
 from tilewright.errors import TuneError
-from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
 from tilewright.measure import Builder, Runner, builders, runners
 from tilewright.schedule import Schedule
 from tilewright.search.base import SearchStrategy
-from tilewright.space.base import SpaceGenerator
+from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
-from tilewright.tune.callbacks import MeasureCallback, default_callbacks
+from tilewright.tune.callbacks import MeasureCallback
 from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer
 from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
-from tilewright.tune.schedulers import Limits, TaskScheduler, task_schedulers
+from tilewright.tune.options import (
+    UNLIMITED_TRIALS as UNLIMITED_TRIALS,
+    SpaceLike,
+    copy_of,
+    make_callbacks,
+    make_cost_model,
+    make_database,
+    make_limits,
+    make_member,
+    make_scheduler,
+    make_strategy,
+)
+from tilewright.tune.schedulers import TaskScheduler
+from tilewright.tune.schedulers.base import require_tasks
 from tilewright.tune.task import TaskRecord
-
-SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
-UNLIMITED_TRIALS = 1_000_000
 
 
 def tune_tir(
@@ -47,7 +57,7 @@ def tune_tir(
     runner: Runner | str = "local",
     database: Database | str = "sqlite",
     cost_model: CostModel | str | None = "gbdt",
-    measure_callbacks: Sequence[MeasureCallback] | str = "default",
+    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
     space: SpaceLike = "tilewright",
     strategy: SearchStrategy | str = "evolutionary",
@@ -64,43 +74,45 @@ def tune_tir(
     """Tune every function of a module; the best schedules are in the database that comes back.
 
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
-    where it stopped: what was measured is not measured again.
+    where it stopped: what was measured is not measured again. Functions that are equal are tuned
+    once. `special_space` gives functions a space of their own; those with None are left out.
     """
+    limits = make_limits(
+        max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
+    )
     module = as_module(mod)
     check_can_be_tuned(module)
     wanted = Target(target) if not isinstance(target, Target) else target
-    chosen = {name: space for name in sorted(module.functions)} | dict(special_space or {})
-    names = [name for name in sorted(module.functions) if chosen[name] is not None]
-    if not names:
-        raise TuneError("there is no task left to tune: special_space skips every function")
-    store = _database(database, work_dir, module_equality)
+    spaces = _spaces(module, space, special_space or {})
+    groups = _equal_functions(module, list(spaces))
+    store = make_database(database, work_dir, module_equality)
     with ExitStack() as closing:
         if store is not database:
-            closing.callback(store.close) if work_dir is None else None
+            closing.push(lambda kind, _, __: store.close() if kind is not None else None)
+        names = [group[0] for group in groups]
         loggers = task_loggers(work_dir, names)
         closing.callback(close_loggers, loggers)
+        seeds = _seeds(store, [module.functions[name] for name in names], wanted, seed)
         tasks = []
-        for number, (name, logger) in enumerate(zip(names, loggers, strict=True)):
-            func = module.functions[name]
-            task_seed = _seed(store, func, wanted, seed, number)
+        for name, logger, task_seed in zip(names, loggers, seeds, strict=True):
             context = TuneContext(
-                func,
+                module.functions[name],
                 target=wanted,
-                space_generator=_copy(chosen[name]),
-                search_strategy=_copy(strategy),
+                space_generator=copy_of(spaces[name]),
+                search_strategy=make_strategy(strategy, spaces[name]),
                 task_name=name,
                 rand_state=task_seed,
                 num_threads=num_tuning_cores,
                 logger=logger,
             )
-            tasks.append(TaskRecord(context, 1.0, seed=task_seed))
+            tasks.append(TaskRecord(context.clone(), seed=task_seed))
         return tune_tasks(
             tasks=tasks,
-            task_weights=[1.0] * len(tasks),
+            task_weights=[float(len(group)) for group in groups],
             work_dir=work_dir,
-            max_trials_global=max_trials_global,
-            max_trials_per_task=max_trials_per_task,
-            num_trials_per_iter=num_trials_per_iter,
+            max_trials_global=limits.max_trials_global,
+            max_trials_per_task=limits.max_trials_per_task,
+            num_trials_per_iter=limits.num_trials_per_iter,
             builder=builder,
             runner=runner,
             database=store,
@@ -139,7 +151,7 @@ def tune_tasks(
     runner: Runner | str = "local",
     database: Database | str = "sqlite",
     cost_model: CostModel | str | None = "gbdt",
-    measure_callbacks: Sequence[MeasureCallback] | str = "default",
+    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
     module_equality: str = "structural",
     budget_secs: float | None = None,
@@ -149,45 +161,30 @@ def tune_tasks(
     console: bool = True,
 ) -> Database:
     """Tune tasks together; `task_weights` say how often each of them runs in what they are from."""
-    if not tasks:
-        raise TuneError("there are no tasks to tune")
-    if len(tasks) != len(task_weights):
-        raise TuneError(f"{len(tasks)} tasks have {len(task_weights)} weights; give one for each")
-    limits = _limits(
+    require_tasks(tasks, task_weights)
+    limits = make_limits(
         max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
     )
-    records = [
-        task if isinstance(task, TaskRecord) else TaskRecord(task, weight)
-        for task, weight in zip(tasks, task_weights, strict=True)
-    ]
-    logger = run_logger(work_dir, console=console)
-    store = _database(database, work_dir, module_equality)
+    records = [task if isinstance(task, TaskRecord) else TaskRecord(task) for task in tasks]
+    for record, weight in zip(records, task_weights, strict=True):
+        record.task_weight = float(weight)
+    callbacks = make_callbacks(measure_callbacks)
+    store = make_database(database, work_dir, module_equality)
     with ExitStack() as closing:
+        logger = run_logger(work_dir, console=console)
         closing.callback(close_loggers, [logger])
         workers = records[0].ctx.num_threads
-        made_builder = _made(builder, builders, closing, max_workers=workers)
-        made_runner = _made(runner, runners, closing)
-        for made in (made_builder, made_runner):
-            if hasattr(made, "warm_up"):
-                made.warm_up()
-        scheduler = _scheduler(task_scheduler, logger, observers)
-        run = _begin_run(store, records, limits)
-        try:
-            scheduler.tune(
-                records,
-                task_weights,
-                limits,
-                made_builder,
-                made_runner,
-                _callbacks(measure_callbacks),
-                store,
-                _cost_model(cost_model, workers),
-                check,
-            )
-        except BaseException:
-            store.history.finish_run(run, "interrupted")
-            raise
-        store.history.finish_run(run)
+        make_scheduler(task_scheduler, logger, observers).tune(
+            records,
+            task_weights,
+            limits,
+            make_member(builder, builders, closing, max_workers=workers),
+            make_member(runner, runners, closing),
+            callbacks,
+            store,
+            make_cost_model(cost_model, workers),
+            check,
+        )
     return store
 
 
@@ -199,117 +196,55 @@ def compile_tir(
     return database.query_schedule(normalize_mod(mod), wanted, "main")
 
 
-# --- options ------------------------------------------------------------------------------------
+# --- the tasks of a module ----------------------------------------------------------------------
 
 
-def _limits(
-    total: int | None,
-    per_task: int | None,
-    per_iter: int | None,
-    budget_secs: float | None,
-    plateau: int | None,
-) -> Limits:
-    if total is None and budget_secs is None:
-        raise TuneError("say how long to tune: max_trials_global, budget_secs, or both")
-    for name, value in (
-        ("max_trials_global", total),
-        ("max_trials_per_task", per_task),
-        ("num_trials_per_iter", per_iter),
-        ("budget_secs", budget_secs),
-        ("plateau_trials", plateau),
-    ):
-        if value is not None and value <= 0:
-            raise TuneError(f"{name} must be positive, got {value}")
-    trials = UNLIMITED_TRIALS if total is None else total
-    # Small rounds, so that the search learns early; large ones once it knows enough.
-    rounds = min(64, max(8, trials // 4)) if total is not None else 16
-    return Limits(trials, per_task or trials, per_iter or rounds, budget_secs, plateau)
+def _spaces(
+    module: IRModule, space: SpaceLike, special: Mapping[str, SpaceLike | None]
+) -> dict[str, SpaceLike]:
+    """The space of each function that is to be tuned, by name, in order."""
+    for name in special:
+        if name not in module.functions:
+            hint = did_you_mean(name, module.functions)
+            raise TuneError(f"special_space names a function {name!r} that is not there{hint}")
+    chosen = {name: special.get(name, space) for name in sorted(module.functions)}
+    spaces = {name: own for name, own in chosen.items() if own is not None}
+    if not spaces:
+        raise TuneError("there is no task left to tune: special_space leaves out every function")
+    return spaces
 
 
-def _database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
-    if isinstance(given, Database):
-        return given
-    options: dict[str, Any] = {"module_equality": equality}
-    if work_dir is None:
-        given = "memory"
-    elif given == "sqlite":
-        options["path"] = Path(work_dir) / "records.db"
-    elif given == "json":
-        options["work_dir"] = work_dir
-    if work_dir is not None:
-        Path(work_dir).mkdir(parents=True, exist_ok=True)
-    made: Database = databases.create(given, **options)
-    return made
+def _equal_functions(module: IRModule, names: Sequence[str]) -> list[list[str]]:
+    """Names in groups of equal functions; they share a task, weighted by their number."""
+    groups: list[tuple[IRModule, list[str]]] = []
+    for name in names:
+        alone = normalize_mod(module.functions[name])
+        for known, members in groups:
+            if structural_equal(known, alone):
+                members.append(name)
+                break
+        else:
+            groups.append((alone, [name]))
+    return [members for _, members in groups]
 
 
-def _made(given: Any, family: Any, closing: ExitStack, **options: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    made = family.create(given, **options)
-    if hasattr(made, "close"):
-        closing.callback(made.close)
-    return made
-
-
-def _scheduler(
-    given: TaskScheduler | str, logger: logging.Logger, observers: Sequence[Observer]
-) -> TaskScheduler:
-    if isinstance(given, TaskScheduler):
-        given.observers.extend(observers)
-        return given
-    made: TaskScheduler = task_schedulers.create(given, logger=logger, observers=list(observers))
-    return made
-
-
-def _callbacks(given: Sequence[MeasureCallback] | str) -> list[MeasureCallback]:
-    if isinstance(given, str):
-        if given != "default":
-            raise TuneError(f"measure_callbacks is a list or 'default', got {given!r}")
-        return default_callbacks()
-    return list(given)
-
-
-def _cost_model(given: CostModel | str | None, cores: int) -> CostModel | None:
-    if not isinstance(given, str):
-        return given
-    if given == "none":
-        return None
-    options: dict[str, Any] = {}
-    if given in ("gbdt", "xgb"):
-        options = {"prior": AnalyticPrior(), "num_tuning_cores": cores}
-    made: CostModel = cost_models.create(given, **options)
-    return made
-
-
-def _copy(member: Any) -> Any:
-    return member.clone() if hasattr(member, "clone") else member
-
-
-def _seed(store: Database, func: PrimFunc, target: Target, seed: int | None, number: int) -> int:
-    """The seed of a task; one that was drawn is kept, so that the next call goes on with it."""
+def _seeds(
+    store: Database, funcs: Sequence[PrimFunc], target: Target, seed: int | None
+) -> list[int]:
+    """A seed for each task; those that were drawn are kept, so that the next call goes on."""
     if seed is not None:
-        return random.Random(f"{seed}/{number}").randrange(1, 2**30)
-    workload = store.commit_workload(normalize_mod(func))
-    key = f"seed/{workload.shash:x}/{target.fingerprint}"
-    known = store.load_state(key)
-    if isinstance(known, int):
-        return known
-    drawn = random.SystemRandom().randrange(1, 2**30)
-    store.save_state(key, drawn)
-    return drawn
-
-
-def _begin_run(store: Database, tasks: Sequence[TaskRecord], limits: Limits) -> int:
-    first = tasks[0]
-    run = store.history.begin_run(
-        ", ".join(task.ctx.task_name for task in tasks),
-        target=str(first.ctx.target),
-        seed=first.seed,
-        options={"max_trials": limits.max_trials_global, "budget_secs": limits.budget_secs},
-    )
-    for task in tasks:
-        task.run = run
-    return run
+        drawn = np.random.RandomState(seed).randint(1, 2**30, len(funcs))
+        return [int(each) for each in drawn]
+    seeds = []
+    for func in funcs:
+        workload = store.commit_workload(normalize_mod(func))
+        key = f"seed/{workload.shash:x}/{target.fingerprint}"
+        known = store.load_state(key)
+        if not isinstance(known, int):
+            known = random.SystemRandom().randrange(1, 2**30)
+            store.save_state(key, known)
+        seeds.append(known)
+    return seeds
 
 
 __all__ = ["compile_tir", "tune_tasks", "tune_te", "tune_tir"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.measure.interrupts import delayed_interrupts
 from tilewright.records import (
     FAILED_RUN_SECS,
     BuilderResult,
@@ -13,12 +14,14 @@ from tilewright.records import (
     TuningRecord,
 )
 from tilewright.tune.callbacks.base import MeasureCallback, measure_callbacks
-from tilewright.tune.task import trace_of
+from tilewright.tune.funnel import keep_funnel
+from tilewright.tune.saved_search import save_search
+from tilewright.tune.traces import trace_of
 
 
 @measure_callbacks.register("add-to-database")
 class AddToDatabase(MeasureCallback):
-    """Commits a round in one transaction."""
+    """Commits a round in one transaction, and with it how far the search is."""
 
     def apply(
         self,
@@ -33,7 +36,7 @@ class AddToDatabase(MeasureCallback):
             return
         task = task_scheduler.tasks[task_id]
         workload = database.commit_workload(task.ctx.mod)
-        database.commit_tuning_records(
+        records = [
             TuningRecord(
                 trace=trace_of(candidate),
                 workload=workload,
@@ -42,10 +45,15 @@ class AddToDatabase(MeasureCallback):
                 args_info=candidate.args_info,
                 failure=result.failure,
                 error_msg=result.error_msg,
-                extra=task.extra_of(position, result),
+                extra=task.extra_of(position, candidate, built, result),
             )
-            for position, (candidate, result) in enumerate(
-                zip(measure_candidates, runner_results, strict=True)
+            for position, (candidate, built, result) in enumerate(
+                zip(measure_candidates, builder_results, runner_results, strict=True)
             )
             if position not in task.reused_now
-        )
+        ]
+        with delayed_interrupts(), database.transaction():
+            database.commit_tuning_records(records)
+            if task.funnel is not None:
+                keep_funnel(task.funnel, task, database)
+            save_search(task, database)

@@ -7,14 +7,17 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
+from tilewright.errors import TuneError
 from tilewright.measure import Builder, Runner
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.support.plugins import Family
-from tilewright.tune.callbacks import MeasureCallback
+from tilewright.tune.budget import Budget
+from tilewright.tune.callbacks import AddToDatabase, MeasureCallback
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import (
     Event,
@@ -25,10 +28,19 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
-from tilewright.tune.measuring import Measurer
+from tilewright.tune.finals import hold_final
+from tilewright.tune.funnel import funnel_of
+from tilewright.tune.lessons import repeat_lessons
+from tilewright.tune.measuring import Measured, Measurer
 from tilewright.tune.profiler import Profiler
+from tilewright.tune.runs import FAILED, FINISHED, INTERRUPTED, begin_run
+from tilewright.tune.saved_search import load_search, save_search
 from tilewright.tune.statistics import statistics_table
 from tilewright.tune.task import TaskRecord
+from tilewright.tune.trial_log import log_space, log_trials
+
+# A strategy may propose nothing for a while; for so long it is asked again.
+_MOST_EMPTY_ROUNDS = 100
 
 
 @dataclass(frozen=True)
@@ -76,87 +88,178 @@ class TaskScheduler(ABC):
         self.database, self.cost_model = database, cost_model
         self.measure_callbacks = list(measure_callbacks)
         self._limits = limits
-        self._start = self.clock()
+        self._budget = Budget(limits.budget_secs, self.clock, len(tasks))
+        self._earlier_secs = 0.0
+        self._error: Exception | None = None
+        self._empty_rounds = 0
         self._measurer = Measurer(builder, runner, self.logger, check)
         self.tasks = [
             task if isinstance(task, TaskRecord) else TaskRecord(task, weight)
             for task, weight in zip(tasks, task_weights, strict=True)
         ]
-        reason = "interrupted"
+        self._work()
+
+    def _work(self) -> None:
+        run: int | None = None
+        status, reason = FAILED, "failed"
         try:
+            self._resume()
+            if self.database is not None:
+                run = self._begin_run(self.database)
             self._begin()
             reason = self._run_rounds()
+            self._end_tasks(reason)
+            status = FINISHED
+        except KeyboardInterrupt:
+            status = reason = INTERRUPTED
+            raise
         finally:
-            for task in self.tasks:
-                if task.ctx.search_strategy is not None:
-                    task.ctx.search_strategy.post_tuning()
-            self._tell(TuningFinished(reason, self._elapsed()))
+            self._post_tuning()
+            if self.database is not None and run is not None:
+                self.database.history.finish_run(run, status)
+            self._tell(TuningFinished(reason, self._budget.elapsed))
 
-    # --- the loop -------------------------------------------------------------------------------
+    # --- the beginning --------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _resume(self) -> None:
+        """Let tasks go on from where earlier calls stopped; nothing is searched or built yet."""
         for number, task in enumerate(self.tasks):
             self.logger.info('Initializing Task #%d: "%s"', number, task.ctx.task_name)
-            with Profiler.timeit("InitializeTask"):
-                self._begin_task(task)
+            task.ctx.initialize()
+            if self.database is None:
+                continue
+            task.learn_known(self.database)
+            if load_search(task, self.database):
+                self.logger.info(
+                    "Task #%d goes on from an earlier run: %d trial(s) are known already",
+                    number,
+                    task.trials,
+                )
+        self._earlier_secs = max((task.elapsed for task in self.tasks), default=0.0)
+
+    def _begin_run(self, database: Database) -> int:
+        limits = self._limits
+        options = {"max_trials": limits.max_trials_global, "budget_secs": limits.budget_secs}
+        return begin_run(self.tasks, database, options)
+
+    def _begin(self) -> None:
+        """Make the search spaces of the tasks that need one."""
+        ends = [self._nothing_to_do(task) for task in self.tasks]
+        if not all(ends):
+            self._measurer.warm_up()
+        for number, task in enumerate(self.tasks):
+            if not ends[number]:
+                with Profiler.timeit("InitializeTask"):
+                    ends[number] = self._failure_of(number, partial(self._begin_search, task))
+        if self.cost_model is not None and self.database is not None:
+            alive = [task for task in self.tasks if task.is_searching]
+            with Profiler.timeit("MeasureCallback/UpdateCostModel"):
+                repeat_lessons(alive, self.database, self.cost_model, self.logger)
         limits = self._limits
         self._tell(TuningStarted(self.tasks, limits.max_trials_global, limits.budget_secs))
+        for number, end in enumerate(ends):
+            if end:
+                self.terminate_task(number, end)
 
-    def _begin_task(self, task: TaskRecord) -> None:
-        context, limits = task.ctx, self._limits
-        context.initialize()
-        if self.database is not None:
-            task.learn_known(self.database)
-        task.sketches = context.generate_design_space()
-        context.logger.info("Total %d design space(s) generated", len(task.sketches))
-        for number, sketch in enumerate(task.sketches):
-            context.logger.info("Design space #%d:\n%s\n%s", number, sketch.mod, sketch.trace)
-        context.pre_tuning(
+    def _nothing_to_do(self, task: TaskRecord) -> str:
+        """Why a task needs no search at all: everything was done by earlier calls."""
+        if task.trials and self._trials_left(task) <= 0:
+            return f"all {task.trials} trials are known already, nothing is measured again"
+        if task.finished:
+            return f"known already: {task.finished}"
+        return self._plateau(task)
+
+    def _begin_search(self, task: TaskRecord) -> None:
+        task.sketches = task.ctx.generate_design_space()
+        log_space(task)
+        self._pre_tuning(task)
+        if not task.search_state:
+            task.begun = 0
+            return
+        strategy = task.ctx.search_strategy
+        assert strategy is not None
+        try:
+            strategy.load_state_dict(task.search_state)
+        except Exception as error:
+            self.logger.warning("the search starts anew: %s", error)
+            strategy.post_tuning()
+            self._pre_tuning(task)
+            task.begun = 0
+
+    def _pre_tuning(self, task: TaskRecord) -> None:
+        limits = self._limits
+        task.ctx.pre_tuning(
             limits.max_trials_per_task,
             limits.num_trials_per_iter,
             task.sketches,
             self.database,
             self.cost_model,
         )
+        task.is_searching = True
+
+    # --- the rounds -----------------------------------------------------------------------------
 
     def _run_rounds(self) -> str:
-        limits = self._limits
-        while sum(task.trials for task in self.tasks) < limits.max_trials_global:
-            if limits.budget_secs is not None and self._elapsed() >= limits.budget_secs:
+        while sum(task.trials for task in self.tasks) < self._limits.max_trials_global:
+            if not self._budget.allows_round():
                 return "budget"
             task_id = self.next_task_id()
             if task_id < 0:
                 break
-            self._round(task_id)
+            if self._trials_left(self.tasks[task_id]) <= 0:
+                self.terminate_task(task_id, "all its trials are done")
+            elif not self._round(task_id):
+                return "budget"
         return "done"
 
-    def _round(self, task_id: int) -> None:
+    def _round(self, task_id: int) -> bool:
+        """Search, measure, learn; False if there was no time to measure everything."""
         task = self.tasks[task_id]
-        if task.trials >= self._limits.max_trials_per_task:
-            self.terminate_task(task_id, "all its trials are done")
-            return
-        self._tell(PhaseChanged(task_id, "search", 0))
-        candidates = task.ctx.generate_measure_candidates()
-        if candidates is None:
-            self.terminate_task(task_id, "the search has no more candidates")
-            return
+        candidates = self._search(task_id)
+        if not candidates:
+            return True
         self.logger.info('TaskScheduler picks Task #%d: "%s"', task_id, task.ctx.task_name)
-        task.predictions = self._predict(task, candidates)
-        built, results = self._measure(task_id, candidates)
-        task.elapsed = self._elapsed()
-        task.ctx.notify_runner_results(candidates, results)
-        self._call_back(task_id, candidates, built, results)
-        self._log_trials(task_id, candidates, results)
-        task.add_round(candidates, results)
-        self.logger.info('[Updated] Task #%d: "%s"', task_id, task.ctx.task_name)
-        self.logger.info("\n%s", statistics_table(self.tasks))
-        self._tell(RoundMeasured(task_id, len(candidates), self._elapsed()))
-        plateau = self._limits.plateau_trials
-        if plateau is not None and task.trials_since_gain() >= plateau:
-            self.terminate_task(task_id, f"no gain in the last {plateau} trials")
+        task.begin_round(self._predictions(task, candidates))
+        allowed = candidates[: task.begun + self._trials_left(task)]
+        some = allowed[: task.begun + self._budget.fitting(len(allowed) - task.begun)]
+        measured = self._measure(task_id, some)
+        self._take(task_id, candidates, measured)
+        if measured.interrupt is not None:
+            raise measured.interrupt
+        plateau = self._plateau(task)
+        if plateau:
+            self.terminate_task(task_id, plateau)
+        return len(measured.results) == len(allowed)
 
-    def _predict(self, task: TaskRecord, candidates: Sequence[MeasureCandidate]) -> Sequence[float]:
-        if self.cost_model is None or not candidates:
+    def _search(self, task_id: int) -> list[MeasureCandidate]:
+        """What the strategy proposes; nothing: look at another task first."""
+        self._tell(PhaseChanged(task_id, "search", 0))
+        task, start = self.tasks[task_id], self.clock()
+        found: list[MeasureCandidate] | None = []
+
+        def ask() -> None:
+            nonlocal found
+            found = task.ctx.generate_measure_candidates()
+
+        with Profiler.timeit("Search"):
+            failure = self._failure_of(task_id, ask)
+        self._budget.searched(self.clock() - start)
+        self._empty_rounds = 0 if found else self._empty_rounds + 1
+        if failure:
+            self.terminate_task(task_id, failure)
+        elif found is None or self._empty_rounds >= _MOST_EMPTY_ROUNDS:
+            task.finished = "the search has no more candidates"
+            self.terminate_task(task_id, task.finished)
+        return found or []
+
+    def _predictions(
+        self, task: TaskRecord, candidates: Sequence[MeasureCandidate]
+    ) -> Sequence[float | None]:
+        """What the model thinks of candidates; most strategies have asked it already."""
+        scored = getattr(task.ctx.search_strategy, "predictions", None)
+        if scored is not None and all(score is not None for score in scored):
+            return list(scored)
+        if self.cost_model is None:
             return ()
         try:
             return [float(score) for score in self.cost_model.predict(task.ctx, candidates)]
@@ -164,12 +267,47 @@ class TaskScheduler(ABC):
             self.logger.warning("the cost model failed to predict: %s", error)
             return ()
 
-    def _measure(
-        self, task_id: int, candidates: Sequence[MeasureCandidate]
-    ) -> tuple[list[BuilderResult], list[RunnerResult]]:
-        self.logger.info("Sending %d sample(s) to builder", len(candidates))
-        self._tell(PhaseChanged(task_id, "build", len(candidates)))
-        return self._measurer.measure(self.tasks[task_id], candidates)
+    def _measure(self, task_id: int, candidates: Sequence[MeasureCandidate]) -> Measured:
+        def tell(phase: str, count: int) -> None:
+            self.logger.info(
+                "Sending %d sample(s) to %s", count, {"build": "builder", "run": "runner"}[phase]
+            )
+            self._tell(PhaseChanged(task_id, phase, count))
+
+        task, start = self.tasks[task_id], self.clock()
+        measured = self._measurer.measure(task, candidates, tell, self._budget.has_time)
+        fresh = len(measured.results) - len(task.reused_now)
+        self._budget.measured(fresh, self.clock() - start)
+        return measured
+
+    def _take(
+        self, task_id: int, candidates: Sequence[MeasureCandidate], measured: Measured
+    ) -> None:
+        """Learn from what was measured, and keep it."""
+        task, built, results = self.tasks[task_id], measured.built, measured.results
+        some = list(candidates[: len(results)])
+        task.elapsed = self._earlier_secs + self._budget.elapsed
+        log_trials(task_id, task, some, built, results)
+        new = len(results) - task.begun
+        task.add_trials(some, results)
+        task.funnel, failure = None, ""
+        if len(results) == len(candidates):
+            failure = self._failure_of(
+                task_id, lambda: task.ctx.notify_runner_results(some, results)
+            )
+            task.end_round()
+            task.funnel = funnel_of(task, built, results)
+        self._call_back(task_id, some, built, results)
+        self.logger.info('[Updated] Task #%d: "%s"', task_id, task.ctx.task_name)
+        quality = getattr(self.cost_model, "last_quality", None)
+        if quality is not None:
+            self.logger.info("Cost model: %s", quality)
+        if task.funnel is not None:
+            self.logger.info("Funnel: %s", task.funnel)
+        self.logger.info("\n%s", statistics_table(self.tasks))
+        self._tell(RoundMeasured(task_id, new, self._budget.elapsed, quality, task.funnel))
+        if failure:
+            self.terminate_task(task_id, failure)
 
     def _call_back(
         self,
@@ -184,44 +322,77 @@ class TaskScheduler(ABC):
                 try:
                     callback.apply(self, task_id, candidates, built, results)
                 except Exception:
+                    if isinstance(callback, AddToDatabase):
+                        raise  # measuring on would be in vain
                     self.logger.exception("measure callback %s failed", name)
 
+    def _trials_left(self, task: TaskRecord) -> int:
+        limits = self._limits
+        total = sum(each.trials for each in self.tasks)
+        return min(limits.max_trials_per_task - task.trials, limits.max_trials_global - total)
+
+    def _plateau(self, task: TaskRecord) -> str:
+        """Why a task is done, if it stopped improving."""
+        most = self._limits.plateau_trials
+        if most is None or task.trials_since_gain() < most:
+            return ""
+        return f"no gain in the last {most} trials"
+
+    # --- the end --------------------------------------------------------------------------------
+
     def terminate_task(self, task_id: int, reason: str) -> None:
-        """A task gets no more trials."""
-        task = self.tasks[task_id]
-        if task.is_terminated:
-            return
-        task.is_terminated = True
+        """A task gets no more trials, the others go on."""
+        if not self.tasks[task_id].is_terminated:
+            self._terminate(task_id, reason)
+            self._tell(TaskFinished(task_id, reason))
+
+    def _terminate(self, task_id: int, reason: str) -> None:
+        """The best candidates of a task are measured against each other; then it is finished."""
+        self.tasks[task_id].is_terminated = True
+        if self._keeps_records():
+            self._settle(task_id)
         left = sum(not other.is_terminated for other in self.tasks)
         self.logger.info("Task #%d has finished (%s). Remaining task(s): %d", task_id, reason, left)
-        self._tell(TaskFinished(task_id, reason))
 
-    # --- telling ----------------------------------------------------------------------------------
+    def _keeps_records(self) -> bool:
+        keeping = any(isinstance(each, AddToDatabase) for each in self.measure_callbacks)
+        return self.database is not None and keeping
 
-    def _log_trials(
-        self, task_id: int, candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
-    ) -> None:
-        task = self.tasks[task_id]
-        head = f"[Task #{task_id}: {task.ctx.task_name}] Trial #"
-        best = task.gflops or 0.0
-        for number, (candidate, result) in enumerate(
-            zip(candidates, results, strict=True), task.trials + 1
-        ):
-            if result.run_secs:
-                secs = sorted(result.run_secs)[len(result.run_secs) // 2]
-                speed = task.flop / secs / 1e9
-                best = max(best, speed)
-                line = f"GFLOPs: {speed:.4f}. Time: {secs * 1e6:.4f} us. Best GFLOPs: {best:.4f}"
-                task.ctx.logger.info("%s%d: %s\n%s", head, number, line, candidate.sch.trace)
-            else:
-                what = "building" if result.failure and "build" in result.failure else "running"
-                task.ctx.logger.info(
-                    "%s%d: Error in %s:\n%s\n%s\n%s",
-                    head, number, what, result.error_msg, candidate.sch.mod, candidate.sch.trace,
-                )  # fmt: skip
+    def _settle(self, task_id: int) -> None:
+        task, database = self.tasks[task_id], self.database
+        assert database is not None
+        if task.settled != task.trials:
+            self._tell(PhaseChanged(task_id, "final", 0))
+            with Profiler.timeit("Final"):
+                ranked = hold_final(task, database, self._measurer)
+            for place, contender in enumerate(ranked, 1):
+                self.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
+            task.settled = task.trials
+        save_search(task, database)
 
-    def _elapsed(self) -> float:
-        return self.clock() - self._start
+    def _end_tasks(self, reason: str) -> None:
+        why = "the time is used up" if reason == "budget" else "all trials are done"
+        for number, task in enumerate(self.tasks):
+            if not task.is_terminated:
+                self._terminate(number, why)
+        if self._error is not None and not any(task.trials for task in self.tasks):
+            raise self._error
+
+    def _post_tuning(self) -> None:
+        for task in self.tasks:
+            if task.is_searching and task.ctx.search_strategy is not None:
+                task.is_searching = False
+                task.ctx.search_strategy.post_tuning()
+
+    def _failure_of(self, task_id: int, step: Callable[[], object]) -> str:
+        """Let a plug-in do something; if it fails, its task ends for this reason, no other."""
+        try:
+            step()
+        except Exception as error:
+            self.logger.exception("the search of Task #%d failed", task_id)
+            self._error = self._error or error
+            return f"its search failed: {type(error).__name__}: {error}"
+        return ""
 
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
@@ -229,6 +400,14 @@ class TaskScheduler(ABC):
                 observer(event)
             except Exception as error:
                 self.logger.warning("an observer of the tuning failed: %s", error)
+
+
+def require_tasks(tasks: Sequence[object], weights: Sequence[float]) -> None:
+    """There must be a task, and a weight for each."""
+    if not tasks:
+        raise TuneError("there are no tasks to tune; give at least one")
+    if len(tasks) != len(weights):
+        raise TuneError(f"{len(tasks)} tasks have {len(weights)} weights; give one for each")
 
 
 task_schedulers: Family[Any] = Family("task scheduler", "tilewright.task_scheduler")

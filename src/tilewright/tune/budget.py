@@ -1,0 +1,63 @@
+"""How much time is left, and how many candidates can be measured in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FIRST_GUESS = 0.1  # seconds that a candidate takes, before any was measured
+FINAL_SECS = 0.4  # kept for the final of each task, if the budget is not too small for that
+_FINAL_SHARE = 0.1
+
+
+@dataclass
+class Budget:
+    """The time of a tuning run; without `seconds` it never ends."""
+
+    seconds: float | None
+    clock: Callable[[], float]
+    tasks: int = 1
+
+    def __post_init__(self) -> None:
+        self.start = self.clock()
+        self._per_trial = FIRST_GUESS
+        self._measured = False
+        self._search = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock() - self.start
+
+    def left(self) -> float:
+        """Seconds for searching and measuring."""
+        if self.seconds is None:
+            return float("inf")
+        reserve = min(FINAL_SECS * self.tasks, _FINAL_SHARE * self.seconds)
+        return self.seconds - reserve - self.elapsed
+
+    def has_time(self) -> bool:
+        """True while another candidate may be run."""
+        return self.left() > 0
+
+    def allows_round(self) -> bool:
+        """True if there is time for a search and something to measure after it."""
+        return self.left() > self._search / 2
+
+    def fitting(self, count: int) -> int:
+        """How many of so many candidates there is time for, at least one."""
+        left = self.left()
+        if left == float("inf"):
+            return count
+        return max(1, min(count, int(left / self._per_trial)))
+
+    def searched(self, seconds: float) -> None:
+        """Learn how long a search takes."""
+        self._search = seconds
+
+    def measured(self, count: int, seconds: float) -> None:
+        """Learn how long candidates take; what was learned last counts most."""
+        if count:
+            new = seconds / count
+            self._per_trial = (self._per_trial + new) / 2 if self._measured else new
+            self._measured = True

@@ -1,0 +1,149 @@
+"""The best candidates of a task are measured once more, against each other.
+
+The best of many noisy figures is often one that was lucky. So at the end of a task its contenders
+run again, in turns, on other data; what they take there is what their records say from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from tilewright.database import Database
+from tilewright.errors import TilewrightError
+from tilewright.records import (
+    FAILED_RUN_SECS,
+    BuilderInput,
+    MeasureCandidate,
+    RunnerResult,
+    TuningRecord,
+)
+from tilewright.search.known import for_same_machine
+from tilewright.tune.measuring import Measurer, target_of
+from tilewright.tune.task import FAILED_MS, TaskRecord
+
+MOST = 4
+CLOSE = 1.2  # a contender takes at most so many times what the best takes
+SECONDS = 0.25  # for all rows of all contenders
+ROUNDS = (3, 7)  # at least and at most
+_ROW_SECS = 0.005  # of a fast kernel
+# If the contenders as a group are so much slower than before, the machine is disturbed.
+_DISTURBED = 1.1
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A record, its program, and what it takes in the final."""
+
+    record: TuningRecord
+    candidate: MeasureCandidate
+    result: RunnerResult
+
+    def __str__(self) -> str:
+        first = self.record.mean_secs * 1e6
+        return f"{_secs(self.result) * 1e6:.4f} us ({first:.4f} us at first)"
+
+
+def hold_final(task: TaskRecord, database: Database, measurer: Measurer) -> list[Contender]:
+    """Measure the contenders of a task again and correct their records; the best comes first."""
+    again = getattr(measurer.runner, "measure_again", None)
+    records = [] if again is None else _contenders(task, database)
+    rounds = _rounds(records)
+    if len(records) < 2 or not rounds:
+        return []
+    contenders = _measure(task, measurer, records, rounds)
+    ran = [c for c in contenders if c.result.run_secs]
+    if not ran:
+        return []
+    scale = _scale(ran)
+    with database.transaction():
+        for contender in contenders:
+            _correct(contender, scale, task, database)
+    return sorted(ran, key=lambda contender: _secs(contender.result))
+
+
+def _contenders(task: TaskRecord, database: Database) -> list[TuningRecord]:
+    assert task.ctx.mod is not None
+    workload = database.commit_workload(task.ctx.mod)
+    best = [
+        record
+        for record in database.get_top_k(workload, 2 * MOST)
+        if for_same_machine(record, task.ctx.target)
+    ][:MOST]
+    return [record for record in best if record.mean_secs <= CLOSE * best[0].mean_secs]
+
+
+def _rounds(records: Sequence[TuningRecord]) -> int:
+    """How many turns fit into the time; none for kernels that take too long."""
+    least, most = ROUNDS
+    turn = sum(max(record.mean_secs, _ROW_SECS) for record in records)
+    if not records or least * turn > 2 * SECONDS:
+        return 0
+    return max(least, min(most, int(SECONDS / turn)))
+
+
+def _measure(
+    task: TaskRecord, measurer: Measurer, records: Sequence[TuningRecord], rounds: int
+) -> list[Contender]:
+    replayed = [(record, _replayed(record)) for record in records]
+    found = [(record, candidate) for record, candidate in replayed if candidate is not None]
+    target = target_of(task)
+    built = measurer.builder.build([BuilderInput(c.sch.mod, target) for _, c in found])
+    reference = measurer.reference(task)
+    runnable = [
+        (record, candidate, measurer.runner_input(task, candidate, result, reference))
+        for (record, candidate), result in zip(found, built, strict=True)
+        if result.artifact_path is not None
+    ]
+    runner: Any = measurer.runner
+    results = runner.measure_again([each for _, _, each in runnable], rounds) if runnable else []
+    return [
+        Contender(record, candidate, result)
+        for (record, candidate, _), result in zip(runnable, results, strict=True)
+    ]
+
+
+def _replayed(record: TuningRecord) -> MeasureCandidate | None:
+    try:
+        return record.as_measure_candidate()
+    except TilewrightError:  # of another version
+        return None
+
+
+def _scale(ran: Sequence[Contender]) -> float:
+    """What to multiply times with so that they compare with those of other records."""
+    slower = median(_secs(each.result) / each.record.mean_secs for each in ran)
+    return 1 / slower if slower > _DISTURBED else 1.0
+
+
+def _correct(contender: Contender, scale: float, task: TaskRecord, database: Database) -> None:
+    """Put the result of the final into the record, which keeps its first figures beside it."""
+    record, result = contender.record, contender.result
+    secs = tuple(secs * scale for secs in result.run_secs or ())
+    extra = {
+        **record.extra,
+        "first_run_secs": list(record.run_secs or ()),
+        "final_run_secs": list(result.run_secs or ()),
+        "final_protocol": result.protocol,
+        "checked": result.checked or bool(record.extra.get("checked")),
+    }
+    corrected = replace(
+        record,
+        run_secs=secs or (FAILED_RUN_SECS,),
+        failure=result.failure,
+        error_msg=result.error_msg,
+        extra=extra,
+    )
+    if not database.correct_record(record, corrected):
+        return
+    trial = record.extra.get("trial")
+    is_own = record.extra.get("seed") == task.seed and record.extra.get("run") == task.run
+    if is_own and isinstance(trial, int) and trial < task.trials:
+        task.latency_ms[trial] = median(secs) * 1e3 if secs else FAILED_MS
+
+
+def _secs(result: RunnerResult) -> float:
+    assert result.run_secs
+    return median(result.run_secs)

@@ -1,0 +1,95 @@
+"""What is kept of a search, so that the same call goes on where it stopped.
+
+The state is saved together with the records of each round, in one transaction where the database
+has them. It holds the counts of the task and what the search strategy needs to go on; a strategy
+that cannot tell its state starts anew, and is told which candidates are known.
+
+A round that was cut short (by Ctrl-C, the time budget or the number of trials) is saved as begun:
+the strategy proposes the same candidates again, and those that have a record are not measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.database import Database
+from tilewright.search.statistics import SearchStatistics
+from tilewright.tune.search_setting import setting_of
+from tilewright.tune.task import TaskRecord
+
+FORMAT = 1
+
+
+def save_search(task: TaskRecord, database: Database) -> None:
+    """Keep where a task stands, as of now."""
+    database.save_state(_key(task, database), _snapshot(task))
+
+
+def load_search(task: TaskRecord, database: Database) -> bool:
+    """Let a task go on from where an earlier call stopped; False if there is none that fits."""
+    assert task.ctx.mod is not None
+    task.setting = setting_of(task.ctx)
+    state = None
+    if database.has_workload(task.ctx.mod):
+        state = database.load_state(_key(task, database))
+    if not isinstance(state, Mapping) or not _fits(state, task):
+        return False
+    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+        _restore(task, state)
+        return True
+    task.ctx.logger.warning("what was saved of the search cannot be read; it starts anew")
+    return False
+
+
+def _key(task: TaskRecord, database: Database) -> str:
+    assert task.ctx.mod is not None
+    workload = database.commit_workload(task.ctx.mod)
+    target = task.ctx.target
+    machine = "" if target is None else target.fingerprint
+    return f"search/{workload.shash:x}/{machine}/{task.seed}"
+
+
+def _fits(state: Mapping[str, Any], task: TaskRecord) -> bool:
+    return (state.get("format"), state.get("setting")) == (FORMAT, task.setting)
+
+
+def _snapshot(task: TaskRecord) -> dict[str, Any]:
+    strategy, state = task.ctx.search_strategy, task.search_state
+    if strategy is not None and task.is_searching:
+        state = strategy.state_dict()
+    return {
+        "format": FORMAT,
+        "setting": task.setting,
+        "run": task.run,
+        "elapsed": task.elapsed,
+        "rounds": task.rounds,
+        "begun": task.begun,
+        "latency_ms": list(task.latency_ms),
+        "best_history": list(task.best_history),
+        "failures": dict(task.failures),
+        "counted": task.counted.as_json(),
+        "last_error": task.last_error,
+        "finished": task.finished,
+        "settled": task.settled,
+        "search": dict(state),
+    }
+
+
+def _restore(task: TaskRecord, state: Mapping[str, Any]) -> None:
+    counts = {name: int(state[name]) for name in ("rounds", "begun", "settled")}
+    latency = [float(value) for value in state["latency_ms"]]
+    history = [float(value) for value in state["best_history"]]
+    failures = Counter({str(cause): int(number) for cause, number in state["failures"].items()})
+    counted = SearchStatistics.from_json(state["counted"])
+    elapsed = float(state["elapsed"])
+    # Nothing is changed before everything was read.
+    vars(task).update(counts)
+    task.latency_ms, task.best_history, task.failures = latency, history, failures
+    task.counted, task.elapsed = counted, elapsed
+    task.reused = len(latency)
+    task.run, task.last_error = state["run"], state["last_error"]
+    task.finished = state["finished"]
+    task.search_state = state["search"]
