@@ -120,8 +120,7 @@ class DescriptionMatcher:
         name = mine.loop_var.name
         self._index(f"the start of loop {name!r}", mine.min, theirs.min)
         self._index(f"the extent of loop {name!r}", mine.extent, theirs.extent)
-        tags = [loop.thread_binding and loop.thread_binding.thread_tag for loop in (mine, theirs)]
-        if mine.kind is not theirs.kind or tags[0] != tags[1]:
+        if _kind(mine) != _kind(theirs):
             raise Mismatch(f"loop {name!r} is {_kind(mine)}, not {_kind(theirs)}")
         if dict(mine.annotations) != dict(theirs.annotations):
             raise Mismatch(f"loop {name!r} has other annotations than the description")

@@ -299,6 +299,15 @@ def test_kinds_of_loops_must_agree(add4x4: str) -> None:
     assert str(caught.value) == PREFIX + "loop 'i_1' is parallel, not serial" + SUFFIX
 
 
+def test_loops_on_threads_are_no_serial_ones(add4x4: str) -> None:
+    sch = Schedule(add_one, debug_mask="all", error_render_level="fast")
+    sch.bind(sch.get_loops(sch.get_block("add"))[0], "threadIdx.x")
+    with pytest.raises(ScheduleError) as caught:
+        sch.tensorize(sch.get_block("add_o"), add4x4)
+    why = "loop 'i_1' is thread_binding (threadIdx.x), not serial"
+    assert str(caught.value) == PREFIX + why + SUFFIX
+
+
 def test_other_types_and_scopes_are_refused(add4x4: str) -> None:
     @T.prim_func
     def halves(A: T.Buffer((4, 4), "float16"), C: T.Buffer((4, 4), "float32")) -> None:
