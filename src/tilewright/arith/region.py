@@ -79,7 +79,9 @@ def estimate_region_upper_bound(
     checker = analyzer or Analyzer()
     bounds = []
     for domain in region:
-        single = estimate_region_strict_bound([domain], var_dom, predicate, checker)
+        single = None
+        if len(region) > 1:
+            single = estimate_region_strict_bound([domain], var_dom, predicate, checker)
         bounds.append(single[0] if single is not None else eval_set(domain, var_dom, checker))
     return bounds
 

@@ -336,16 +336,39 @@ class View:
         return expr
 
     def _estimated(self, region: Sequence[Range]) -> tuple[Box, bool]:
-        """Bounds by way of iterator maps, as intervals."""
-        ranges = [self.bound_range(item) for item in region]
-        domains = self.inner_domains()
-        predicate = self.inner_predicate()
-        exact = estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
+        """Bounds by way of iterator maps, for the dimensions that need them."""
+        spans = [self._span_or_none(item) for item in region]
+        hard = [item for item, span in zip(region, spans, strict=True) if span is None]
+        # What is not exact by itself is not exact together with others.
+        if len(hard) < len(region) and any(self._exact([item]) is None for item in hard):
+            exact = None
+        else:
+            exact = self._exact(region)
         if exact is not None:
-            honoured = predicate is self.predicate
+            honoured = self.inner_predicate() is self.predicate
             return [compact(item, self._outer.analyzer) for item in exact], honoured
-        bounds = estimate_region_upper_bound(ranges, domains, predicate, self._outer.analyzer)
-        return [compact(item, self._outer.analyzer) for item in bounds], False
+        pairs = zip(region, spans, strict=True)
+        return [span or self._bounds(item) for item, span in pairs], False
+
+    def _span_or_none(self, item: Range) -> Span | None:
+        if type(self.predicate) is not IntImm:
+            return None
+        try:
+            return self.span(item)
+        except NotASum:
+            return None
+
+    def _exact(self, region: Sequence[Range]) -> list[IntervalSet] | None:
+        ranges = [self.bound_range(item) for item in region]
+        domains, predicate = self.inner_domains(), self.inner_predicate()
+        return estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
+
+    def _bounds(self, item: Range) -> Dimension:
+        """What surrounds a dimension."""
+        domains, predicate = self.inner_domains(), self.inner_predicate()
+        bound, analyzer = self.bound_range(item), self._outer.analyzer
+        (interval,) = estimate_region_upper_bound([bound], domains, predicate, analyzer)
+        return compact(interval, analyzer)
 
     def bound_range(self, item: Range) -> Range:
         """A range over block iterators as one over loops."""
