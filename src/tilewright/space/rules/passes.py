@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from tilewright.ir import IntImm
+from tilewright.ir import Block, IntImm, PrimExpr
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.space.annotations import TILING_STRUCTURE
 
@@ -14,6 +15,8 @@ PASS_BYTES = 256
 # Fewer elements than these are not worth sending to another thread.
 PARALLEL_ELEMENTS = 8192
 SHORTEST_VECTOR = 4
+# Side of the tiles that matrices are transposed in: short rows of lines that stay in the cache.
+TRANSPOSED_TILE = 8
 
 
 def extent_of(sch: Schedule, loop: LoopRV) -> int:
@@ -29,10 +32,9 @@ def own_pass(sch: Schedule, block: BlockRV) -> None:
     if not loops:
         return
     elements = math.prod(extent_of(sch, loop) for loop in loops)
-    *outer, last = loops
-    pieces = vectorize_last(sch, block, last)
+    outer = _vectorize(sch, block, loops)
     if elements >= PARALLEL_ELEMENTS:
-        rows = [*outer, *pieces[:-1]][: max(1, len(outer))]
+        rows = outer[: max(1, len(loops) - 1)]
         if rows:
             sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
 
@@ -41,7 +43,39 @@ def move_beside(sch: Schedule, block: BlockRV, loop: LoopRV) -> None:
     """Compute what an iteration of `loop` needs of a block at its start."""
     sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
     sch.compute_at(block, loop, preserve_unit_loops=True)
-    vectorize_last(sch, block, sch.get_loops(block)[-1])
+    own = len(sch.get_sref(block).block.iter_vars)
+    _vectorize(sch, block, sch.get_loops(block)[-own:])
+
+
+def _vectorize(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV]) -> list[LoopRV]:
+    """Vectorise the last loop of a block, in tiles if it transposes; all loops outside of those."""
+    *outer, last = loops
+    along = _contiguous_source(sch.get_sref(block).block)
+    if along is None or len(loops) != len(sch.get_sref(block).block.iter_vars):
+        return [*outer, *vectorize_last(sch, block, last)[:-1]]
+    if min(extent_of(sch, loops[along]), extent_of(sch, last)) < TRANSPOSED_TILE:
+        return [*outer, *vectorize_last(sch, block, last)[:-1]]
+    row, lanes = sch.split(last, [None, TRANSPOSED_TILE])
+    column, step = sch.split(loops[along], [None, TRANSPOSED_TILE])
+    rest = [loop for loop in outer if loop is not loops[along]]
+    sch.reorder(*rest, row, column, step, lanes)
+    sch.unroll(step)
+    sch.vectorize(lanes)
+    return [*rest, row, column]
+
+
+def _contiguous_source(block: Block) -> int | None:
+    """Which iterator of a block walks along its input, if another one walks along its output."""
+    regions = [*block.reads, *block.writes]
+    if len(block.reads) != 1 or len(block.writes) != 1 or not all(r.region for r in regions):
+        return None
+    source, result = (_position(block, region.region[-1].min) for region in regions)
+    is_last = result == len(block.iter_vars) - 1
+    return source if source is not None and is_last and source != result else None
+
+
+def _position(block: Block, index: PrimExpr) -> int | None:
+    return next((n for n, v in enumerate(block.iter_vars) if v.var is index), None)
 
 
 def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV) -> list[LoopRV]:
@@ -51,9 +85,9 @@ def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV) -> list[LoopRV]:
     if extent < SHORTEST_VECTOR:
         return [loop]
     pieces = sch.split(loop, [None, lanes]) if extent > lanes else [loop]
-    pieces = [*pieces[:-1], whole_vectors(sch, pieces[-1], lanes)]
-    sch.vectorize(pieces[-1])
-    return list(pieces)
+    vector = whole_vectors(sch, pieces[-1], lanes)
+    sch.vectorize(vector)
+    return [*pieces[:-1], vector]
 
 
 def whole_vectors(sch: Schedule, loop: LoopRV, lanes: int) -> LoopRV:
