@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from typing_extensions import Self
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report import duration, gflops, percent, seconds
+from tilewright.report.units import count
 from tilewright.tune.events import (
     Event,
     PhaseChanged,
@@ -22,6 +24,7 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
+from tilewright.tune.funnel import Stage
 
 HEADER = ("op", "shape", "best", "GFLOPS", "of roofline", "trials", "phase")
 _MOST_ROWS = 30
@@ -68,7 +71,8 @@ class LiveTable:
         self._live.refresh()
 
     def __rich__(self) -> RenderableType:
-        return Group(table_of(self.progress), Text(status_line(self.progress), style="dim"))
+        below = [self.progress.last_round, status_line(self.progress)]
+        return Group(table_of(self.progress), *(Text(line, style="dim") for line in below if line))
 
 
 def table_of(progress: Progress) -> RenderableType:
@@ -80,7 +84,7 @@ def table_of(progress: Progress) -> RenderableType:
     if len(shown) > _MOST_ROWS:
         shown = sorted(shown, key=lambda state: state.phase == DONE)[:_MOST_ROWS]
     for state in shown:
-        busy = state.phase in ("search", "build", "run")
+        busy = state.phase in ("search", "build", "run", "final")
         table.add_row(*map(Text, _cells(state)), style="bold" if busy else "")
     hidden = len(progress.tasks) - len(shown)
     return Group(table, Text(f"... and {hidden} more")) if hidden else table
@@ -141,11 +145,8 @@ class PlainLines:
         progress = self.progress
         match event:
             case TuningStarted():
-                return [
-                    f"task {state.name}: {state.shape}, {len(state.task.sketches)} sketches"
-                    for state in progress.tasks
-                ]
-            case RoundMeasured(task_id, _, _):
+                return [_task_line(state) for state in progress.tasks]
+            case RoundMeasured(task_id):
                 name, shape, best, speed, share, trials, _ = _cells(progress.tasks[task_id])
                 figures = f"best {best}, {speed} GFLOPS, {share} of roofline after {trials}"
                 return [f"{name} {shape}: {figures}; {status_line(progress)}"]
@@ -190,13 +191,36 @@ class JsonLines:
                     "phase": phase,
                     "candidates": candidates,
                 }
-            case RoundMeasured(task_id, trials, elapsed):
-                measured = {"measured": trials, "elapsed_secs": elapsed}
-                return {"event": "round_measured", **task_json(tasks[task_id]), **measured}
+            case RoundMeasured(task_id):
+                return {"event": "round_measured", **task_json(tasks[task_id]), **_round(event)}
             case TaskFinished(task_id, reason):
                 return {"event": "task_finished", "task": tasks[task_id].name, "reason": reason}
             case TuningFinished(reason, elapsed):
                 return {"event": "tuning_finished", "reason": reason, "elapsed_secs": elapsed}
+
+
+def _task_line(state: TaskState) -> str:
+    """A task before its first round; one that needs no more trials has no sketches either."""
+    sketches, known = len(state.task.sketches), state.task.reused
+    parts = [
+        count(sketches, "sketch", "sketches") if sketches else "",
+        f"{count(known, 'trial')} known from earlier" if known else "",
+    ]
+    return f"task {state.name}: {', '.join([state.shape, *filter(None, parts)])}"
+
+
+def _round(event: RoundMeasured) -> dict[str, Any]:
+    funnel = event.funnel
+    return {
+        "measured": event.trials,
+        "elapsed_secs": event.elapsed_secs,
+        "ranking": None if event.quality is None else asdict(event.quality),
+        "funnel": None if funnel is None else [_stage(stage) for stage in funnel.stages],
+    }
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    return {"stage": stage.name, "count": stage.count, "losses": dict(stage.losses)}
 
 
 def _task_json(state: TaskState) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
 from tilewright.report.roofline import Roofline, roofline_of
 from tilewright.tune.events import (
@@ -16,6 +17,7 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
+from tilewright.tune.funnel import Funnel
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import UNLIMITED_TRIALS
 
@@ -64,6 +66,7 @@ class Progress:
         self.max_trials: int | None = None
         self.budget_secs: float | None = None
         self.reason: str | None = None  # why the run has ended
+        self.last_round = ""  # how far its candidates got, how well they were ranked
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -73,8 +76,9 @@ class Progress:
                 self.budget_secs = budget_secs
             case PhaseChanged(task_id, phase, _):
                 self.tasks[task_id].phase = phase
-            case RoundMeasured(task_id, _, _):
+            case RoundMeasured(task_id, _, _, quality, funnel):
                 self.tasks[task_id].phase = WAITING
+                self.last_round = _told(self.tasks[task_id].name, funnel, quality)
             case TaskFinished(task_id, _):
                 self.tasks[task_id].phase = DONE
             case TuningFinished(reason, _):
@@ -106,3 +110,9 @@ class Progress:
         if self.max_trials is not None and new:
             estimates.append(self.elapsed / new * max(0, self.max_trials - self.trials))
         return min(estimates, default=None)
+
+
+def _told(name: str, funnel: Funnel | None, quality: RankingQuality | None) -> str:
+    """A round in one line."""
+    known = [str(part) for part in (funnel, quality) if part is not None]
+    return f"{name}: {'; '.join(known)}" if known else ""

@@ -45,7 +45,9 @@ def show(text: str, target: str, space: str, sketch: int | None, *, as_json: boo
             console.print(f"\n{sketches[number].mod.script()}\n", markup=False)
     if len(sketches) > 1 and sketch is None:
         total = _large(sum(points_of(decisions) for _, decisions in found))
-        console.print(f"{loaded.name}: {len(sketches)} sketches, {total} candidates")
+        console.print(
+            f"{loaded.name}: {count(len(sketches), 'sketch', 'sketches')}, {total} candidates"
+        )
         console.print("--sketch N prints the script of one")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from tilewright.cli.live_table import JsonLines, LiveTable, PlainLines, make_display, status_line
 from tilewright.cli.progress import Progress
+from tilewright.cost_model.quality import RankingQuality
 from tilewright.records import FailureKind, MeasureCandidate, RunnerResult, args_info_of
 from tilewright.schedule import Schedule
 from tilewright.target import Target
@@ -24,11 +26,16 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
+from tilewright.tune.funnel import Funnel, Stage
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import UNLIMITED_TRIALS
 
 # 2 cores x 8 lanes x 4 operations x 3.5 GHz = 224 GFLOPS
 TARGET = Target("llvm -mcpu=haswell -num-cores=2")
+
+
+FUNNEL = Funnel([Stage("proposed", 9), Stage("legal", 4, Counter({"DisallowDynamicLoop": 5}))])
+QUALITY = RankingQuality(4, 0.75, 1, 1.0, 1.0)
 
 
 class Clock:
@@ -72,7 +79,7 @@ def script(progress: Callable[[Event], object], clock: Clock, reason: str = "don
     progress(PhaseChanged(0, "build", 4))
     clock.now += 8
     measure(tasks[0], 4e-6, None, 8e-6, 5e-6)
-    progress(RoundMeasured(0, 4, 8.0))
+    progress(RoundMeasured(0, 4, 8.0, QUALITY, FUNNEL))
     measure(tasks[0], 1e-5, 1e-5, 1e-5, 4.681e-6, reused=3)
     progress(RoundMeasured(0, 4, 9.0))
     progress(TaskFinished(0, "no gain in the last 4 trials"))
@@ -131,6 +138,32 @@ def test_a_live_table_before_and_after(clock: Clock) -> None:
     assert shown.get().splitlines()[-1].strip() == "8 of 16 trials, 8 s"
 
 
+def test_the_last_round_is_told(clock: Clock) -> None:
+    progress = Progress(clock)
+    progress(TuningStarted([a_task("mm")], 16, None))
+    progress(RoundMeasured(0, 4, 8.0, QUALITY, FUNNEL))
+    console = Console(file=io.StringIO(), width=160)
+    with console.capture() as shown:
+        console.print(LiveTable(console, progress))
+    assert shown.get().splitlines()[-2].strip() == (
+        "mm: 9 proposed -> 4 legal (5 DisallowDynamicLoop); 75% of pairs ranked right, 100% of the "
+        "top 1 found, best pick 1.00x the best of 4"
+    )
+
+
+def test_tasks_that_go_on(clock: Clock) -> None:
+    console, stream = plain_console()
+    task = a_task("mm")
+    task.reused = 3
+    done = a_task("done")
+    done.reused, done.sketches = 1, []
+    PlainLines(console, Progress(clock))(TuningStarted([task, done], 16, None))
+    assert stream.getvalue().splitlines() == [
+        "task mm: C 64x64x64, 3 sketches, 3 trials known from earlier",
+        "task done: C 64x64x64, 1 trial known from earlier",
+    ]
+
+
 def test_many_tasks_show_those_that_are_left(clock: Clock) -> None:
     progress = Progress(clock)
     progress(TuningStarted([a_task(f"t{n}", 8) for n in range(35)], 10, None))
@@ -158,6 +191,12 @@ def test_json_lines(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     assert (build["phase"], build["candidates"]) == ("build", 4)
     assert (first["event"], first["best_secs"], first["trials"]) == ("round_measured", 4e-6, 4)
     assert (first["failures"], first["measured"]) == ({"crash": 1}, 4)
+    assert first["funnel"] == [
+        {"stage": "proposed", "count": 9, "losses": {}},
+        {"stage": "legal", "count": 4, "losses": {"DisallowDynamicLoop": 5}},
+    ]
+    assert first["ranking"]["pairwise_accuracy"] == 0.75
+    assert (second["funnel"], second["ranking"]) == (None, None)
     assert (second["trials"], second["reused"], second["elapsed_secs"]) == (8, 3, 9.0)
     assert first["share_of_roofline"] == pytest.approx(2 * 64**3 / 224e9 / 4e-6)
     assert finished["reason"] == "no gain in the last 4 trials"

@@ -1,0 +1,167 @@
+"""`tilewright tune` with measurements that are made up, so that it is quick and always the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.records import FailureKind
+
+PROGRAM = """
+from tilewright.testing import te_workload
+
+def mm():
+    return te_workload.matmul(32, 32, 32)
+
+def wide():
+    return te_workload.matmul(16, 64, 16)
+"""
+TARGET = ("--target", "llvm -num-cores=2")
+
+
+@pytest.fixture
+def file(command: Any) -> str:
+    Path("program.py").write_text(PROGRAM)
+    return "program.py:mm"
+
+
+def test_it_says_what_it_does(command: Any, made_up_runner: Any, file: str) -> None:
+    done = command("tune", file, "--trials", "8", "--seed", "1", *TARGET)
+    lines = done.lines
+    assert lines[0] == "database .tilewright/records.db"
+    assert re.fullmatch(r"task mm: C 32x32x32, \d+ sketch(es)?", lines[1])
+    assert lines[2].startswith("mm C 32x32x32: best ")
+    assert re.match(r"mm C 32x32x32: .* of roofline, record [0-9a-f]{10}$", lines[-3])
+    assert re.fullmatch(r"done in \d+ s: 8 trials", lines[-2])
+    assert lines[-1] == "all records are in .tilewright/records.db"
+    assert made_up_runner.asked == 8
+    assert "mm" in command("db", "ls").out
+    assert Path(".tilewright/logs").is_dir()
+
+
+def test_the_same_command_again_spends_nothing(
+    command: Any, made_up_runner: Any, file: str
+) -> None:
+    again = ("tune", file, "--trials", "8", "--seed", "1", *TARGET)
+    first = command(*again).lines
+    second = command(*again).lines
+    assert second[0] == "database .tilewright/records.db, 8 records so far"
+    assert second[-3] == first[-3]
+    assert re.fullmatch(
+        r"done in \d+ s: all 8 trials were known already, nothing was measured again", second[-2]
+    )
+    assert made_up_runner.asked == 8
+
+
+def test_json(command: Any, made_up_runner: Any, file: str) -> None:
+    done = command("tune", file, "--trials", "8", "--seed", "1", "--json", "--db", "x.db", *TARGET)
+    events = [json.loads(line) for line in done.lines]
+    assert [event["event"] for event in events[:2]] == ["tuning_started", "phase_changed"]
+    assert events[-2]["event"] == "tuning_finished"
+    result = events[-1]
+    assert (result["event"], result["reason"], result["database"]) == ("result", "done", "x.db")
+    assert (result["trials"], result["reused"]) == (8, 0)
+    (task,) = result["tasks"]
+    assert task["task"] == "mm"
+    assert task["best_secs"] == min(e["best_secs"] for e in events if "best_secs" in e)
+    assert not Path(".tilewright").exists()
+
+
+def test_several_programs(command: Any, made_up_runner: Any, file: str) -> None:
+    done = command("tune", file, "program.py:wide", "--trials", "16", "--seed", "1", *TARGET)
+    names = [line.split(":")[0] for line in done.lines[-4:-2]]
+    assert names == ["mm C 32x32x32", "wide C 16x64x16"]
+
+
+def test_interruption(command: Any, made_up_runner: Any, file: str) -> None:
+    made_up_runner.interrupt_at = 8
+    wanted = ("tune", file, "--trials", "16", "--seed", "1", *TARGET)
+    lines = command(*wanted, status=130).lines
+    assert re.fullmatch(r"interrupted after \d+ s: 8 trials", lines[-2])
+    assert lines[-1] == (
+        "all records are in .tilewright/records.db; the same command goes on from here"
+    )
+    assert "record" in lines[-3]
+    made_up_runner.interrupt_at = None
+    lines = command(*wanted).lines
+    assert re.fullmatch(r"done in \d+ s: 16 trials, 8 of them known already", lines[-2])
+
+
+def test_nothing_works(command: Any, made_up_runner: Any, file: str) -> None:
+    made_up_runner.failure = FailureKind.WRONG_RESULT
+    lines = command("tune", file, "--trials", "8", "--seed", "1", *TARGET, status=1).lines
+    assert lines[-3] == (
+        "mm C 32x32x32: no candidate worked (8 wrong_result); the last: it was no good"
+    )
+
+
+def test_a_profile(command: Any, made_up_runner: Any, file: str) -> None:
+    out = command("tune", file, "--trials", "8", "--seed", "1", "--profile", *TARGET).out
+    assert re.search(r"ID \| +Name \| +Time \(min\) \| +Percentage", out)
+    assert "SendToBuilder" in out
+
+
+def test_without_a_search(command: Any, file: str) -> None:
+    (line,) = command("tune", file, "--effort", "none", *TARGET).lines
+    assert re.fullmatch(
+        r"mm C 32x32x32: [\d.]+ [nµm]?s, [\d.]+ GFLOPS, \d+ % of roofline, "
+        r"calculated in [\d.]+ [µm]?s without a search",
+        line,
+    )
+    result = json.loads(command("tune", file, "--effort", "none", "--json", *TARGET).out)
+    assert result["event"] == "result"
+    assert "T.prim_func" in result["script"]
+    assert not Path(".tilewright").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("GMN:0",), "there is no workload 'GMN'; did you mean 'GMM'?"),
+        (("mm.py:f",), "there is no file mm.py"),
+        (("program.py:nn",), "program.py has no 'nn'; it offers mm, wide"),
+        (("GMM", "--budget", "soon"), "--budget soon: expected a time such as 90s, 10m or 1h30m"),
+        (("GMM", "--effort", "some"), "--effort some: there is no such effort; known: fast, max, "
+         "none, normal"),
+        (("GMM", "--target", "lvm"), "unknown target kind 'lvm'; did you mean 'llvm'?"),
+        (("GMM", "--target", "cuda"), "--target cuda: candidates are built and run on CPUs so far"),
+        (("GMM", "--db", "no:where"), "unknown kind of database 'no' in 'no:where'; use a path, "
+         "sqlite:///PATH, json:DIRECTORY or memory:"),
+    ],
+)  # fmt: skip
+def test_mistakes(command: Any, file: str, arguments: tuple[str, ...], message: str) -> None:
+    failed = command("tune", *arguments, status=2)
+    assert failed.err == f"error: {message}\n"
+    assert failed.out == ""
+
+
+def test_programs_that_cannot_be_tuned(command: Any) -> None:
+    Path("shapes.py").write_text(
+        "from tilewright import te\n"
+        "def dynamic():\n"
+        "    n = te.var('n')\n"
+        "    a = te.placeholder((n,), name='A')\n"
+        "    return [a, te.compute((n,), lambda i: a[i] + 1.0, name='B')]\n"
+    )
+    assert command("tune", "shapes.py:dynamic", status=2).err == (
+        "error: the shape of 'A' in function 'dynamic' is symbolic (n); tune it for a certain "
+        "size: replace the symbol by a number\n"
+    )
+
+
+@pytest.mark.slow
+def test_with_real_measurements(command: Any, file: str) -> None:
+    wanted = ("tune", file, "--trials", "4", "--seed", "1")
+    lines = command(*wanted).lines
+    assert re.match(r"mm C 32x32x32: .* of roofline, record [0-9a-f]{10}$", lines[-3])
+    assert re.fullmatch(r"done in .*: 4 trials", lines[-2])
+    assert (
+        command(*wanted)
+        .lines[-2]
+        .endswith("all 4 trials were known already, nothing was measured again")
+    )
+    assert all("agree" in line for line in command("bench", file).lines[2:5])
