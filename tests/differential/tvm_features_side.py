@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule, meta_schedule as ms
 from tvm.s_tir.schedule import Trace
-from tvm_side import from_tvm, to_tvm
+from tvm_side import from_tvm, to_tvm  # type: ignore[import-not-found]
 
 TARGET = {"kind": "llvm", "num-cores": 4}
 SEED = 42
