@@ -34,12 +34,15 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
     program = load_program(text)
     check_can_be_tuned(program.mod)
     target = runnable_target(target_text)
+    load = contenders.other_load(target.num_cores)
     versions, notes = _versions(program, target, db, against)
     contenders.compare(versions)
     contenders.check(versions, program.mod)
     spread = max(version.spread for version in versions)
     if spread > contenders.NOISY:
         notes.append(f"times vary by a factor of {spread:.1f}: this machine is busy")
+    elif load:
+        notes.append(f"{load}: times are longer than they need be")
     if as_json:
         print(msgspec.json.encode(_as_json(program, target, versions, notes)).decode())
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +104,12 @@ def compare(contenders: Sequence[Contender]) -> None:
             contender.rows.append(contender.run(number) / number)
             if contender.settle:
                 time.sleep(SETTLE_SECS)
+
+
+def other_load(cores: int) -> str:
+    """What to tell a user whose machine has more to do than it has cores; asked before running."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return f"the load of this machine was {load:.1f} on {cores} cores" if load > cores else ""
 
 
 def check(contenders: Sequence[Contender], mod: IRModule) -> None:

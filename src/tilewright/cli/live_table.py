@@ -72,7 +72,11 @@ class LiveTable:
 
     def __rich__(self) -> RenderableType:
         below = [self.progress.last_round, status_line(self.progress)]
-        return Group(table_of(self.progress), *(Text(line, style="dim") for line in below if line))
+        return Group(table_of(self.progress), *(_remark(line) for line in below if line))
+
+
+def _remark(line: str) -> Text:
+    return Text(line, style="dim", overflow="fold", no_wrap=False)
 
 
 def table_of(progress: Progress) -> RenderableType:

@@ -39,6 +39,7 @@ def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "ROW_SECS", 1e-5)
     monkeypatch.setattr(contenders, "SETTLE_SECS", 0.0)
     monkeypatch.setattr(contenders, "NOISY", 1e9)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.5, 0.5, 0.5))
 
 
 @pytest.fixture
@@ -91,6 +92,11 @@ def test_a_busy_machine_is_mentioned(
 ) -> None:
     monkeypatch.setattr(contenders, "NOISY", 0.5)
     assert command("bench", file, *TARGET).lines[-1].endswith(": this machine is busy")
+    monkeypatch.setattr(contenders, "NOISY", 1e9)
+    monkeypatch.setattr("os.getloadavg", lambda: (6.25, 0.5, 0.5))
+    assert command("bench", file, *TARGET).lines[-1] == (
+        "the load of this machine was 6.2 on 4 cores: times are longer than they need be"
+    )
 
 
 def test_slow_versions_run_once() -> None:
