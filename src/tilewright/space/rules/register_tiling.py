@@ -184,6 +184,7 @@ class _Tiling:
         self._align_rows()
         tasks = [*tiles.tasks] if self._variant.beside else [*tiles.tasks, tiles.columns]
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
+        home = task if any(loop is tiles.home for loop in tasks) else tiles.home
         sch.parallel(task)
         if self._variant.packed:
             self._pack_right()
@@ -197,7 +198,7 @@ class _Tiling:
         sch.vectorize(tiles.lanes)
         if self._found.periods:
             sch.annotate(tiles.depth[0], SKIP_ZERO_TERMS, 1)
-        self._write_back_by_vectors(write_back, tiles.home)
+        self._write_back_by_vectors(write_back, home)
         sch.decompose_reduction(block, tiles.depth[0])
 
     # --- what surrounds the block ---------------------------------------------------------------
