@@ -46,6 +46,7 @@ RAGGED = 0.85  # what is left of the speed where tiles do not divide
 PACKING_REUSE = 64
 PACKING_BYTES = 1 << 18
 ROW_CHOICES = 6
+ENOUGH_EVEN_TILES = 2  # where so many divide, ragged ones are not worth their code
 BLOCK_CHOICES = 6
 DEPTH_STEPS = (1, 2, 4)
 # Accumulators that hide the latency of a multiply-add on the processors we know.
@@ -386,7 +387,9 @@ def _tile_sizes(extent: int, limit: int, period: int, vectors: int) -> list[int]
     sizes = [size for size in range(period, min(limit, extent) + 1, period)] or [period]
     best = max(map(quality, sizes))
     good = [size for size in sizes if quality(size) >= LEAST_USE * best]
-    return sorted(sorted(good, key=quality, reverse=True)[:ROW_CHOICES])
+    even = [size for size in good if extent % size == 0]
+    chosen = even if len(even) >= ENOUGH_EVEN_TILES else good
+    return sorted(sorted(chosen, key=quality, reverse=True)[:ROW_CHOICES])
 
 
 def _block_counts(extent: int, tiles: Sequence[int], cores: int) -> list[int]:

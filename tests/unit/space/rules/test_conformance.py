@@ -36,6 +36,10 @@ MAKERS: dict[str, Callable[[], ScheduleRule]] = {
     "AddRFactor": lambda: rules.AddRFactor(16, 64),
     "RandomComputeLocation": rules.RandomComputeLocation,
     "ParallelizeVectorizeUnroll": lambda: rules.ParallelizeVectorizeUnroll(16, 64, [0, 16], True),
+    "RegisterTiling": rules.RegisterTiling,
+    "FuseRows": rules.FuseRows,
+    "ReduceInVectors": rules.ReduceInVectors,
+    "SpatialPass": rules.SpatialPass,
 }
 
 

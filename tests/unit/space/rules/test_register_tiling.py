@@ -1,0 +1,203 @@
+"""`RegisterTiling`: which blocks it takes, how large its tiles are, what goes around them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tilewright import te
+from tilewright.ir import as_module
+from tilewright.lowering import lower
+from tilewright.schedule import Schedule
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.rules import RegisterTiling
+from tilewright.space.vector_shape import VectorShape
+from tilewright.target import Target
+from tilewright.testing import te_workload
+from tilewright.testing.space_generation import Task, sampling_steps, with_decisions
+from tilewright.testing.te_workload import Tensors
+
+AVX512 = "llvm -mcpu=skylake-avx512 -num-cores=2"
+AVX2 = "llvm -mcpu=haswell -num-cores=2"
+
+
+def tiled(tensors: Tensors, block: str, target: str = AVX512) -> list[Schedule]:
+    """What the rule makes of a block."""
+    module = as_module(te.create_prim_func(list(tensors)))
+    rule = RegisterTiling()
+    rule._initialize_with_tune_context(Task(module, Target(target)))
+    sch = Schedule(module, seed=1)
+    return rule.apply(sch, sch.get_block(block))
+
+
+def is_left_alone(tensors: Tensors, block: str) -> bool:
+    (made,) = tiled(tensors, block)
+    return TILING_STRUCTURE not in made.mod.script()
+
+
+def widths(sketches: list[Schedule]) -> list[int]:
+    """Columns of the tiles of sketches."""
+    found = [re.findall(r"_init in T\.vectorized\((\d+)\)", sch.mod.script()) for sch in sketches]
+    return [int(numbers[0]) for numbers in found]
+
+
+def choices(sketch: Schedule) -> list[list[int]]:
+    """The numbers that each decision of a sketch is between."""
+    assert sketch.trace is not None
+    return [[int(n) for n in inst.attrs[0]] for inst in sampling_steps(sketch.trace)]
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+
+def test_registers_of_targets() -> None:
+    assert VectorShape.of(Target(AVX512)) == VectorShape(512, 32)
+    assert VectorShape.of(Target(AVX2)) == VectorShape(256, 16)
+    assert VectorShape.default() == VectorShape(128, 16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "vectors", "rows"),
+    [
+        (VectorShape(512, 32), 4, 6),
+        (VectorShape(512, 32), 3, 9),
+        (VectorShape(512, 32), 2, 14),
+        (VectorShape(256, 16), 4, 2),
+        (VectorShape(256, 16), 2, 6),
+        (VectorShape(128, 16), 1, 14),
+    ],
+)
+def test_tiles_leave_registers_for_operands(shape: VectorShape, vectors: int, rows: int) -> None:
+    assert shape.tile_rows(vectors) == rows
+    assert rows * vectors + vectors + 1 <= shape.registers
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "expected"),
+    [
+        (192, AVX512, [32, 48, 64]),
+        (64, AVX512, [32, 64]),
+        (48, AVX512, [48]),
+        (16, AVX512, [16]),
+        (61, AVX512, [32, 64]),
+        (48, AVX2, [16, 24]),
+    ],
+)
+def test_widths_that_waste_little(columns: int, target: str, expected: list[int]) -> None:
+    made = tiled(te_workload.matmul(32, columns, 8), "C", target)
+    assert sorted(widths(made)) == expected
+
+
+def test_vectors_do_not_cross_groups() -> None:
+    tensors = te_workload.conv2d_nhwc(1, 7, 7, 8, 64, 3, 1, 1, groups=4)
+    assert set(widths(tiled(tensors, "conv2d_nhwc"))) == {16}
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def test_row_tiles_and_blocks() -> None:
+    (made,) = tiled(te_workload.matmul(192, 48, 16), "C")
+    rows, blocks, steps = choices(made)
+    assert rows == [4, 6, 8]  # they divide, and are enough to hide latencies
+    assert blocks == [1, 2, 4, 8, 16, 32]
+    assert steps == [1, 2, 4]
+
+
+def test_untiled_rows_may_be_one_task_each() -> None:
+    made = tiled(te_workload.conv2d_nhwc(1, 14, 14, 8, 32, 3, 1, 1), "conv2d_nhwc")
+    assert [1, 2, 4, 8, 14] in choices(made[0])
+
+
+def test_blocks_need_not_divide() -> None:
+    """A block too large, or a tile: there is one condition for both, and so memory stays local."""
+    tensors = te_workload.matmul(29, 32, 4)
+    (made,) = tiled(tensors, "C")
+    rows, blocks = choices(made)[:2]
+    module = as_module(te.create_prim_func(list(tensors)))
+    for tile in range(len(rows)):
+        for block in range(len(blocks)):
+            chosen = with_decisions(
+                module,
+                made,
+                [("SampleCategorical", number) for number in (tile, block)],
+            )
+            assert chosen is not None
+            size = rows[tile] * 32
+            assert f"T.allocate([{size}]" in str(lower(chosen.mod, Target(AVX512)))
+
+
+def test_rows_of_one_ragged_tile_are_padded() -> None:
+    made = [sch.mod.script() for sch in tiled(te_workload.matmul(6, 61, 4), "C")]
+    whole = [text for text in made if "vectorized(64)" in text]
+    assert whole
+    assert all('"buffer_dim_align": [[0, 0, 64, 0]]' in text for text in whole)
+    assert all("vectorized(61)" not in text for text in made)
+
+
+# --- around the tile ----------------------------------------------------------------------------
+
+
+def test_epilogue_takes_results_from_registers() -> None:
+    (made,) = tiled(te_workload.matmul_relu(16, 48, 8), "C")
+    text = made.mod.script()
+    assert 'C_local = T.alloc_buffer((16, 48), scope="local")' in text
+    assert "compute[v_i0, v_i1] = T.max(C_local[v_i0, v_i1], T.float32(0))" in text
+    assert text.count("T.parallel") == 1
+
+
+def test_padding_beside_or_before() -> None:
+    """Before them it is too small to be parallel itself."""
+    made = tiled(te_workload.conv2d_nhwc(1, 14, 14, 8, 32, 3, 1, 1), "conv2d_nhwc")
+    texts = [sch.mod.script() for sch in made]
+    first = [text.index("PadInput[v_i0") < text.index("T.parallel") for text in texts]
+    assert len(texts) == 2
+    assert first == [True, False]
+
+
+def test_large_right_operands_are_packed() -> None:
+    made = [sch.mod.script() for sch in tiled(te_workload.matmul(128, 512, 256), "C")]
+    packed = ["B_global" in text for text in made]
+    assert packed.count(True) == packed.count(False) == 3
+    assert not any(
+        "B_global" in sch.mod.script() for sch in tiled(te_workload.matmul(8, 512, 256), "C")
+    )
+
+
+def test_transposed_producers_go_in_tiles() -> None:
+    made = tiled(te_workload.transpose_batch_matmul(1, 32, 2, 16), "C")
+    texts = [sch.mod.script() for sch in made]
+    assert all("query_T" not in text for text in texts)  # read where it is
+    assert all(re.search(r"T\.unroll\(8\):\s+for \w+ in T\.vectorized\(8\)", t) for t in texts)
+
+
+# --- blocks that are left alone -----------------------------------------------------------------
+
+
+def test_gathered_operands() -> None:
+    a, b = te.placeholder((8, 6), name="A"), te.placeholder((10, 6), name="B")
+    k = te.reduce_axis((0, 6), name="k")
+    c = te.compute((8, 10), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
+    assert is_left_alone((a, b, c), "C")
+
+
+def test_producers_that_reduce() -> None:
+    a, b, c = te_workload.matmul(8, 16, 4)
+    d = te.placeholder((16, 32), name="D")
+    k = te.reduce_axis((0, 16), name="k")
+    e = te.compute((8, 32), lambda i, j: te.sum(c[i, k] * d[k, j], axis=k), name="E")
+    assert is_left_alone((a, b, d, e), "E")
+
+
+@pytest.mark.parametrize("block", ["T_softmax_exp", "T_softmax_maxelem", "root"])
+def test_other_blocks(block: str) -> None:
+    assert is_left_alone(te_workload.softmax_mn(8, 32), block)
+
+
+def test_tiled_blocks() -> None:
+    module = as_module(te.create_prim_func(list(te_workload.matmul(8, 32, 4))))
+    sch = Schedule(module)
+    block = sch.get_block("C")
+    sch.annotate(block, TILING_STRUCTURE, "SSRSRS")
+    assert RegisterTiling().apply(sch, block) == [sch]

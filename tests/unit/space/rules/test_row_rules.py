@@ -1,0 +1,158 @@
+"""`FuseRows`, `ReduceInVectors`, `SpatialPass`: what each takes in, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright import te
+from tilewright.ir import as_module
+from tilewright.schedule import Schedule
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import ScheduleRule
+from tilewright.space.rules import FuseRows, ReduceInVectors, SpatialPass
+from tilewright.target import Target
+from tilewright.testing import te_workload
+from tilewright.testing.space_generation import Task, sampling_steps
+from tilewright.testing.te_workload import Tensors
+
+TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores=4")
+
+
+def applied(rule: ScheduleRule, tensors: Tensors, block: str) -> Schedule:
+    module = as_module(te.create_prim_func(list(tensors)))
+    rule._initialize_with_tune_context(Task(module, TARGET))
+    sch = Schedule(module, seed=1)
+    (made,) = rule.apply(sch, sch.get_block(block))
+    return made
+
+
+def is_changed(made: Schedule) -> bool:
+    return TILING_STRUCTURE in made.mod.script()
+
+
+def loops_around(sch: Schedule, block: str) -> list[str]:
+    """Kind and extent of the loops around a block."""
+    loops = [sch.get_sref(loop).loop for loop in sch.get_loops(sch.get_block(block))]
+    return [f"{loop.kind.name.lower()} {loop.extent}" for loop in loops]
+
+
+def choices(sketch: Schedule) -> list[list[int]]:
+    """The numbers that each decision of a sketch is between."""
+    assert sketch.trace is not None
+    return [[int(n) for n in step.attrs[0]] for step in sampling_steps(sketch.trace)]
+
+
+def mapped(shape: tuple[int, ...], indices: str = "same", dtype: str = "float32") -> Tensors:
+    """Elements times two, where they are or transposed."""
+    a = te.placeholder(shape, name="A", dtype=dtype)
+    if indices == "same":
+        return a, te.compute(shape, lambda *i: a(*i) * te.const(2, dtype), name="B")
+    return a, te.compute(shape[::-1], lambda *i: a(*i[::-1]) * te.const(2, dtype), name="B")
+
+
+# --- FuseRows -----------------------------------------------------------------------------------
+
+
+def test_softmax_is_one_loop_over_rows() -> None:
+    made = applied(FuseRows(), te_workload.softmax_mn(64, 200), "T_softmax_norm")
+    text = made.mod.script()
+    assert text.count("T.parallel(64)") == 1
+    assert loops_around(made, "T_softmax_exp") == [
+        "parallel 64",
+        "serial 1",
+        "serial 4",
+        "vectorized 64",
+    ]
+    assert text.count('"vector_reduction"') == 2
+
+
+def test_widths_of_row_reductions_fit_the_row() -> None:
+    made = applied(FuseRows(), te_workload.softmax_mn(64, 50), "T_softmax_norm")
+    assert choices(made) == [[16, 32], [16, 32]]
+
+
+def test_few_elements_stay_on_one_thread() -> None:
+    made = applied(FuseRows(), te_workload.softmax_mn(8, 64), "T_softmax_norm")
+    assert is_changed(made)
+    assert "T.parallel" not in made.mod.script()
+
+
+@pytest.mark.parametrize(
+    ("tensors", "block"),
+    [
+        (te_workload.softmax_mn(3, 64), "T_softmax_norm"),  # fewer rows than cores
+        (te_workload.softmax_mn(64, 64), "T_softmax_exp"),  # not the result
+        (te_workload.matmul(8, 16, 4), "C"),  # a reduction itself
+        (te_workload.matmul_relu(8, 16, 4), "compute"),  # reduces, but not along memory
+        (mapped((8, 64)), "B"),  # no reduction at all
+    ],
+)
+def test_rows_that_are_not_fused(tensors: Tensors, block: str) -> None:
+    assert not is_changed(applied(FuseRows(), tensors, block))
+
+
+# --- ReduceInVectors ----------------------------------------------------------------------------
+
+
+def test_one_result_is_made_in_chunks() -> None:
+    made = applied(ReduceInVectors(), te_workload.norm_bmn(1, 64, 256), "C")
+    chunks, widths = choices(made)
+    assert chunks == [4, 8, 16]
+    assert widths == [16, 32, 64, 128]
+    assert "C_rf" in made.mod.script()
+
+
+def test_many_results_are_rows() -> None:
+    made = applied(ReduceInVectors(), te_workload.norm_bmn(64, 8, 32), "C")
+    assert "C_rf" not in made.mod.script()
+    assert "T.parallel(64)" in made.mod.script()
+
+
+def test_lengths_shorter_than_a_vector_are_not_marked() -> None:
+    made = applied(ReduceInVectors(), te_workload.norm_bmn(8, 2, 10), "C")
+    assert is_changed(made)
+    assert "vector_reduction" not in made.mod.script()
+
+
+@pytest.mark.parametrize("block", ["T_softmax_exp", "root"])
+def test_blocks_that_do_not_reduce(block: str) -> None:
+    assert not is_changed(applied(ReduceInVectors(), te_workload.softmax_mn(8, 32), block))
+
+
+def test_reductions_across_memory() -> None:
+    assert not is_changed(applied(ReduceInVectors(), te_workload.matmul(8, 16, 4), "C"))
+
+
+# --- SpatialPass --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "loops"),
+    [
+        ((64, 256), "float32", ["parallel 64", "serial 4", "vectorized 64"]),
+        ((8, 64), "float32", ["serial 8", "vectorized 64"]),
+        ((200, 61), "float32", ["parallel 200", "vectorized 64"]),
+        ((200, 96), "float16", ["parallel 200", "vectorized 128"]),
+        ((10000,), "float32", ["parallel 157", "vectorized 64"]),
+        ((100, 100, 3), "float32", ["parallel 10000", "serial 3"]),
+    ],
+)
+def test_passes(shape: tuple[int, ...], dtype: str, loops: list[str]) -> None:
+    made = applied(SpatialPass(), mapped(shape, dtype=dtype), "B")
+    found = [loop for loop in loops_around(made, "B") if loop != "serial 1"]
+    assert found == loops
+
+
+def test_transposing_passes_go_in_tiles() -> None:
+    made = applied(SpatialPass(), mapped((128, 96), "transposed"), "B")
+    assert loops_around(made, "B") == ["parallel 16", "serial 12", "unrolled 8", "vectorized 8"]
+
+
+def test_narrow_matrices_are_transposed_as_they_come() -> None:
+    made = applied(SpatialPass(), mapped((128, 5), "transposed"), "B")
+    assert "T.unroll" not in made.mod.script()
+
+
+@pytest.mark.parametrize("block", ["T_softmax_maxelem", "root"])
+def test_blocks_that_are_no_passes(block: str) -> None:
+    assert not is_changed(applied(SpatialPass(), te_workload.softmax_mn(8, 32), block))
