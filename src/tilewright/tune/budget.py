@@ -41,8 +41,11 @@ class Budget:
         return self.left() > 0
 
     def allows_round(self) -> bool:
-        """True if there is time for a search and something to measure after it."""
-        return self.left() > self._search / 2
+        """True if there is time for a search and something to measure after it.
+
+        However little time there is, something is measured.
+        """
+        return not self._measured or self.left() > self._search / 2
 
     def fitting(self, count: int) -> int:
         """How many of so many candidates there is time for, at least one."""

@@ -19,7 +19,6 @@ from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy, search_strategies
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import create_space_generator
-from tilewright.space.seeds import fork_rand_state
 from tilewright.target import Target
 
 DEFAULT_SPACE = "post-order-apply"
@@ -111,7 +110,7 @@ class TuneContext:
         self._strategy().notify_runner_results(measure_candidates, results)
 
     def clone(self) -> Self:
-        """The same task with members and a seed of its own."""
+        """The same task with members and a seed of its own; this one stays as it is."""
         space, strategy = self.space_generator, self.search_strategy
         return type(self)(
             self.mod,
@@ -119,7 +118,7 @@ class TuneContext:
             space_generator=None if space is None else space.clone(),
             search_strategy=None if strategy is None else strategy.clone(),
             task_name=self.task_name,
-            rand_state=fork_rand_state(self),
+            rand_state=RandomEngine(self.rand_state).fork_seed(),
             num_threads=self.num_threads,
             logger=self.logger,
         )

@@ -24,6 +24,9 @@ def run_logger(work_dir: str | Path | None, *, console: bool = True) -> logging.
         folder = log_folder(work_dir)
         _add(logger, logging.FileHandler(folder / f"{ROOT}.task_scheduler.log", encoding="utf-8"))
         logger.info("Logging directory: %s", folder)
+    if not logger.isEnabledFor(logging.INFO):
+        level = logging.getLevelName(logger.level)
+        logger.warning("the level of the logger %s is %s: progress is not logged", ROOT, level)
     return logger
 
 
@@ -54,9 +57,10 @@ def log_folder(work_dir: str | Path) -> Path:
 
 
 def close_loggers(loggers: Sequence[logging.Logger]) -> None:
-    """Close the files of loggers."""
+    """Close the files of loggers, which are ordinary ones from then on."""
     for logger in loggers:
         _drop_handlers(logger)
+        logger.propagate = True
 
 
 def _file_name(name: str) -> str:

@@ -99,20 +99,23 @@ class Measurer:
         measured: Measured,
         has_time: HasTime,
     ) -> None:
-        """Append results one by one, so that those that are there outlive whatever happens."""
+        """Append results one by one, so that those that are there outlive whatever happens.
+
+        However little time there is, one candidate is run.
+        """
         places = [n for n, built in enumerate(measured.built) if built.artifact_path is not None]
         reference = self.reference(task) if places else None
         inputs = [
             self.runner_input(task, candidates[n], measured.built[n], reference) for n in places
         ]
-        results = self._results(inputs)
+        results, is_first = self._results(inputs), True
         for built, result in zip(measured.built, known, strict=True):
             if result is None and built.artifact_path is None:
                 result = _not_built(built)
             elif result is None:
-                if measured.results and not has_time():
+                if not is_first and not has_time():
                     return
-                result = next(results)
+                result, is_first = next(results), False
             measured.results.append(result)
 
     def _results(self, inputs: Sequence[RunnerInput]) -> Iterator[RunnerResult]:

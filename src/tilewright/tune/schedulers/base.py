@@ -107,9 +107,9 @@ class TaskScheduler(ABC):
             if self.database is not None:
                 run = self._begin_run(self.database)
             self._begin()
-            reason = self._run_rounds()
-            self._end_tasks(reason)
-            status = FINISHED
+            ended = self._run_rounds()
+            self._end_tasks(ended)
+            status, reason = FINISHED, ended
         except KeyboardInterrupt:
             status = reason = INTERRUPTED
             raise

@@ -1,0 +1,391 @@
+"""Which task gets the next round, and when it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tilewright.database import MemoryDatabase
+from tilewright.errors import RegistryError, TuneError
+from tilewright.records import FailureKind, MeasureCandidate, RunnerResult
+from tilewright.schedule import Schedule
+from tilewright.schedule.random import RandomEngine
+from tilewright.search.base import DatabaseLike, SearchStrategy
+from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
+from tilewright.testing.small_search import matmul, tile_all, tile_two
+from tilewright.tune.callbacks import MeasureCallback, default_callbacks
+from tilewright.tune.context import TuneContext
+from tilewright.tune.events import (
+    Event,
+    PhaseChanged,
+    RoundMeasured,
+    TaskFinished,
+    TuningFinished,
+    TuningStarted,
+)
+from tilewright.tune.schedulers import (
+    GradientBased,
+    Limits,
+    RoundRobin,
+    TaskScheduler,
+    task_schedulers,
+)
+from tilewright.tune.task import FAILED_MS, TaskRecord
+
+
+def context(
+    name: str = "main", space: Any = tile_all, strategy: Any = "replay-trace"
+) -> TuneContext:
+    return TuneContext(
+        matmul,
+        target="llvm -num-cores=2",
+        space_generator=space,
+        search_strategy=strategy,
+        task_name=name,
+        rand_state=ord(name[0]),
+        num_threads=1,
+    )
+
+
+class Session:
+    """A scheduler at work with fakes; `picks` are the tasks of its rounds."""
+
+    def __init__(self, scheduler: TaskScheduler, runner: FakeRunner | None = None) -> None:
+        self.scheduler = scheduler
+        self.events: list[Event] = []
+        scheduler.observers.append(self.events.append)
+        self.database = MemoryDatabase()
+        self.runner = runner or FakeRunner()
+        self.builder = FakeBuilder()
+
+    def tune(
+        self,
+        *contexts: TuneContext,
+        weights: Sequence[float] = (),
+        callbacks: Sequence[MeasureCallback] | None = None,
+        **limits: Any,
+    ) -> Session:
+        chosen: dict[str, Any] = {
+            "max_trials_global": 24,
+            "max_trials_per_task": 24,
+            "num_trials_per_iter": 4,
+            **limits,
+        }
+        self.scheduler.tune(
+            contexts,
+            weights or [1.0] * len(contexts),
+            Limits(**chosen),
+            self.builder,
+            self.runner,
+            default_callbacks() if callbacks is None else callbacks,
+            self.database,
+            None,
+        )
+        return self
+
+    @property
+    def picks(self) -> list[int]:
+        return [event.task_id for event in self.events if isinstance(event, RoundMeasured)]
+
+    def ends(self) -> list[tuple[int, str]]:
+        found = [event for event in self.events if isinstance(event, TaskFinished)]
+        return [(event.task_id, event.reason) for event in found]
+
+
+# --- round robin --------------------------------------------------------------------------------
+
+
+def test_round_robin_takes_turns() -> None:
+    session = Session(RoundRobin()).tune(context("a"), context("b"), context("c"))
+    assert session.picks == [0, 1, 2, 0, 1, 2]
+
+
+def test_round_robin_leaves_out_what_is_finished() -> None:
+    session = Session(RoundRobin()).tune(
+        context("a", tile_two), context("b"), max_trials_per_task=8, max_trials_global=100
+    )
+    assert session.picks == [0, 1, 0, 1]
+    assert session.scheduler.next_task_id() == -1
+    assert session.ends() == [(0, "all its trials are done"), (1, "all its trials are done")]
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+def gradient_of(*histories: Sequence[float], weights: Sequence[float] = ()) -> GradientBased:
+    scheduler = GradientBased(seed=7)
+    for number, history in enumerate(histories):
+        record = TaskRecord(context(), weights[number] if weights else 1.0)
+        record.best_history, record.rounds = list(history), len(history)
+        record.latency_ms = list(history)
+        scheduler.tasks.append(record)
+    return scheduler
+
+
+def test_every_task_gets_a_first_round() -> None:
+    session = Session(GradientBased(seed=7)).tune(context("a"), context("b"), context("c"))
+    assert session.picks[:3] == [0, 1, 2]
+
+
+def test_the_slowest_task_gains_most() -> None:
+    assert gradient_of([1.0], [5.0], [3.0]).next_task_id() == 1
+
+
+def test_weights_count() -> None:
+    assert gradient_of([1.0], [5.0], weights=[6.0, 1.0]).next_task_id() == 0
+
+
+def test_rounds_without_success_make_a_task_less_promising() -> None:
+    # (1 - alpha) * best / rounds: 0.8 * 5 / 6 < 0.8 * 3 / 2
+    assert gradient_of([5.0] * 6, [3.0, 3.0]).next_task_id() == 1
+
+
+def test_recent_gains_count() -> None:
+    """With a window of 3: alpha * (4 - 1) / 3 + (1 - alpha) * 1 / 4, against 0.8 * 1.5 / 4."""
+    scheduler = gradient_of([4.0, 3.0, 2.0, 1.0], [1.5] * 4)
+    assert [scheduler._gain(task) for task in scheduler.tasks] == pytest.approx([0.4, 0.3])
+    assert scheduler.next_task_id() == 0
+    scheduler.window_size = 4
+    assert scheduler._gain(scheduler.tasks[0]) == pytest.approx(0.2)
+    assert scheduler.next_task_id() == 1
+
+
+def test_tasks_without_a_result_come_last() -> None:
+    assert gradient_of([FAILED_MS], [0.001]).next_task_id() == 1
+
+
+def test_of_equal_tasks_chance_decides() -> None:
+    scheduler = gradient_of([2.0], [2.0], [2.0])
+    engine = RandomEngine(7)
+    expected = [engine.integer(0, 3) for _ in range(12)]
+    assert [scheduler.next_task_id() for _ in range(12)] == expected
+    assert len(set(expected)) == 3
+
+
+def test_finished_tasks_get_nothing() -> None:
+    scheduler = gradient_of([5.0], [1.0])
+    scheduler.tasks[0].is_terminated = True
+    assert scheduler.next_task_id() == 1
+    scheduler.tasks[1].is_terminated = True
+    assert scheduler.next_task_id() == -1
+
+
+def test_settings_of_gradients() -> None:
+    text = r"alpha lies between 0 and 1 and window_size is at least 1, got {}"
+    with pytest.raises(TuneError, match=text.format(r"1\.5 and 3")):
+        GradientBased(alpha=1.5)
+    with pytest.raises(TuneError, match=text.format(r"0\.2 and 0")):
+        GradientBased(window_size=0)
+
+
+def test_schedulers_by_name() -> None:
+    assert isinstance(task_schedulers.create("gradient", alpha=0.5), GradientBased)
+    assert isinstance(task_schedulers.create("round-robin"), RoundRobin)
+    with pytest.raises(RegistryError, match=r"'fifo'; known: gradient, round-robin"):
+        task_schedulers.create("fifo")
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def test_the_total_number_of_trials_is_never_exceeded() -> None:
+    session = Session(RoundRobin()).tune(context("a"), context("b"), max_trials_global=10)
+    assert [task.trials for task in session.scheduler.tasks] == [6, 4]
+    assert len(session.database) == 10
+
+
+def test_the_number_of_trials_of_a_task() -> None:
+    session = Session(RoundRobin()).tune(
+        context("a"), context("b"), max_trials_per_task=6, max_trials_global=100
+    )
+    assert [task.trials for task in session.scheduler.tasks] == [6, 6]
+
+
+def test_a_space_that_is_used_up() -> None:
+    session = Session(RoundRobin()).tune(context("a", tile_two), max_trials_global=100,
+                                         max_trials_per_task=100)  # fmt: skip
+    assert session.scheduler.tasks[0].trials == 25
+    assert session.ends() == [(0, "the search has no more candidates")]
+
+
+def test_a_plateau() -> None:
+    runner = FakeRunner(seconds=lambda shash: 1e-5)  # nothing is better than the first
+    session = Session(RoundRobin(), runner).tune(context("a"), plateau_trials=9)
+    assert session.scheduler.tasks[0].trials == 12
+    assert session.ends() == [(0, "no gain in the last 9 trials")]
+
+
+def test_small_gains_are_noise() -> None:
+    record = TaskRecord(context())
+    record.latency_ms = [2.0, 1.0, 0.995, 0.992, 0.991]
+    assert record.trials_since_gain() == 3
+    record.latency_ms.append(0.98)
+    assert record.trials_since_gain() == 0
+
+
+class Clock:
+    """Time that passes with each candidate, and nothing else."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self) -> None:
+        self.now += self.step
+
+
+def test_the_time_ends_a_round_in_the_middle() -> None:
+    """Four candidates take a moment each, those after them 3 s; 0.4 s are kept for the final."""
+    clock = Clock(step=0.1)
+    runner = FakeRunner(before=clock.tick)
+
+    def slow_down(event: Event) -> None:
+        clock.step = 3.0 if isinstance(event, RoundMeasured) else clock.step
+
+    scheduler = RoundRobin(clock=clock, observers=[slow_down])
+    session = Session(scheduler, runner).tune(context("a"), budget_secs=6.9)
+    assert scheduler.tasks[0].trials == 7
+    assert len(session.database) == 7
+    last = session.events[-1]
+    assert isinstance(last, TuningFinished)
+    assert (last.reason, round(last.elapsed_secs, 6)) == ("budget", 9.4)
+
+
+def test_rounds_get_smaller_when_time_runs_short() -> None:
+    clock = Clock(step=1.0)
+    session = Session(RoundRobin(clock=clock), FakeRunner(before=clock.tick))
+    session.tune(context("a"), budget_secs=6.9)
+    sizes = [
+        event.candidates
+        for event in session.events
+        if isinstance(event, PhaseChanged) and event.phase == "build"
+    ]
+    assert sizes == [4, 2]
+
+
+def test_there_is_always_time_for_one_candidate() -> None:
+    clock = Clock(step=5.0)
+    session = Session(RoundRobin(clock=clock), FakeRunner(before=clock.tick))
+    session.tune(context("a"), budget_secs=0.01)
+    assert len(session.database) == 1
+
+
+# --- events -------------------------------------------------------------------------------------
+
+
+def test_events_tell_the_story() -> None:
+    session = Session(RoundRobin()).tune(context("a"), max_trials_global=5)
+    started, *middle, finished = session.events
+    assert isinstance(started, TuningStarted)
+    assert started.tasks == session.scheduler.tasks
+    assert (started.max_trials, started.budget_secs) == (5, None)
+    assert len(started.tasks[0].sketches) == 1
+    story = [
+        (event.phase, event.candidates) if isinstance(event, PhaseChanged) else type(event).__name__
+        for event in middle
+    ]
+    one_round = [("search", 0), ("build", 4), ("run", 4), "RoundMeasured"]
+    last_round = [("search", 0), ("build", 1), ("run", 1), "RoundMeasured"]
+    assert story == [*one_round, *last_round, ("final", 0)]
+    assert isinstance(finished, TuningFinished)
+    assert finished.reason == "done"
+
+
+def test_an_observer_that_fails_is_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    def failing(event: Event) -> None:
+        raise RuntimeError("no screen")
+
+    scheduler = RoundRobin(observers=[failing])
+    Session(scheduler).tune(context("a"), max_trials_global=4)
+    assert scheduler.tasks[0].trials == 4
+    assert "an observer of the tuning failed: no screen" in caplog.text
+
+
+# --- searches that fail -------------------------------------------------------------------------
+
+
+class Failing(SearchStrategy):
+    """Fails in the method that it is told to fail in."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def _step(self, name: str) -> None:
+        if self.where == name:
+            raise RuntimeError(f"{name} failed")
+
+    def clone(self) -> Failing:
+        return Failing(self.where)
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Schedule],
+        database: DatabaseLike | None = None,
+        cost_model: Any = None,
+    ) -> None:
+        self._step("pre_tuning")
+        self.spaces = design_spaces
+
+    def post_tuning(self) -> None:
+        """Nothing to do."""
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        self._step("generate")
+        if self.where == "empty":
+            return []
+        sch = Schedule(self.spaces[0].mod)
+        (block,) = (sch.get_block("matmul"),)
+        sch.parallel(sch.get_loops(block)[0])
+        return [MeasureCandidate(sch, ())]
+
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+    ) -> None:
+        self._step("notify")
+
+
+@pytest.mark.parametrize("where", ["pre_tuning", "generate", "notify"])
+def test_a_task_that_fails_does_not_end_the_others(where: str) -> None:
+    session = Session(RoundRobin()).tune(
+        context("bad", strategy=Failing(where)), context("good"), max_trials_global=9
+    )
+    bad, good = session.scheduler.tasks
+    assert (bad.trials, good.trials) == ((1, 8) if where == "notify" else (0, 9))
+    assert session.ends() == [(0, f"its search failed: RuntimeError: {where} failed")]
+
+
+def test_if_all_tasks_fail_the_error_is_raised() -> None:
+    session = Session(RoundRobin())
+    with pytest.raises(RuntimeError, match="generate failed"):
+        session.tune(context("bad", strategy=Failing("generate")))
+    last = session.events[-1]
+    assert isinstance(last, TuningFinished)
+    assert last.reason == "failed"
+    assert [run.status for run in session.database.history.runs()] == ["failed"]
+
+
+def test_a_strategy_that_proposes_nothing_for_ever() -> None:
+    session = Session(RoundRobin()).tune(context("a", strategy=Failing("empty")))
+    assert session.ends() == [(0, "the search has no more candidates")]
+
+
+def test_candidates_that_fail_are_counted() -> None:
+    kinds = list(FailureKind)
+    session = Session(RoundRobin(), FakeRunner(lambda shash: (*kinds, None)[shash % 8]))
+    session.builder.failure = lambda shash: None if shash % 3 else FailureKind.BUILD_ERROR
+    session.tune(context("a"), max_trials_global=24)
+    (task,) = session.scheduler.tasks
+    records = session.database.get_all_tuning_records()
+    assert task.trials == len(records) == 24
+    failed = [record for record in records if record.failure is not None]
+    assert sum(task.failures.values()) == len(failed) > 0
+    assert task.build_error_count + task.run_error_count == len(failed)
+    assert task.build_error_count > 0
+    assert task.run_error_count > 0
+    assert all(record.error_msg for record in failed)
