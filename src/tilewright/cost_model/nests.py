@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.ir import (
+    LT,
     Add,
+    And,
     Block,
     BlockRealize,
     BufferLoad,
@@ -129,6 +131,7 @@ class Nest:
     loads: tuple[Access, ...]
     operations: float
     is_reduction: bool  # the store adds to what it finds
+    share: float = 1.0  # of the iterations that run at all, where tiles do not divide
 
 
 # What an operation costs, in multiply-adds.
@@ -149,8 +152,10 @@ def _walk(stmt: Stmt, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) ->
         case For(loop_var=var, extent=extent, kind=kind, body=body, annotations=notes):
             count = extent.value if isinstance(extent, IntImm) else 1
             yield from _walk(body, (*loops, Loop(var, count, kind, notes)), bound)
-        case BlockRealize(iter_values=values, block=block):
-            yield from _walk_block(block, values, loops, bound)
+        case BlockRealize(iter_values=values, predicate=predicate, block=block):
+            share = _share(predicate, {loop.var: loop.extent for loop in loops})
+            for nest in _walk_block(block, values, loops, bound):
+                yield nest if share == 1.0 else replace(nest, share=nest.share * share)
         case SeqStmt(seq=parts):
             for part in parts:
                 yield from _walk(part, loops, bound)
@@ -178,6 +183,16 @@ def _walk_block(
     if block.init is not None:
         yield from _walk(block.init, loops, inner)
     yield from _walk(block.body, loops, inner)
+
+
+def _share(predicate: PrimExpr, extents: Mapping[Var, int]) -> float:
+    """The share of iterations that bound checks `index < limit` let through."""
+    match predicate:
+        case And(a=a, b=b):
+            return _share(a, extents) * _share(b, extents)
+        case LT(a=index, b=IntImm(value=limit)):
+            return min(1.0, limit / (_range(index, extents)[1] + 1))
+    return 1.0
 
 
 def _nest(store: BufferStore, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) -> Nest:

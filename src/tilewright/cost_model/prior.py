@@ -145,7 +145,7 @@ class _NestCost:
 
     def seconds(self) -> float:
         """All parts together, on all cores that the nest can use."""
-        repeats = math.prod(loop.extent for loop in self._outer)
+        repeats = math.prod(loop.extent for loop in self._outer) * self._nest.share
         if self._vector is not None and self._vector.extent > self._lanes:
             repeats *= math.ceil(self._vector.extent / self._lanes)
         compute = repeats * self._cycles_inside()
@@ -198,7 +198,7 @@ class _NestCost:
 
     def _with_accumulators(self, cycles: float, steps: float, stores: float) -> float:
         """Accumulators stay in registers, if they fit and do not move with the loop outside."""
-        accumulators = max(1.0, stores if stores >= 1.0 else 1.0)
+        accumulators = max(1.0, stores)
         if self._vector is not None and not self._nest.store.depends_on(self._vector):
             accumulators = max(1.0, self._lanes * 4 / self._machine.vector_bytes)
         chain = max(1.0, steps / accumulators)
