@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from tilewright.errors import TuneError
+from tilewright.errors import IRError, TuneError
 from tilewright.ir import (
     Block,
-    BlockRealize,
+    Buffer,
     IntImm,
     IRModule,
     IterType,
     Node,
+    PrimExpr,
     PrimFunc,
-    children,
+    pre_order_visit,
 )
+from tilewright.ir.numpy_bridge import to_numpy
+
+_SCHEDULABLE = {IterType.DATA_PAR, IterType.COMM_REDUCE}
 
 
 def check_can_be_tuned(mod: IRModule) -> None:
     """Raise with a reason if there is nothing to tune, or no way to do it."""
+    if not mod.functions:
+        raise TuneError("the module has no functions, so there is nothing to tune")
     for name, func in mod.functions.items():
-        _check_shapes(name, func)
-        blocks = [block for block in _blocks(func.body) if block.name_hint != "root"]
+        _check_parameters(name, func)
+        blocks = [block for block in _blocks(func) if block.name_hint != "root"]
         if not blocks:
             raise TuneError(
                 f"function {name!r} has no blocks, so there is nothing to schedule; write its "
@@ -33,7 +39,7 @@ def check_can_be_tuned(mod: IRModule) -> None:
             )
 
 
-def _check_shapes(name: str, func: PrimFunc) -> None:
+def _check_parameters(name: str, func: PrimFunc) -> None:
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -47,21 +53,36 @@ def _check_shapes(name: str, func: PrimFunc) -> None:
                     f"the shape of {buffer.name!r} in function {name!r} is symbolic ({extent}); "
                     "tune it for a certain size: replace the symbol by a number"
                 )
-        kind = buffer.dtype
-        if kind.is_handle or kind.lanes > 1:
-            raise TuneError(
-                f"buffer {buffer.name!r} of function {name!r} holds {kind} values, which cannot "
-                "be filled with random numbers to measure with; use a number type"
-            )
+        _check_type(name, buffer)
 
 
-def _blocks(node: Node) -> list[Block]:
-    found = [node.block] if isinstance(node, BlockRealize) else []
-    for child in children(node):
-        found += _blocks(child)
+def _check_type(name: str, buffer: Buffer) -> None:
+    """Arguments are made with NumPy, and filled with random numbers."""
+    kind = buffer.dtype
+    try:
+        if not kind.is_handle:
+            to_numpy(kind)
+            return
+    except IRError:
+        pass
+    raise TuneError(
+        f"buffer {buffer.name!r} of function {name!r} holds {kind} values, which cannot be filled "
+        "with random numbers to measure with; use a number type"
+    )
+
+
+def _blocks(func: PrimFunc) -> list[Block]:
+    found: list[Block] = []
+
+    def visit(node: Node) -> bool:
+        if isinstance(node, Block):
+            found.append(node)
+        return not isinstance(node, PrimExpr)
+
+    pre_order_visit(func.body, visit)
     return found
 
 
 def _is_opaque(block: Block) -> bool:
-    kinds = {IterType.DATA_PAR, IterType.COMM_REDUCE}
-    return bool(block.iter_vars) and not any(v.iter_type in kinds for v in block.iter_vars)
+    kinds = {iter_var.iter_type for iter_var in block.iter_vars}
+    return bool(kinds) and not kinds & _SCHEDULABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -140,7 +141,7 @@ class Measurer:
                     result = future.result()
                 for step, seconds in result.step_secs.items():
                     Profiler.count(f"{type(self.runner).__name__}/{step}", seconds)
-                yield result
+                yield _checked(result)
 
     def runner_input(
         self,
@@ -213,6 +214,15 @@ def _least_secs(task: TaskRecord) -> float | None:
     lanes = machine.vector_bytes / 4
     peak = machine.cores * lanes * _FLOPS_PER_LANE_AND_CYCLE * machine.hertz
     return task.flop / peak / IMPOSSIBLE
+
+
+def _checked(result: RunnerResult) -> RunnerResult:
+    """A result whose times are times; a clock that stands still is a failure like any other."""
+    if not result.run_secs or all(0 < secs < math.inf for secs in result.run_secs):
+        return result
+    times = ", ".join(f"{secs:g}" for secs in result.run_secs)
+    text = f"a run cannot take {times} seconds"
+    return RunnerResult(None, text, FailureKind.IMPOSSIBLE_SPEED, protocol=result.protocol)
 
 
 def _not_built(result: BuilderResult) -> RunnerResult:

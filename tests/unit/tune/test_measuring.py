@@ -250,6 +250,15 @@ def test_an_interrupt_of_the_builder_ends_the_round() -> None:
         measure(FakeBuilder(failure), FakeRunner())
 
 
+@pytest.mark.parametrize("secs", [0.0, -1e-6, float("nan"), float("inf")])
+def test_times_that_are_none(secs: float) -> None:
+    measured, _ = measure(FakeBuilder(), FakeRunner(seconds=lambda shash: secs))
+    first = measured.results[0]
+    assert first.run_secs is None
+    assert first.failure is FailureKind.IMPOSSIBLE_SPEED
+    assert first.error_msg == f"a run cannot take {secs:g} seconds"
+
+
 # --- members that break their contract ----------------------------------------------------------
 
 

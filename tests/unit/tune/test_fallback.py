@@ -1,0 +1,70 @@
+# mypy: disable-error-code="valid-type, no-untyped-def"
+"""A schedule without a search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.database import MemoryDatabase
+from tilewright.errors import ScheduleError
+from tilewright.ir import structural_equal
+from tilewright.records import normalize_mod
+from tilewright.script import tir as T
+from tilewright.testing.te_workload import create_te_workload
+from tilewright.tune import default_schedule
+
+
+def test_a_matmul_gets_a_kernel_that_is_right() -> None:
+    func = create_te_workload("GMM", 0)
+    sch = default_schedule(func, "llvm")
+    assert sch.trace is not None
+    assert sch.trace.has_steps()
+    a, b = (np.random.default_rng(n).random((1, 128, 128), dtype=np.float32) for n in range(2))
+    c = np.full((1, 128, 128), np.nan, np.float32)
+    tw.build(sch.mod, "llvm")(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+
+
+def test_the_same_program_gets_the_same_schedule() -> None:
+    func = create_te_workload("SFM", 0)
+    first, second = default_schedule(func), default_schedule(func)
+    assert str(first.trace) == str(second.trace)
+    assert structural_equal(first.mod, second.mod)
+
+
+@T.prim_func
+def plain(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> None:
+    for i in range(16):
+        B[i] = A[i] + 1.0
+
+
+def test_a_program_that_no_rule_understands_stays_as_it_is() -> None:
+    sch = default_schedule(plain)
+    assert structural_equal(sch.mod, normalize_mod(plain))
+
+
+def test_rules_that_fail_are_no_harm(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*args: object) -> None:
+        raise ScheduleError("no rule works")
+
+    monkeypatch.setattr("tilewright.tune.fallback._drafts", failing)
+    func = create_te_workload("GMM", 0)
+    assert structural_equal(default_schedule(func).mod, normalize_mod(func))
+    assert "no schedule was found, the program is used as it is: no rule works" in caplog.text
+
+
+def test_a_database_uses_it_for_programs_it_does_not_know(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    func = create_te_workload("GMM", 0)
+    with MemoryDatabase():
+        module = tw.build(func, "llvm")
+    a, b = (np.random.default_rng(n).random((1, 128, 128), dtype=np.float32) for n in range(2))
+    c = np.full((1, 128, 128), np.nan, np.float32)
+    module(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+    assert "is not in the database, and nothing like it; it gets a schedule without" in caplog.text

@@ -1,0 +1,176 @@
+"""The best candidates are measured against each other at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tilewright.database import Database, MemoryDatabase
+from tilewright.ir import structural_hash
+from tilewright.records import FailureKind, RunnerInput, RunnerResult, TuningRecord
+from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
+from tilewright.testing.small_search import matmul, tile_all
+from tilewright.tune import tune_tir
+from tilewright.tune.events import Event, TuningStarted
+
+Again = Callable[[int], float]  # seconds in the final of the program with a hash
+
+
+class Judge(FakeRunner):
+    """Has another opinion in the final."""
+
+    def __init__(self, again: Again, **options: Any) -> None:
+        super().__init__(**options)
+        self.again = again
+        self.finals: list[list[int]] = []
+        self.rounds: list[int] = []
+        self.wrong: set[int] = set()
+
+    def measure_again(
+        self, runner_inputs: Sequence[RunnerInput], rounds: int = 7
+    ) -> list[RunnerResult]:
+        hashes = [int(each.artifact_path.removeprefix("fake:"), 16) for each in runner_inputs]
+        self.finals.append(hashes)
+        self.rounds.append(rounds)
+        return [
+            RunnerResult(None, "not equal", FailureKind.WRONG_RESULT)
+            if shash in self.wrong
+            else RunnerResult((self.again(shash),), checked=True, protocol="final")
+            for shash in hashes
+        ]
+
+
+def ranks(*secs: float) -> Callable[[int], float]:
+    """The first programs that are asked for take so long, all others a second."""
+    known: dict[int, float] = {}
+
+    def seconds(shash: int) -> float:
+        if shash not in known:
+            known[shash] = secs[len(known)] if len(known) < len(secs) else 1.0
+        return known[shash]
+
+    return seconds
+
+
+def tune(runner: FakeRunner, database: Database | None = None, **options: Any) -> Database:
+    defaults: dict[str, Any] = {"max_trials_global": 8, "num_trials_per_iter": 8}
+    return tune_tir(
+        matmul,
+        "llvm -num-cores=2",
+        builder=FakeBuilder(),
+        runner=runner,
+        database=MemoryDatabase() if database is None else database,
+        space=tile_all,
+        strategy="replay-trace",
+        cost_model=None,
+        seed=7,
+        console=False,
+        **{**defaults, **options},
+    )
+
+
+def best(database: Database, count: int = 8) -> list[TuningRecord]:
+    (workload,) = database.workloads()
+    return database.get_top_k(workload, count)
+
+
+def hash_of(record: TuningRecord) -> int:
+    return structural_hash(record.as_measure_candidate().sch.mod)
+
+
+def test_contenders_are_those_that_come_close() -> None:
+    judge = Judge(lambda shash: 1e-4, seconds=ranks(1.00e-4, 1.1e-4, 1.19e-4, 1.21e-4, 3e-4))
+    tune(judge)
+    assert [len(final) for final in judge.finals] == [3]
+    assert set(judge.finals[0]) == set(judge.ran[:3])
+
+
+def test_there_are_at_most_four() -> None:
+    judge = Judge(lambda shash: 1e-4, seconds=lambda shash: 1e-4)
+    tune(judge)
+    assert [len(final) for final in judge.finals] == [4]
+
+
+def test_one_that_is_clearly_best_needs_no_final() -> None:
+    judge = Judge(lambda shash: 1e-4, seconds=ranks(1e-4, 2e-4))
+    tune(judge)
+    assert judge.finals == []
+
+
+def test_the_final_decides() -> None:
+    first = ranks(1.00e-4, 1.05e-4)
+    judge = Judge(lambda shash: {1.00e-4: 1.04e-4, 1.05e-4: 1.02e-4}[first(shash)], seconds=first)
+    database = tune(judge)
+    winner, second = best(database, 2)
+    assert [hash_of(winner), hash_of(second)] == [judge.ran[1], judge.ran[0]]
+    assert winner.run_secs == (1.02e-4,)
+    assert winner.extra["first_run_secs"] == [1.05e-4]
+    assert winner.extra["final_run_secs"] == [1.02e-4]
+    assert winner.extra["final_protocol"] == "final"
+    assert winner.extra["protocol"] == "fake"
+    assert len(database) == 8
+
+
+def test_a_disturbed_machine_makes_nobody_worse_than_the_rest() -> None:
+    """Everything takes twice as long in the final: its order counts, not its times."""
+    first = ranks(1.00e-4, 1.05e-4, 1.3e-4)
+    twice = {1.00e-4: 2.2e-4, 1.05e-4: 2.0e-4}
+    judge = Judge(lambda shash: twice[first(shash)], seconds=first)
+    database = tune(judge)
+    order = [judge.ran.index(hash_of(record)) for record in best(database, 3)]
+    assert order == [1, 0, 2]
+    # The median of 2.2 and 1.905 is taken for the disturbance.
+    assert best(database, 1)[0].mean_secs == pytest.approx(2.0e-4 / 2.0524, rel=1e-4)
+
+
+def test_a_contender_that_turns_out_wrong_is_out() -> None:
+    judge = Judge(lambda shash: 1e-4, seconds=ranks(1.00e-4, 1.05e-4))
+    judge.wrong = {_first_hash()}
+    database = tune(judge)
+    assert judge.ran[0] in judge.wrong
+    assert hash_of(best(database, 1)[0]) == judge.ran[1]
+    failed = [r for r in database.get_all_tuning_records() if r.failure is not None]
+    assert [(r.failure, r.error_msg) for r in failed] == [(FailureKind.WRONG_RESULT, "not equal")]
+
+
+def _first_hash() -> int:
+    runner = FakeRunner()
+    tune(runner)
+    return runner.ran[0]
+
+
+def test_slow_kernels_have_fewer_rounds_or_none() -> None:
+    def rounds_for(secs: float) -> list[int]:
+        judge = Judge(lambda shash: secs, seconds=lambda shash: secs)
+        tune(judge)
+        return judge.rounds
+
+    assert rounds_for(1e-4) == [7]
+    assert rounds_for(0.015) == [4]
+    assert rounds_for(0.03) == [3]
+    assert rounds_for(0.05) == []
+
+
+def test_the_final_is_held_once() -> None:
+    judge, database = Judge(lambda shash: 1e-4, seconds=lambda shash: 1e-4), MemoryDatabase()
+    for _ in range(3):
+        tune(judge, database)
+    assert len(judge.finals) == 1
+    tune(judge, database, max_trials_global=12)
+    assert len(judge.finals) == 2
+
+
+def test_figures_of_a_task_are_those_of_the_final() -> None:
+    events: list[Event] = []
+    first = ranks(1.00e-4, 1.05e-4)
+    judge = Judge(lambda shash: {1.00e-4: 1.08e-4, 1.05e-4: 1.06e-4}[first(shash)], seconds=first)
+    tune(judge, observers=[events.append])
+    (started,) = [event for event in events if isinstance(event, TuningStarted)]
+    assert started.tasks[0].best_secs == pytest.approx(1.06e-4)
+
+
+def test_a_runner_without_finals_is_fine() -> None:
+    database = tune(FakeRunner(seconds=lambda shash: 1e-4))
+    assert all("final_run_secs" not in r.extra for r in database.get_all_tuning_records())
