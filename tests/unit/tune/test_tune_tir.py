@@ -132,7 +132,7 @@ def test_a_tensor_expression() -> None:
     a = te.placeholder((16,), "float32", name="A")
     b = te.compute((16,), lambda i: a[i] * 2.0, name="B")
     events: list[Event] = []
-    fakes = {"builder": FakeBuilder(), "runner": FakeRunner()}
+    fakes: dict[str, Any] = {"builder": FakeBuilder(), "runner": FakeRunner()}
     database = tune_te(
         [a, b], TARGET, max_trials_global=2, observers=[events.append], **QUICK, **fakes
     )
