@@ -19,7 +19,7 @@ from harness import HEADER, Report, Row, finish, interleaved, parse_arguments
 
 from tilewright import te
 from tilewright.driver import build
-from tilewright.ir import IRModule, PrimFunc
+from tilewright.ir import IntImm, IRModule, PrimFunc
 from tilewright.runtime import thread_pool
 from tilewright.schedule import Schedule
 from tilewright.space.base import schedule_rules
@@ -102,7 +102,7 @@ class Tried:
     def __init__(self, workload: Workload, count: int) -> None:
         self._workload = workload
         self._arguments = _arguments(workload.func)
-        timed = []
+        timed: list[tuple[float, int, Any]] = []
         for schedule in _candidates(workload.func, count):
             module = build(schedule.mod, target=TARGET)
             self._check(module)
@@ -130,8 +130,9 @@ class Tried:
 
 def _arguments(func: PrimFunc) -> list[Any]:
     rng = np.random.default_rng(0)
-    shapes = [[int(extent) for extent in func.buffer_map[param].shape] for param in func.params]
-    return [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    shapes = [func.buffer_map[param].shape for param in func.params]
+    sizes = [[extent.value for extent in shape if isinstance(extent, IntImm)] for shape in shapes]
+    return [rng.standard_normal(size).astype("float32") for size in sizes]
 
 
 def _candidates(func: PrimFunc, count: int) -> Iterator[Schedule]:

@@ -5,6 +5,10 @@ A transposed convolution multiplies weights with a zero wherever its input was s
 `if on_grid: acc = acc + x * w`, which is the same unless a skipped weight is infinite or not a
 number (zero times which would be no number either). Unrolled, the tests are constants, and three
 quarters of the work of a stride of two vanish.
+
+Each part of a condition goes to the innermost loop that it depends on. Inside a tile that is
+written out it is marked `likely`, so that the loops around it are cut: a padded convolution then
+tests nothing but in the tiles at its borders.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from tilewright.ir import (
     BufferLoad,
     BufferStore,
     Call,
+    DeclBuffer,
     FloatImm,
     For,
+    ForKind,
     IfThenElse,
     IntImm,
     Mul,
@@ -26,15 +32,20 @@ from tilewright.ir import (
     PrimFunc,
     Stmt,
     add,
+    logical_and,
     multiply,
     replace,
     structural_equal,
+    uses_var,
 )
+from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.walk import IF_THEN_ELSE, StmtRewriter
+from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 
 SKIP_ZERO_TERMS = "skip_zero_terms"
+_WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
 
 
 def _is_zero(expr: PrimExpr) -> bool:
@@ -58,16 +69,56 @@ def _guarded(term: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
 class _Skipper(StmtRewriter):
     def __init__(self) -> None:
         self._marked = 0
+        self._guards: set[IfThenElse] = set()  # those that may still move outwards
 
     def visit_for(self, node: For) -> Stmt:
         is_marked = SKIP_ZERO_TERMS in node.annotations
         self._marked += is_marked
-        result: Stmt = self.generic_visit(node)
+        loop: Stmt = self.generic_visit(node)
         self._marked -= is_marked
-        if not is_marked or not isinstance(result, For):
+        assert isinstance(loop, For)
+        if is_marked:
+            notes = {key: note for key, note in loop.annotations.items() if key != SKIP_ZERO_TERMS}
+            loop = replace(loop, annotations=notes)
+        return self._around(loop) if self._marked or is_marked else loop
+
+    def _around(self, loop: For) -> Stmt:
+        """A loop with only those parts of the guard below it inside that change in it."""
+        guard = loop.body
+        if not isinstance(guard, IfThenElse) or guard not in self._guards:
+            return loop
+        parts = conjuncts(guard.condition)
+        changing = [part for part in parts if uses_var(part, lambda var: var is loop.loop_var)]
+        body = guard.then_case
+        if changing:
+            inside = logical_and(*changing)
+            body = IfThenElse(likely(inside) if loop.kind in _WRITTEN_OUT else inside, body)
+        loop = replace(loop, body=body)
+        others = [part for part in parts if part not in set(changing)]
+        return self._guarded(logical_and(*others), loop) if others else loop
+
+    def _guarded(self, condition: PrimExpr, body: Stmt) -> Stmt:
+        guard = IfThenElse(condition, body)
+        self._guards.add(guard)
+        return guard
+
+    def visit_if_then_else(self, node: IfThenElse) -> Stmt:
+        made: Stmt = self.generic_visit(node)
+        match made:
+            case IfThenElse(
+                condition=condition, then_case=IfThenElse() as guard, else_case=None
+            ) if guard in self._guards:
+                inside = IfThenElse(condition, guard.then_case)
+                return self._guarded(guard.condition, inside)
+        return made
+
+    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
+        made = self.generic_visit(node)
+        guard = made.body
+        if not isinstance(guard, IfThenElse) or guard not in self._guards:
+            result: Stmt = made
             return result
-        rest = {key: note for key, note in result.annotations.items() if key != SKIP_ZERO_TERMS}
-        return replace(result, annotations=rest)
+        return self._guarded(guard.condition, replace(made, body=guard.then_case))
 
     def visit_buffer_store(self, node: BufferStore) -> Stmt:
         match node.value:
@@ -75,7 +126,7 @@ class _Skipper(StmtRewriter):
                 found = _guarded(term)
                 if found is not None:
                     condition, plain = found
-                    return IfThenElse(condition, replace(node, value=add(old, plain)))
+                    return self._guarded(condition, replace(node, value=add(old, plain)))
         return node
 
 

@@ -46,6 +46,8 @@ PROGRAMS: dict[str, te_workload.Tensors] = {
     "dilated convolution": te_workload.conv1d_nlc(1, 13, 3, 17, 3, 1, 1, 2),
     "groups": te_workload.conv2d_nhwc(1, 5, 5, 4, 32, 3, 1, 1, groups=2),
     "depthwise": te_workload.depthwise_conv2d_nhwc(1, 7, 5, 19, 3, 1, 1),
+    "strided depthwise": te_workload.depthwise_conv2d_nhwc(1, 9, 11, 16, 3, 2, 1),
+    "few channels": te_workload.conv2d_nhwc(1, 9, 9, 3, 8, 3, 2, 1),
     "transposed convolution": te_workload.conv2d_transpose_nhwc(1, 3, 3, 5, 7, 4, 2, 1),
     "convolution and norm": te_workload.conv2d_nhwc_bn_relu(1, 6, 5, 3, 11, 3, 1, 1),
     "softmax": te_workload.softmax_mn(5, 37),

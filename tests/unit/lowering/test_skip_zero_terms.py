@@ -56,6 +56,51 @@ def test_loops_without_the_mark_are_left() -> None:
     assert SkipZeroTerms().run_function(func).body is func.body
 
 
+PADDED = """
+from tilewright.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((12, 10), "float32"), W: T.Buffer((9,), "float32"),
+         C: T.Buffer((12, 10), "float32")):
+    for i, j in T.grid(12, 2):
+        for t in T.unroll(5):
+            C[i, j * 5 + t] = T.float32(0)
+        for r in T.serial(3, annotations={"skip_zero_terms": 1}):
+            for s in T.unroll(3):
+                for t in T.unroll(5):
+                    C[i, j * 5 + t] = C[i, j * 5 + t] + T.if_then_else(
+                        1 <= i + r and i + r < 13 and 1 <= j * 5 + t + s and j * 5 + t + s < 11,
+                        A[i + r - 1, j * 5 + t + s - 1], T.float32(0)) * W[r * 3 + s]
+"""
+
+
+def test_parts_of_a_guard_go_to_the_loops_they_depend_on() -> None:
+    func = from_source(PADDED)
+    assert isinstance(func, PrimFunc)
+    text = str(SkipZeroTerms().run_function(func)).splitlines()
+    assert [line.strip() for line in text[-6:]] == [
+        "for r in range(3):",
+        "if 1 <= i + r and i + r < 13:",
+        "for s in T.unroll(3):",
+        "for t in T.unroll(5):",
+        "if T.likely(1 <= j * 5 + t + s and j * 5 + t + s < 11):",
+        "C[i, j * 5 + t] = C[i, j * 5 + t] + A[i + r - 1, j * 5 + t + s - 1] * W[r * 3 + s]",
+    ]
+
+
+def test_padded_window() -> None:
+    """Borders are cut off, and all that is left is right."""
+    func = from_source(PADDED)
+    assert isinstance(func, PrimFunc)
+    rng = np.random.default_rng(0)
+    a, w = (rng.integers(-4, 5, shape).astype("float32") for shape in ((12, 10), (9,)))
+    expected, found = np.zeros((12, 10), "float32"), np.full((12, 10), np.nan, "float32")
+    run(func, a, w, expected)
+    lowered = lower(func)
+    run(lowered, a, w, found)
+    np.testing.assert_array_equal(found, expected)
+    assert str(lowered).count("if ") == 2  # one test of rows for each half of the columns
+
+
 @pytest.mark.parametrize(
     ("term", "first"),
     [

@@ -14,6 +14,7 @@ STRUCTURE = "pass"
 PASS_BYTES = 256
 # Fewer elements than these are not worth sending to another thread.
 PARALLEL_ELEMENTS = 8192
+PARALLEL_TASKS = 64  # enough for all threads to have the same amount of work
 SHORTEST_VECTOR = 4
 # Side of the tiles that matrices are transposed in: short rows of lines that stay in the cache.
 TRANSPOSED_TILE = 8
@@ -33,10 +34,18 @@ def own_pass(sch: Schedule, block: BlockRV) -> None:
         return
     elements = math.prod(extent_of(sch, loop) for loop in loops)
     outer = _vectorize(sch, block, loops)
-    if elements >= PARALLEL_ELEMENTS:
-        rows = outer[: max(1, len(loops) - 1)]
-        if rows:
-            sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
+    if elements >= PARALLEL_ELEMENTS and outer:
+        rows = _enough_tasks(sch, outer[: max(1, len(loops) - 1)])
+        sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
+
+
+def _enough_tasks(sch: Schedule, loops: Sequence[LoopRV]) -> list[LoopRV]:
+    """The outer ones of some loops: fused loops divide in every iteration, so take no more."""
+    chosen: list[LoopRV] = []
+    for loop in loops:
+        if math.prod(extent_of(sch, other) for other in chosen) < PARALLEL_TASKS:
+            chosen.append(loop)
+    return chosen
 
 
 def move_beside(sch: Schedule, block: BlockRV, loop: LoopRV) -> None:
@@ -51,10 +60,13 @@ def _vectorize(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV]) -> list[L
     """Vectorise the last loop of a block, in tiles if it transposes; all loops outside of those."""
     *outer, last = loops
     along = _contiguous_source(sch.get_sref(block).block)
-    if along is None or len(loops) != len(sch.get_sref(block).block.iter_vars):
-        return [*outer, *vectorize_last(sch, block, last)[:-1]]
-    if min(extent_of(sch, loops[along]), extent_of(sch, last)) < TRANSPOSED_TILE:
-        return [*outer, *vectorize_last(sch, block, last)[:-1]]
+    is_whole = len(loops) == len(sch.get_sref(block).block.iter_vars)
+    if along is None or not is_whole or not _has_tiles(sch, (loops[along], last)):
+        short = extent_of(sch, last)
+        if not outer or not 1 <= short < SHORTEST_VECTOR:
+            return [*outer, *vectorize_last(sch, block, last)[:-1]]
+        both = sch.fuse(outer.pop(), last)
+        return [*outer, *vectorize_last(sch, block, both, short)[:-1]]
     row, lanes = sch.split(last, [None, TRANSPOSED_TILE])
     column, step = sch.split(loops[along], [None, TRANSPOSED_TILE])
     rest = [loop for loop in outer if loop is not loops[along]]
@@ -62,6 +74,10 @@ def _vectorize(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV]) -> list[L
     sch.unroll(step)
     sch.vectorize(lanes)
     return [*rest, row, column]
+
+
+def _has_tiles(sch: Schedule, sides: Sequence[LoopRV]) -> bool:
+    return min(extent_of(sch, loop) for loop in sides) >= TRANSPOSED_TILE
 
 
 def _contiguous_source(block: Block) -> int | None:
@@ -78,10 +94,14 @@ def _position(block: Block, index: PrimExpr) -> int | None:
     return next((n for n, v in enumerate(block.iter_vars) if v.var is index), None)
 
 
-def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV) -> list[LoopRV]:
-    """Vectorise a loop, cut into pieces if it is long; the pieces, the vector last."""
-    bits = sch.get_sref(block).block.writes[0].buffer.dtype.bits
-    extent, lanes = extent_of(sch, loop), max(1, PASS_BYTES * 8 // bits)
+def vectorize_last(sch: Schedule, block: BlockRV, loop: LoopRV, unit: int = 1) -> list[LoopRV]:
+    """Vectorise a loop, cut into pieces if it is long; the pieces, the vector last.
+
+    Vectors have a multiple of `unit` lanes, so that none ends in the middle of one.
+    """
+    bits = max(8, sch.get_sref(block).block.writes[0].buffer.dtype.bits)
+    lanes = unit << max(0, (PASS_BYTES * 8 // (bits * unit)).bit_length() - 1)
+    extent = extent_of(sch, loop)
     if extent < SHORTEST_VECTOR:
         return [loop]
     pieces = sch.split(loop, [None, lanes]) if extent > lanes else [loop]

@@ -6,8 +6,9 @@ registers; it is set to zero before the reduction, written back after it, and in
 loads one row of the right operand and broadcasts elements of the left one. Tiles need not divide:
 the last vector is masked, the last rows are a smaller tile.
 
-One sketch for each number of vectors, with and without a packed right operand, and with the
-producers of the left operand (padding) in a pass of their own or beside the rows that need them.
+One sketch for each number of vectors, with and without a packed right operand, and with producers
+(padding) in a pass of their own, beside the rows that need them or, where the reduction is so short
+that a pass would count, not at all: tiles at the border leave out what is zero.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -22,12 +24,16 @@ from tilewright.ir import (
     Block,
     BufferLoad,
     BufferStore,
+    Call,
+    FloatImm,
+    IntImm,
     IterType,
     PrimExpr,
     floordiv,
     floormod,
     structural_equal,
 )
+from tilewright.ir.op import Op
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_spatial
 from tilewright.schedule.primitives.get_blocks import neighbours
@@ -40,6 +46,7 @@ from tilewright.space.rules.passes import move_beside, own_pass, whole_vectors
 from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "register tile"
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
 MAX_VECTORS = 4
 LEAST_USE = 0.8  # of what the best tile size makes of the registers
 RAGGED = 0.85  # what is left of the speed where tiles do not divide
@@ -55,13 +62,21 @@ ENOUGH_ACCUMULATORS = 12
 WINDOW = 9
 
 
+class _Place(Enum):
+    """Where producers are computed."""
+
+    BEFORE = "in a pass of their own"
+    BESIDE = "beside the rows that need them"
+    INLINE = "where they are used"
+
+
 @dataclass(frozen=True)
 class _Variant:
     """What distinguishes one sketch from another."""
 
     columns: int  # of a tile
     packed: bool  # the right operand is copied into panels first
-    beside: bool  # producers are computed beside the rows that need them
+    place: _Place
 
 
 @dataclass(frozen=True)
@@ -124,13 +139,17 @@ class RegisterTiling(ScheduleRule):
         sref = sch.get_sref(block)
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         producers = neighbours(sch, sref, before=True)
-        places = (False, True) if producers and found.rows else (False,)
+        places = [_Place.BEFORE]
+        if producers and found.rows:
+            places.append(_Place.BESIDE)
+        if _is_window(found) and any(_pads(producer.block) for producer in producers):
+            places.append(_Place.INLINE)
         packing = (False, True) if _is_worth_packing(sref, found, producers) else (False,)
         return [
-            _Variant(vectors * lanes, packed, beside)
+            _Variant(vectors * lanes, packed, place)
             for vectors in _widths(found, lanes)
             for packed in packing
-            for beside in places
+            for place in places
         ]
 
 
@@ -183,21 +202,22 @@ class _Tiling:
         tiles = self._split(loops)
         write_back = self._write_back(tiles.home)
         self._align_rows()
-        tasks = [*tiles.tasks] if self._variant.beside else [*tiles.tasks, tiles.columns]
+        beside = self._variant.place is _Place.BESIDE
+        tasks = [*tiles.tasks] if beside else [*tiles.tasks, tiles.columns]
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
         home = task if any(loop is tiles.home for loop in tasks) else tiles.home
         sch.parallel(task)
         if self._variant.packed:
             self._pack_right()
         for stage in stages:
-            if self._variant.beside:
+            if beside:
                 move_beside(sch, stage, task)
             else:
                 own_pass(sch, stage)
         for loop in (*tiles.steps, *tiles.rows):
             sch.unroll(loop)
         sch.vectorize(tiles.lanes)
-        if self._found.periods:
+        if self._found.periods or self._variant.place is _Place.INLINE:
             sch.annotate(tiles.depth[0], SKIP_ZERO_TERMS, 1)
         self._write_back_by_vectors(write_back, home)
         sch.decompose_reduction(block, tiles.depth[0])
@@ -205,7 +225,10 @@ class _Tiling:
     # --- what surrounds the block ---------------------------------------------------------------
 
     def _inline_moves(self) -> list[BlockRV]:
-        """Producers of the left operand that only move data vanish; the others are returned."""
+        """Producers of the left operand that only move data vanish; the others are returned.
+
+        So does padding, if that is what the variant is about.
+        """
         sch = self._sch
         contraction = Contraction.of(sch.get_sref(self._block).block)
         assert contraction is not None
@@ -216,7 +239,8 @@ class _Tiling:
             stmt = sch.get_sref(producer).block
             if not is_spatial(sch, producer):
                 raise NotTiled
-            if _only_moves(stmt) and any(stmt.writes[0].buffer is buffer for buffer in left):
+            moves = _only_moves(stmt) and any(stmt.writes[0].buffer is buffer for buffer in left)
+            if moves or (self._variant.place is _Place.INLINE and _pads(stmt)):
                 sch.compute_inline(producer)
             else:
                 stages.append(producer)
@@ -312,7 +336,7 @@ class _Tiling:
         lanes = self._shape.lanes(self._element_bits)
         vectors = max(1, self._variant.columns // lanes)
         limit = self._shape.tile_rows(vectors)
-        if self._is_window:  # all of its right operand stays in registers, too
+        if _is_window(self._found):  # all of its right operand stays in registers, too
             limit = max(1, limit // 2)
         long = [n for n in found.rows if found.extents[n] > 1]
         choices: dict[int, list[int]] = {}
@@ -336,7 +360,7 @@ class _Tiling:
         sch, found = self._sch, self._found
         depth: list[LoopRV] = []
         steps: list[LoopRV] = []
-        whole = self._is_window
+        whole = _is_window(self._found)
         for n in found.depth:
             loop, extent = loops[n], found.extents[n]
             period = found.periods.get(n, 1)
@@ -354,10 +378,6 @@ class _Tiling:
             else:
                 depth.append(loop)
         return depth, steps
-
-    @property
-    def _is_window(self) -> bool:
-        return math.prod(self._found.extents[n] for n in self._found.depth) <= WINDOW
 
     # --- choices --------------------------------------------------------------------------------
 
@@ -398,6 +418,19 @@ def _block_counts(extent: int, tiles: Sequence[int], cores: int) -> list[int]:
     counts = {1, *(cores * 2**power for power in range(5))}
     alone = {most} if len(tiles) == 1 else set()
     return sorted({n for n in counts if n <= most} | alone)[:BLOCK_CHOICES]
+
+
+def _is_window(found: Contraction) -> bool:
+    """Is the reduction short enough to be written out?"""
+    return math.prod(found.extents[n] for n in found.depth) <= WINDOW
+
+
+def _pads(stmt: Block) -> bool:
+    """True for a block that copies elements, and puts zeros around them."""
+    match stmt.body:
+        case BufferStore(value=Call(op=op, args=(_, BufferLoad(), IntImm() | FloatImm() as zero))):
+            return op is _IF_THEN_ELSE and zero.value == 0
+    return False
 
 
 def _only_moves(stmt: Block) -> bool:

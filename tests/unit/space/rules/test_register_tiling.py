@@ -156,6 +156,23 @@ def test_padding_beside_or_before() -> None:
     assert first == [True, False]
 
 
+def test_short_windows_need_no_padding() -> None:
+    """Where a pass over the input would count, zeros are left out instead of being stored."""
+    tensors = te_workload.depthwise_conv2d_nhwc(1, 28, 28, 32, 3, 1, 1)
+    inline = [sch for sch in tiled(tensors, "depth_conv2d_nhwc") if "PadInput" not in str(sch.mod)]
+    assert len(inline) == 1
+    text = str(lower(inline[0].mod, Target(AVX512), stages=True).after("LoopPartition"))
+    assert "for w_0 in range(1, " in text  # the tiles between the borders
+    loops = [line.strip() for line in text.splitlines() if "if " in line]
+    assert len(loops) == 3
+    assert len(set(loops)) == 1  # rows outside are skipped; the columns are not tested any more
+
+
+def test_longer_reductions_are_padded() -> None:
+    made = tiled(te_workload.conv2d_nhwc(1, 14, 14, 8, 32, 3, 1, 1), "conv2d_nhwc")
+    assert all("PadInput" in sch.mod.script() for sch in made)
+
+
 def test_large_right_operands_are_packed() -> None:
     made = [sch.mod.script() for sch in tiled(te_workload.matmul(128, 512, 256), "C")]
     packed = ["B_global" in text for text in made]

@@ -134,7 +134,9 @@ def test_reductions_across_memory() -> None:
         ((200, 61), "float32", ["parallel 200", "vectorized 64"]),
         ((200, 96), "float16", ["parallel 200", "vectorized 128"]),
         ((10000,), "float32", ["parallel 157", "vectorized 64"]),
-        ((100, 100, 3), "float32", ["parallel 10000", "serial 3"]),
+        ((100, 100, 3), "float32", ["parallel 100", "serial 7", "vectorized 48"]),
+        ((4, 8, 100, 64), "float32", ["parallel 3200", "vectorized 64"]),
+        ((64, 8, 100, 64), "float32", ["parallel 64", "serial 8", "serial 100", "vectorized 64"]),
     ],
 )
 def test_passes(shape: tuple[int, ...], dtype: str, loops: list[str]) -> None:
