@@ -38,8 +38,8 @@ $(INSTALLED_DEV): pyproject.toml | $(BIN)/python
 	@touch $(INSTALLED) $@
 
 .PHONY: demo
-demo: $(INSTALLED) ## set up if needed, then build and time a matmul, naive against scheduled
-	@$(BIN)/python examples/demo.py
+demo: $(INSTALLED) ## set up if needed, then tune a matmul and a conv2d for half a minute, live
+	@$(BIN)/python examples/demo.py $(ARGS)
 
 .PHONY: test
 test: $(INSTALLED_DEV) ## set up if needed, then run all tests
