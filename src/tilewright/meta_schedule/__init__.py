@@ -13,11 +13,16 @@ from tilewright.meta_schedule import (
     measure_callback as measure_callback,
     mutator as mutator,
     postproc as postproc,
+    profiler as profiler,
     runner as runner,
     schedule_rule as schedule_rule,
     search_strategy as search_strategy,
     space_generator as space_generator,
     task_scheduler as task_scheduler,
+    tir_integration as tir_integration,
+    tune as tune,
+    tune_context as tune_context,
+    utils as utils,
 )
 from tilewright.meta_schedule.builder import Builder as Builder
 from tilewright.meta_schedule.cost_model import CostModel as CostModel

@@ -9,3 +9,4 @@ from tilewright.tune.callbacks import (
 )
 
 PyMeasureCallback = MeasureCallback
+create = MeasureCallback.create

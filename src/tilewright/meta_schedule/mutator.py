@@ -1,6 +1,7 @@
 """Mutators."""
 
 from tilewright.space.base import Mutator as Mutator
+from tilewright.space.defaults import create_mutators
 from tilewright.space.mutators import (
     MutateCategorical as MutateCategorical,
     MutateComputeLocation as MutateComputeLocation,
@@ -11,3 +12,4 @@ from tilewright.space.mutators import (
 )
 
 PyMutator = Mutator
+create = create_mutators

@@ -1,6 +1,7 @@
 """Post-processors."""
 
 from tilewright.space.base import Postproc as Postproc
+from tilewright.space.defaults import create_postprocs
 from tilewright.space.postprocs import (
     DisallowAsyncStridedMemCopy as DisallowAsyncStridedMemCopy,
     DisallowDynamicLoop as DisallowDynamicLoop,
@@ -15,3 +16,4 @@ from tilewright.space.postprocs import (
 )
 
 PyPostproc = Postproc
+create = create_postprocs

@@ -24,11 +24,14 @@ from tilewright.search.known import for_same_machine
 from tilewright.tune.measuring import Measurer, target_of
 from tilewright.tune.task import FAILED_MS, TaskRecord
 
-MOST = 4
+MOST = 3
 CLOSE = 1.2  # a contender takes at most so many times what the best takes
+CLOSE_SECOND = 2.0  # the second may take longer: the best may have been lucky
 SECONDS = 0.25  # for all rows of all contenders
 ROUNDS = (3, 7)  # at least and at most
 _ROW_SECS = 0.005  # of a fast kernel
+# Other data are checked against the untransformed program, which may run for seconds.
+_CHECKED_AGAIN_FLOP = 1e8
 # If the contenders as a group are so much slower than before, the machine is disturbed.
 _DISTURBED = 1.1
 
@@ -72,7 +75,12 @@ def _contenders(task: TaskRecord, database: Database) -> list[TuningRecord]:
         for record in database.get_top_k(workload, 2 * MOST)
         if for_same_machine(record, task.ctx.target)
     ][:MOST]
-    return [record for record in best if record.mean_secs <= CLOSE * best[0].mean_secs]
+    limits = [CLOSE, CLOSE_SECOND, *[CLOSE] * MOST]
+    return [
+        record
+        for record, limit in zip(best, limits, strict=False)
+        if record.mean_secs <= limit * best[0].mean_secs
+    ]
 
 
 def _rounds(records: Sequence[TuningRecord]) -> int:
@@ -91,7 +99,7 @@ def _measure(
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
     target = target_of(task)
     built = measurer.builder.build([BuilderInput(c.sch.mod, target) for _, c in found])
-    reference = measurer.reference(task)
+    reference = measurer.reference(task) if task.flop <= _CHECKED_AGAIN_FLOP else None
     runnable = [
         (record, candidate, measurer.runner_input(task, candidate, result, reference))
         for (record, candidate), result in zip(found, built, strict=True)

@@ -177,13 +177,17 @@ def tune_tasks(
         make_scheduler(task_scheduler, logger, observers).tune(
             records,
             task_weights,
-            limits,
+            limits.max_trials_global,
+            limits.max_trials_per_task,
+            limits.num_trials_per_iter,
             make_member(builder, builders, closing, max_workers=workers),
             make_member(runner, runners, closing),
             callbacks,
             store,
             make_cost_model(cost_model, workers),
-            check,
+            budget_secs=budget_secs,
+            plateau_trials=plateau_trials,
+            check=check,
         )
     return store
 

@@ -81,20 +81,28 @@ def hash_of(record: TuningRecord) -> int:
 
 
 def test_contenders_are_those_that_come_close() -> None:
-    judge = Judge(lambda shash: 1e-4, seconds=ranks(1.00e-4, 1.1e-4, 1.19e-4, 1.21e-4, 3e-4))
+    judge = Judge(lambda shash: 1e-4, seconds=ranks(1.00e-4, 1.1e-4, 1.21e-4, 3e-4))
     tune(judge)
-    assert [len(final) for final in judge.finals] == [3]
-    assert set(judge.finals[0]) == set(judge.ran[:3])
+    assert [len(final) for final in judge.finals] == [2]
+    assert set(judge.finals[0]) == set(judge.ran[:2])
 
 
-def test_there_are_at_most_four() -> None:
+def test_there_are_at_most_three() -> None:
     judge = Judge(lambda shash: 1e-4, seconds=lambda shash: 1e-4)
     tune(judge)
-    assert [len(final) for final in judge.finals] == [4]
+    assert [len(final) for final in judge.finals] == [3]
+
+
+def test_one_that_was_lucky_is_found_out() -> None:
+    first = ranks(1.0e-4, 1.7e-4, 1.8e-4)
+    judge = Judge(lambda shash: {1.0e-4: 1.75e-4, 1.7e-4: 1.7e-4}[first(shash)], seconds=first)
+    database = tune(judge)
+    assert [len(final) for final in judge.finals] == [2]
+    assert hash_of(best(database, 1)[0]) == judge.ran[1]
 
 
 def test_one_that_is_clearly_best_needs_no_final() -> None:
-    judge = Judge(lambda shash: 1e-4, seconds=ranks(1e-4, 2e-4))
+    judge = Judge(lambda shash: 1e-4, seconds=ranks(1e-4, 2.1e-4))
     tune(judge)
     assert judge.finals == []
 
@@ -148,9 +156,9 @@ def test_slow_kernels_have_fewer_rounds_or_none() -> None:
         return judge.rounds
 
     assert rounds_for(1e-4) == [7]
-    assert rounds_for(0.015) == [4]
-    assert rounds_for(0.03) == [3]
-    assert rounds_for(0.05) == []
+    assert rounds_for(0.015) == [5]
+    assert rounds_for(0.05) == [3]
+    assert rounds_for(0.06) == []
 
 
 def test_the_final_is_held_once() -> None:

@@ -27,7 +27,6 @@ from tilewright.tune.events import (
 )
 from tilewright.tune.schedulers import (
     GradientBased,
-    Limits,
     RoundRobin,
     TaskScheduler,
     task_schedulers,
@@ -76,12 +75,11 @@ class Session:
         self.scheduler.tune(
             contexts,
             weights or [1.0] * len(contexts),
-            Limits(**chosen),
-            self.builder,
-            self.runner,
-            default_callbacks() if callbacks is None else callbacks,
-            self.database,
-            None,
+            **chosen,
+            builder=self.builder,
+            runner=self.runner,
+            measure_callbacks=default_callbacks() if callbacks is None else callbacks,
+            database=self.database,
         )
         return self
 

@@ -13,4 +13,4 @@ from tilewright.tune.callbacks.update_cost_model import UpdateCostModel as Updat
 
 def default_callbacks() -> list[MeasureCallback]:
     """What tuning does with each round unless told otherwise."""
-    return [AddToDatabase(), RemoveBuildArtifact(), UpdateCostModel()]
+    return MeasureCallback.create("default")

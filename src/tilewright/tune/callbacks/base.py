@@ -24,5 +24,14 @@ class MeasureCallback(ABC):
     ) -> None:
         """Do something with a round."""
 
+    @staticmethod
+    def create(kind: str = "default") -> list[MeasureCallback]:
+        """The callbacks of that name: the default ones, or a single one."""
+        if kind == "default":
+            return [measure_callbacks.create(name) for name in DEFAULT]
+        return [measure_callbacks.create(kind)]
 
+
+# What tuning does with each round unless told otherwise, in this order.
+DEFAULT = ("add-to-database", "remove-build-artifact", "update-cost-model")
 measure_callbacks: Family[Any] = Family("measure callback", "tilewright.measure_callback")

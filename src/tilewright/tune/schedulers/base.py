@@ -6,6 +6,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.errors import TuneError
-from tilewright.measure import Builder, Runner
+from tilewright.measure import Builder, Runner, builders, runners
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.support.plugins import Family
 from tilewright.tune.budget import Budget
@@ -72,19 +73,61 @@ class TaskScheduler(ABC):
     def next_task_id(self) -> int:
         """The task of the next round; -1 if none is left."""
 
+    @staticmethod
+    def create(kind: str = "gradient", **options: Any) -> TaskScheduler:
+        """A scheduler by name."""
+        made: TaskScheduler = task_schedulers.create(kind, **options)
+        return made
+
     def tune(
         self,
         tasks: Sequence[TuneContext | TaskRecord],
         task_weights: Sequence[float],
+        max_trials_global: int,
+        max_trials_per_task: int | None = None,
+        num_trials_per_iter: int = 64,
+        builder: Builder | str = "local",
+        runner: Runner | str = "local",
+        measure_callbacks: Sequence[MeasureCallback] = (),
+        database: Database | None = None,
+        cost_model: CostModel | None = None,
+        *,
+        budget_secs: float | None = None,
+        plateau_trials: int | None = None,
+        check: bool = True,
+    ) -> None:
+        """Tune all tasks. Whatever was measured is in the database when this ends or is ended.
+
+        With `budget_secs` it ends after that time, with `plateau_trials` a task ends that found
+        nothing better for so long. `check=False`: results are not compared with those of the
+        untransformed programs.
+        """
+        require_tasks(tasks, task_weights)
+        limits = Limits(
+            max_trials_global,
+            max_trials_per_task or max_trials_global,
+            num_trials_per_iter,
+            budget_secs,
+            plateau_trials,
+        )
+        with ExitStack() as closing:
+            self._measurer = Measurer(
+                _opened(builder, builders, closing),
+                _opened(runner, runners, closing),
+                self.logger,
+                check,
+            )
+            self._tune(tasks, task_weights, limits, measure_callbacks, database, cost_model)
+
+    def _tune(
+        self,
+        tasks: Sequence[TuneContext | TaskRecord],
+        task_weights: Sequence[float],
         limits: Limits,
-        builder: Builder,
-        runner: Runner,
         measure_callbacks: Sequence[MeasureCallback],
         database: Database | None,
         cost_model: CostModel | None,
-        check: bool = True,
     ) -> None:
-        """Tune all tasks. Whatever was measured is in the database when this ends or is ended."""
         self.database, self.cost_model = database, cost_model
         self.measure_callbacks = list(measure_callbacks)
         self._limits = limits
@@ -92,7 +135,6 @@ class TaskScheduler(ABC):
         self._earlier_secs = 0.0
         self._error: Exception | None = None
         self._empty_rounds = 0
-        self._measurer = Measurer(builder, runner, self.logger, check)
         self.tasks = [
             task if isinstance(task, TaskRecord) else TaskRecord(task, weight)
             for task, weight in zip(tasks, task_weights, strict=True)
@@ -400,6 +442,16 @@ class TaskScheduler(ABC):
                 observer(event)
             except Exception as error:
                 self.logger.warning("an observer of the tuning failed: %s", error)
+
+
+def _opened(member: Any, family: Family[Any], closing: ExitStack) -> Any:
+    """A builder or a runner; one that is made here by name is closed here too."""
+    if not isinstance(member, str):
+        return member
+    made = family.create(member)
+    if hasattr(made, "close"):
+        closing.callback(made.close)
+    return made
 
 
 def require_tasks(tasks: Sequence[object], weights: Sequence[float]) -> None:

@@ -1,0 +1,3 @@
+"""Where the time of a tuning run goes."""
+
+from tilewright.tune import Profiler as Profiler

@@ -1,0 +1,3 @@
+"""Tasks."""
+
+from tilewright.tune import TuneContext as TuneContext
