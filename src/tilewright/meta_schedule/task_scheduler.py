@@ -2,7 +2,6 @@
 
 from tilewright.tune.schedulers import (
     GradientBased as GradientBased,
-    Limits as Limits,
     RoundRobin as RoundRobin,
     TaskScheduler as TaskScheduler,
     task_schedulers as task_schedulers,

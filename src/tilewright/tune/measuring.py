@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.cost_model.prior import Machine
 from tilewright.errors import TuneError
@@ -39,6 +41,16 @@ class Measured:
     built: list[BuilderResult] = field(default_factory=list)
     results: list[RunnerResult] = field(default_factory=list)
     interrupt: BaseException | None = None  # Ctrl-C, for example, while the next one was run
+
+
+def make_member(given: Any, family: Any, closing: ExitStack, **options: Any) -> Any:
+    """A builder or a runner by name, closed at the end; one that was given stays open."""
+    if not isinstance(given, str):
+        return given
+    made = family.create(given, **options)
+    if hasattr(made, "close"):
+        closing.callback(made.close)
+    return made
 
 
 @dataclass

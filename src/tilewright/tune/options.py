@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,8 +18,9 @@ from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import DefaultSpace
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.events import Observer
+from tilewright.tune.limits import Limits
 from tilewright.tune.remembered import RememberedFeatures, RememberedPrior
-from tilewright.tune.schedulers import Limits, TaskScheduler, task_schedulers
+from tilewright.tune.schedulers import TaskScheduler, task_schedulers
 
 SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
 UNLIMITED_TRIALS = 1_000_000
@@ -66,16 +66,6 @@ def make_database(given: Database | str, work_dir: str | Path | None, equality: 
         Path(work_dir).mkdir(parents=True, exist_ok=True)
         options["work_dir"] = work_dir
     made: Database = databases.create(given, module_equality=equality, **options)
-    return made
-
-
-def make_member(given: Any, family: Any, closing: ExitStack, **options: Any) -> Any:
-    """A builder or a runner by name, closed at the end; one that was given stays open."""
-    if not isinstance(given, str):
-        return given
-    made = family.create(given, **options)
-    if hasattr(made, "close"):
-        closing.callback(made.close)
     return made
 
 

@@ -28,6 +28,7 @@ from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer
 from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
+from tilewright.tune.measuring import make_member
 from tilewright.tune.options import (
     UNLIMITED_TRIALS as UNLIMITED_TRIALS,
     SpaceLike,
@@ -36,7 +37,6 @@ from tilewright.tune.options import (
     make_cost_model,
     make_database,
     make_limits,
-    make_member,
     make_scheduler,
     make_strategy,
 )

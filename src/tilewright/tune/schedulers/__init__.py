@@ -1,7 +1,6 @@
 """Task schedulers, one file each."""
 
 from tilewright.tune.schedulers.base import (
-    Limits as Limits,
     TaskScheduler as TaskScheduler,
     task_schedulers as task_schedulers,
 )

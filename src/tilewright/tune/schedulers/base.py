@@ -17,6 +17,7 @@ from tilewright.errors import TuneError
 from tilewright.measure import Builder, Runner, builders, runners
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.support.plugins import Family
+from tilewright.tune.beginning import begin_search
 from tilewright.tune.budget import Budget
 from tilewright.tune.callbacks import AddToDatabase, MeasureCallback
 from tilewright.tune.context import TuneContext
@@ -32,27 +33,17 @@ from tilewright.tune.events import (
 from tilewright.tune.finals import hold_final
 from tilewright.tune.funnel import funnel_of
 from tilewright.tune.lessons import repeat_lessons
-from tilewright.tune.measuring import Measured, Measurer
+from tilewright.tune.limits import Limits
+from tilewright.tune.measuring import Measured, Measurer, make_member
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.runs import FAILED, FINISHED, INTERRUPTED, begin_run
 from tilewright.tune.saved_search import load_search, save_search
 from tilewright.tune.statistics import statistics_table
 from tilewright.tune.task import TaskRecord
-from tilewright.tune.trial_log import log_space, log_trials
+from tilewright.tune.trial_log import log_trials
 
 # A strategy may propose nothing for a while; for so long it is asked again.
 _MOST_EMPTY_ROUNDS = 100
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When tuning ends."""
-
-    max_trials_global: int
-    max_trials_per_task: int
-    num_trials_per_iter: int
-    budget_secs: float | None = None
-    plateau_trials: int | None = None  # a task without a gain for so long is done
 
 
 @dataclass
@@ -112,8 +103,8 @@ class TaskScheduler(ABC):
         )
         with ExitStack() as closing:
             self._measurer = Measurer(
-                _opened(builder, builders, closing),
-                _opened(runner, runners, closing),
+                make_member(builder, builders, closing),
+                make_member(runner, runners, closing),
                 self.logger,
                 check,
             )
@@ -212,32 +203,7 @@ class TaskScheduler(ABC):
         return self._plateau(task)
 
     def _begin_search(self, task: TaskRecord) -> None:
-        task.sketches = task.ctx.generate_design_space()
-        log_space(task)
-        self._pre_tuning(task)
-        if not task.search_state:
-            task.begun = 0
-            return
-        strategy = task.ctx.search_strategy
-        assert strategy is not None
-        try:
-            strategy.load_state_dict(task.search_state)
-        except Exception as error:
-            self.logger.warning("the search starts anew: %s", error)
-            strategy.post_tuning()
-            self._pre_tuning(task)
-            task.begun = 0
-
-    def _pre_tuning(self, task: TaskRecord) -> None:
-        limits = self._limits
-        task.ctx.pre_tuning(
-            limits.max_trials_per_task,
-            limits.num_trials_per_iter,
-            task.sketches,
-            self.database,
-            self.cost_model,
-        )
-        task.is_searching = True
+        begin_search(task, self._limits, self.database, self.cost_model, self.logger)
 
     # --- the rounds -----------------------------------------------------------------------------
 
@@ -442,16 +408,6 @@ class TaskScheduler(ABC):
                 observer(event)
             except Exception as error:
                 self.logger.warning("an observer of the tuning failed: %s", error)
-
-
-def _opened(member: Any, family: Family[Any], closing: ExitStack) -> Any:
-    """A builder or a runner; one that is made here by name is closed here too."""
-    if not isinstance(member, str):
-        return member
-    made = family.create(member)
-    if hasattr(made, "close"):
-        closing.callback(made.close)
-    return made
 
 
 def require_tasks(tasks: Sequence[object], weights: Sequence[float]) -> None:
