@@ -1,6 +1,6 @@
 """A builder and a runner without processes, for tests of the tuner: times follow from the program.
 
-    tune_tir(func, "llvm", max_trials_global=16, builder=FakeBuilder(), runner=FakeRunner())
+tune_tir(func, "llvm", max_trials_global=16, builder=FakeBuilder(), runner=FakeRunner())
 """
 
 from __future__ import annotations
