@@ -6,6 +6,7 @@ tune_tir(func, "llvm", max_trials_global=16, builder=FakeBuilder(), runner=FakeR
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from tilewright.ir import IRModule, structural_hash
@@ -67,7 +68,7 @@ class FakeRunner(Runner):
         self.before = before
         self.delay = delay
         self.ran: list[int] = []  # the hashes of all programs, in order
-        self.inputs: list[RunnerInput] = []
+        self.inputs: deque[RunnerInput] = deque(maxlen=16)  # the last ones
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         return [FinishedFuture(self._run(each)) for each in runner_inputs]

@@ -17,7 +17,7 @@ from tilewright.cost_model.gbdt import Prior
 from tilewright.features.base import FeatureExtractor, Matrix
 from tilewright.records import MeasureCandidate
 
-MOST = 1024
+MOST = 256
 ValueT = TypeVar("ValueT")
 Candidates = Sequence[MeasureCandidate]
 
