@@ -74,7 +74,7 @@ def make_scheduler(
 ) -> TaskScheduler:
     """A scheduler with observers."""
     if isinstance(given, TaskScheduler):
-        given.observers.extend(observers)
+        given.observers += [each for each in observers if each not in given.observers]
         return given
     made: TaskScheduler = task_schedulers.create(given, logger=logger, observers=list(observers))
     return made

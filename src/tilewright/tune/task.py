@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from tilewright.database import Database
+from tilewright.errors import TuneError
 from tilewright.records import (
     CANDIDATE_HASH,
     BuilderResult,
@@ -64,7 +65,9 @@ class TaskRecord:
     settled: int = 0  # trials after which the best were measured against each other
 
     def __post_init__(self) -> None:
-        assert self.ctx.mod is not None
+        name = self.ctx.task_name
+        if self.ctx.mod is None:
+            raise TuneError(f"task {name!r} has no program (mod); give TuneContext one")
         self.flop = max(1.0, estimate_tir_flops(self.ctx.mod))
         if self.seed is None:
             self.seed = self.ctx.rand_state

@@ -15,7 +15,7 @@ import tilewright.intrin
 import tilewright.search  # noqa: F401  (members of all three register themselves)
 from tilewright import te
 from tilewright.cost_model.base import CostModel
-from tilewright.database import Database
+from tilewright.database import Database, MemoryDatabase
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
 from tilewright.measure import Builder, Runner, builders, runners
@@ -40,6 +40,7 @@ from tilewright.tune.options import (
     make_scheduler,
     make_strategy,
 )
+from tilewright.tune.replaying import REPLAY, replay_runner
 from tilewright.tune.schedulers import TaskScheduler
 from tilewright.tune.schedulers.base import require_tasks
 from tilewright.tune.task import TaskRecord
@@ -76,6 +77,8 @@ def tune_tir(
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out.
+    With `runner="replay"` nothing is measured: the database says what candidates take, and what is
+    found comes back in a new one.
     """
     limits = make_limits(
         max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
@@ -170,6 +173,9 @@ def tune_tasks(
         record.task_weight = float(weight)
     callbacks = make_callbacks(measure_callbacks)
     store = make_database(database, work_dir, module_equality)
+    if runner == REPLAY:
+        runner, store = replay_runner(store), MemoryDatabase(module_equality)
+        builder = REPLAY if builder == "local" else builder
     with ExitStack() as closing:
         logger = run_logger(work_dir, console=console)
         closing.callback(close_loggers, [logger])
@@ -180,7 +186,7 @@ def tune_tasks(
             limits.max_trials_global,
             limits.max_trials_per_task,
             limits.num_trials_per_iter,
-            make_member(builder, builders, closing, max_workers=workers),
+            make_member(builder, builders, closing, **_builder_options(builder, workers)),
             make_member(runner, runners, closing),
             callbacks,
             store,
@@ -198,6 +204,10 @@ def compile_tir(
     """The schedule of the best record of a program, if the database has one for the target."""
     wanted = Target(target) if isinstance(target, str) else target
     return database.query_schedule(normalize_mod(mod), wanted, "main")
+
+
+def _builder_options(builder: Builder | str, workers: int) -> dict[str, Any]:
+    return {"max_workers": workers} if builder == "local" else {}
 
 
 # --- the tasks of a module ----------------------------------------------------------------------

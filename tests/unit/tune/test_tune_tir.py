@@ -24,6 +24,7 @@ from tilewright.testing.small_search import matmul, nothing, tile_all, tile_two
 from tilewright.tune import TuneContext, compile_tir, tune_tasks, tune_te, tune_tir
 from tilewright.tune.events import Event, RoundMeasured, TuningStarted
 from tilewright.tune.options import make_limits, make_strategy
+from tilewright.tune.schedulers import RoundRobin
 from tilewright.tune.task import TaskRecord
 
 
@@ -128,6 +129,25 @@ def test_tasks_need_weights() -> None:
         tune_tasks(tasks=[context], task_weights=[1.0, 2.0], max_trials_global=1)
 
 
+def test_tasks_need_a_program_and_a_target() -> None:
+    with pytest.raises(
+        TuneError, match=r"task 'main' has no program \(mod\); give TuneContext one"
+    ):
+        tune_tasks(tasks=[TuneContext()], task_weights=[1.0], max_trials_global=1)
+    with pytest.raises(TuneError, match=r"task 'x' has no target; give TuneContext one"):
+        tune_tasks(
+            tasks=[TuneContext(matmul, task_name="x")], task_weights=[1.0], max_trials_global=1
+        )
+
+
+def test_a_scheduler_of_the_user_may_be_used_again() -> None:
+    events: list[Event] = []
+    scheduler, observer = RoundRobin(), events.append
+    for seed in range(2):
+        tune(matmul, space=tile_two, task_scheduler=scheduler, observers=[observer], seed=seed)
+    assert sum(isinstance(event, TuningStarted) for event in events) == 2
+
+
 def test_a_tensor_expression() -> None:
     a = te.placeholder((16,), "float32", name="A")
     b = te.compute((16,), lambda i: a[i] * 2.0, name="B")
@@ -163,6 +183,35 @@ def test_our_own_space_needs_a_small_population() -> None:
     copied = make_strategy(given, "tilewright")
     assert isinstance(copied, ReplayTrace)
     assert copied is not given
+
+
+# --- recorded measurements ----------------------------------------------------------------------
+
+
+def test_a_search_against_recorded_measurements() -> None:
+    """The same seed goes the same way: nothing that it asks for is missing."""
+    options: dict[str, Any] = {"space": tile_all, "seed": 4, "num_trials_per_iter": 4}
+    recorded = tune(matmul, 16, **options)
+    found = tune_tir(
+        matmul, TARGET, max_trials_global=16, database=recorded, runner="replay", **QUICK, **options
+    )
+    assert found is not recorded
+    assert len(recorded) == 16
+    pairs = [
+        [(str(record.trace), record.run_secs) for record in database.get_all_tuning_records()]
+        for database in (recorded, found)
+    ]
+    assert pairs[0] == pairs[1]
+
+
+def test_what_was_not_recorded_fails() -> None:
+    recorded = tune(matmul, 4, space=tile_all, seed=4)
+    found = tune_tir(
+        matmul, TARGET, max_trials_global=4, database=recorded, runner="replay", space=tile_all,
+        seed=5, **QUICK,
+    )  # fmt: skip
+    errors = {record.error_msg for record in found.get_all_tuning_records()}
+    assert errors == {"ReplayRunner: this program was not measured in the recorded run"}
 
 
 # --- databases and files ------------------------------------------------------------------------

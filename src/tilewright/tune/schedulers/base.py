@@ -130,6 +130,10 @@ class TaskScheduler(ABC):
             task if isinstance(task, TaskRecord) else TaskRecord(task, weight)
             for task, weight in zip(tasks, task_weights, strict=True)
         ]
+        for task in self.tasks:
+            if task.ctx.target is None:
+                name = task.ctx.task_name
+                raise TuneError(f"task {name!r} has no target; give TuneContext one")
         self._work()
 
     def _work(self) -> None:
