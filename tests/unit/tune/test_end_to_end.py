@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -22,7 +23,7 @@ from tilewright.schedule import Schedule
 from tilewright.script import tir as T
 from tilewright.testing.small_search import matmul as larger, tile_all, tile_two
 from tilewright.tune import Profiler, tune_tir
-from tilewright.tune.events import Event, PhaseChanged, TuningFinished
+from tilewright.tune.events import Event, PhaseChanged, RoundMeasured, TuningFinished
 
 
 @T.prim_func
@@ -132,6 +133,7 @@ def _split(sch: Schedule) -> None:
     sch.split(loop, sch.sample_perfect_tile(loop, n=2))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a gc callback
 @pytest.mark.parametrize("phase", ["search", "build", "run"])
 def test_ctrl_c_at_any_moment(phase: str, tmp_path: Path) -> None:
     """A signal in each phase: workers end, what was measured is there, the run says so."""
@@ -157,3 +159,23 @@ def test_ctrl_c_at_any_moment(phase: str, tmp_path: Path) -> None:
     assert run.status == "interrupted"
     trials = database.history.trials()
     assert [trial.number for trial in trials] == list(range(len(database)))
+
+
+def test_ctrl_c_that_somebody_swallows(local: dict[str, Any]) -> None:
+    """As Python does in finalisers and gc callbacks: the run ends before its next round."""
+    events = list[Event]()
+
+    def press(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, PhaseChanged) and event.phase == "search":
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        tune_tir(
+            relu, "llvm", max_trials_global=50, num_trials_per_iter=2, space=_split,
+            strategy="replay-trace", cost_model=None, observers=[press], **local,
+        )  # fmt: skip
+    assert isinstance(events[-1], TuningFinished)
+    assert events[-1].reason == "interrupted"
+    assert sum(isinstance(event, RoundMeasured) for event in events) == 1

@@ -15,6 +15,7 @@ from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.measure import Builder, Runner, builders, runners
+from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.support.plugins import Family
 from tilewright.tune.beginning import begin_search
@@ -143,8 +144,9 @@ class TaskScheduler(ABC):
             self._resume()
             if self.database is not None:
                 run = self._begin_run(self.database)
-            self._begin()
-            ended = self._run_rounds()
+            with lasting_interrupts() as check_interrupt:
+                self._begin()
+                ended = self._run_rounds(check_interrupt)
             self._end_tasks(ended)
             status, reason = FINISHED, ended
         except KeyboardInterrupt:
@@ -211,8 +213,9 @@ class TaskScheduler(ABC):
 
     # --- the rounds -----------------------------------------------------------------------------
 
-    def _run_rounds(self) -> str:
+    def _run_rounds(self, check_interrupt: Callable[[], None]) -> str:
         while sum(task.trials for task in self.tasks) < self._limits.max_trials_global:
+            check_interrupt()
             if not self._budget.allows_round():
                 return "budget"
             task_id = self.next_task_id()
