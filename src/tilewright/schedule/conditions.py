@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir import (
     Block,
-    Buffer,
     IntImm,
     IterType,
     PrimExpr,
@@ -22,9 +21,11 @@ from tilewright.schedule.regions import View
 from tilewright.schedule.scope import (
     BlockScope,
     child_blocks,
+    leaf_realizes,
     loops_of,
     realize_of,
     scope_of,
+    scope_over,
     scope_root as scope_root_of,
 )
 from tilewright.schedule.sref import StmtSRef
@@ -173,12 +174,8 @@ def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
 
 def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
     """The blocks under a loop with their writers counted there only."""
-    blocks = child_blocks(state, loop)
-    writers: dict[Buffer, list[StmtSRef]] = {}
-    for block in blocks:
-        for region in block.block.writes:
-            writers.setdefault(region.buffer, []).append(block)
-    return BlockScope(tuple(blocks), tuple(block.block for block in blocks), buffer_writers=writers)
+    assert loop.stmt is not None
+    return scope_over(state, [realize.block for realize in leaf_realizes(loop.stmt.body)])
 
 
 def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> IterType:

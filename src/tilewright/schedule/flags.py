@@ -69,10 +69,9 @@ def check_stage_pipeline(state: ScheduleState, root: StmtSRef) -> None:
 def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
     """What keeps a scope from being a stage pipeline; empty when it is one."""
     scope = scope_of(state, root)
-    for dependencies in scope.by_src.values():
-        for edge in dependencies:
-            if edge.kind is DepKind.WAR:
-                return f"block {edge.dst.name!r} overwrites what block {edge.src.name!r} reads"
+    edge = scope.overwritten()
+    if edge is not None:
+        return f"block {edge.dst.name!r} overwrites what block {edge.src.name!r} reads"
     for block in scope.blocks:
         if not region_cover(state, block):
             return f"block {block.name!r} reads what may not have been written before"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import (
@@ -40,24 +41,92 @@ class Dependency:
     kind: DepKind
 
 
-@dataclass
-class BlockScope:
-    """The leaf blocks of a scope in program order, and what they exchange."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The buffers that a block reads and writes, each once."""
 
-    blocks: tuple[StmtSRef, ...]
-    leaves: tuple[Block, ...]
-    by_src: dict[StmtSRef, list[Dependency]] = field(default_factory=dict)
-    by_dst: dict[StmtSRef, list[Dependency]] = field(default_factory=dict)
-    buffer_writers: dict[Buffer, list[StmtSRef]] = field(default_factory=dict)
-    body: Stmt | None = None  # where the leaves were last found
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+
+
+class BlockScope:
+    """The leaf blocks of a scope in program order, and what they exchange.
+
+    Dependencies are found when they are asked for: a step of a schedule looks at those of a few
+    blocks, and changes the scope for the next.
+    """
+
+    __slots__ = ("_ending", "accesses", "blocks", "body", "buffer_readers", "buffer_writers",
+                 "leaves", "positions")  # fmt: skip
+
+    def __init__(
+        self, blocks: Sequence[StmtSRef], leaves: Sequence[Block], accesses: Sequence[Access]
+    ) -> None:
+        self.blocks, self.leaves, self.accesses = blocks, leaves, accesses
+        self.positions = {sref: position for position, sref in enumerate(blocks)}
+        self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
+        self.buffer_readers: dict[Buffer, list[StmtSRef]] = {}
+        self.body: Stmt | None = None  # where the leaves were last found
+        self._ending: dict[StmtSRef, list[Dependency]] = {}
+        for sref, access in zip(blocks, accesses, strict=True):
+            for buffer in access.writes:
+                self.buffer_writers.setdefault(buffer, []).append(sref)
+            for buffer in access.reads:
+                self.buffer_readers.setdefault(buffer, []).append(sref)
+
+    def to_block(self, sref: StmtSRef) -> Sequence[Dependency]:
+        """Dependencies that end at a block; the order of kinds follows the declared buffers."""
+        found = self._ending.get(sref)
+        if found is None:
+            found = self._ending[sref] = self._find_ending(sref)
+        return found
 
     def from_block(self, sref: StmtSRef) -> Sequence[Dependency]:
         """Dependencies that start at a block."""
-        return self.by_src.get(sref, ())
+        position = self.positions.get(sref)
+        if position is None:
+            return ()
+        access = self.accesses[position]
+        touching = [
+            self.buffer_writers.get(buffer, ()) for buffer in (*access.writes, *access.reads)
+        ]
+        touching += [self.buffer_readers.get(buffer, ()) for buffer in access.writes]
+        after = {self.positions[other] for srefs in touching for other in srefs}
+        return [
+            edge
+            for later in sorted(after)
+            if later > position
+            for edge in self.to_block(self.blocks[later])
+            if edge.src is sref
+        ]
 
-    def to_block(self, sref: StmtSRef) -> Sequence[Dependency]:
-        """Dependencies that end at a block."""
-        return self.by_dst.get(sref, ())
+    def overwritten(self) -> Dependency | None:
+        """A block that writes what an earlier one reads."""
+        for buffer, readers in self.buffer_readers.items():
+            writers = self.buffer_writers.get(buffer)
+            if writers and self.positions[writers[-1]] > self.positions[readers[0]]:
+                return Dependency(readers[0], writers[-1], DepKind.WAR)
+        return None
+
+    def _find_ending(self, sref: StmtSRef) -> list[Dependency]:
+        position = self.positions.get(sref)
+        if position is None:
+            return []
+        access = self.accesses[position]
+        found = [
+            Dependency(writer, sref, DepKind.RAW)
+            for buffer in access.reads
+            for writer in self._before(self.buffer_writers.get(buffer, ()), position)
+        ]
+        for buffer in access.writes:
+            writers = self._before(self.buffer_writers[buffer], position)
+            readers = self._before(self.buffer_readers.get(buffer, ()), position)
+            found += [Dependency(writer, sref, DepKind.WAW) for writer in writers]
+            found += [Dependency(reader, sref, DepKind.WAR) for reader in readers]
+        return found
+
+    def _before(self, srefs: Sequence[StmtSRef], position: int) -> list[StmtSRef]:
+        return [sref for sref in srefs if self.positions[sref] < position]
 
 
 def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
@@ -66,49 +135,32 @@ def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
     known: BlockScope | None = state.scopes.get(root)
     if known is not None and known.body is body:
         return known
-    leaves = tuple(realize.block for realize in leaf_realizes(body))
+    leaves = [realize.block for realize in leaf_realizes(body)]
     if known is None or not _same_nodes(known.leaves, leaves):
-        known = state.scopes[root] = _build_scope(state, leaves)
+        known = state.scopes[root] = scope_over(state, leaves, known)
     known.body = body
     return known
 
 
-def _same_nodes(old: tuple[Block, ...], new: tuple[Block, ...]) -> bool:
-    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+def scope_over(
+    state: ScheduleState, leaves: Sequence[Block], before: BlockScope | None = None
+) -> BlockScope:
+    """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
+    known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
+    srefs = [state.srefs[leaf] for leaf in leaves]
+    return BlockScope(srefs, leaves, [known.get(leaf) or _access_of(leaf) for leaf in leaves])
 
 
-def _build_scope(state: ScheduleState, leaves: tuple[Block, ...]) -> BlockScope:
-    srefs = tuple(state.srefs[leaf] for leaf in leaves)
-    scope = BlockScope(srefs, leaves)
-    readers: dict[Buffer, list[StmtSRef]] = {}
-    for sref, leaf in zip(srefs, leaves, strict=True):
-        reads, writes = _buffers(leaf.reads), _buffers(leaf.writes)
-        # The order of kinds for one pair follows the buffers, as they are declared.
-        for buffer in reads:
-            for writer in scope.buffer_writers.get(buffer, ()):
-                _add_dependency(scope, writer, sref, DepKind.RAW)
-        for buffer in writes:
-            for writer in scope.buffer_writers.get(buffer, ()):
-                _add_dependency(scope, writer, sref, DepKind.WAW)
-            for reader in readers.get(buffer, ()):
-                _add_dependency(scope, reader, sref, DepKind.WAR)
-        for buffer in writes:
-            scope.buffer_writers.setdefault(buffer, []).append(sref)
-        for buffer in reads:
-            readers.setdefault(buffer, []).append(sref)
-    return scope
+def _same_nodes(old: Sequence[Block], new: Sequence[Block]) -> bool:
+    return len(old) == len(new) and all(map(operator.is_, old, new))
 
 
-def _buffers(regions: Sequence[BufferRegion]) -> list[Buffer]:
-    return list(dict.fromkeys(region.buffer for region in regions))
+def _access_of(leaf: Block) -> Access:
+    return Access(_buffers(leaf.reads), _buffers(leaf.writes))
 
 
-def _add_dependency(scope: BlockScope, src: StmtSRef, dst: StmtSRef, kind: DepKind) -> None:
-    if src is dst:
-        return
-    dependency = Dependency(src, dst, kind)
-    scope.by_src.setdefault(src, []).append(dependency)
-    scope.by_dst.setdefault(dst, []).append(dependency)
+def _buffers(regions: Sequence[BufferRegion]) -> tuple[Buffer, ...]:
+    return tuple(dict.fromkeys(region.buffer for region in regions))
 
 
 def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
@@ -118,11 +170,12 @@ def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
         node = pending.pop()
         while type(node) is For:
             node = node.body
-        if isinstance(node, BlockRealize):
-            yield node
-        elif isinstance(node, SeqStmt):
-            pending.extend(reversed(node.seq))
-        elif type(node) is not BufferStore:
+        kind = type(node)
+        if kind is BlockRealize:
+            yield node  # type: ignore[misc]
+        elif kind is SeqStmt:
+            pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
+        elif kind is not BufferStore:
             pending.extend(reversed([c for c in children(node) if isinstance(c, Stmt)]))
 
 

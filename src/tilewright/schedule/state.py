@@ -8,7 +8,7 @@ changes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -16,6 +16,7 @@ from tilewright.ir import (
     Block,
     BlockRealize,
     Buffer,
+    BufferStore,
     For,
     IRModule,
     PrimExpr,
@@ -166,12 +167,11 @@ class ScheduleState:
             self._verify()
 
     def _find_intact(self, stmt: Stmt, intact: set[SchedulableStmt]) -> None:
-        for child in _schedulable_below(stmt):
+        for child, _ in _positions_below(stmt):
             if child in self.srefs:
                 intact.add(child)
             else:
-                for nested in _schedulable_below(child.body):
-                    self._find_intact(nested, intact)
+                self._find_intact(child.body, intact)
 
     def _retire(
         self,
@@ -180,14 +180,13 @@ class ScheduleState:
         loops: dict[Var, StmtSRef],
         removed: dict[StmtSRef, SchedulableStmt],
     ) -> None:
-        if stmt in intact:
-            return
         sref = self.srefs[stmt]
         removed[sref] = stmt
         if isinstance(stmt, For):
             loops[stmt.loop_var] = sref
-        for child in _schedulable_below(stmt.body):
-            self._retire(child, intact, loops, removed)
+        for child, _ in _positions_below(stmt.body):
+            if child not in intact:
+                self._retire(child, intact, loops, removed)
 
     def _adopt(
         self,
@@ -273,24 +272,25 @@ class ScheduleState:
             self._verify_below(child, sref, below, seen)
 
 
-def _positions_below(stmt: Stmt, position: int = -1) -> Iterator[tuple[SchedulableStmt, int]]:
+def _positions_below(stmt: Stmt, position: int = -1) -> list[tuple[SchedulableStmt, int]]:
     """Nearest blocks and loops in a statement, each with its place in the sequence around it."""
     kind = type(stmt)
     if kind is For or kind is Block:
-        yield stmt, position  # type: ignore[misc]
-    elif kind is BlockRealize:
-        yield stmt.block, position  # type: ignore[attr-defined]
-    elif kind is SeqStmt:
+        return [(stmt, position)]  # type: ignore[list-item]
+    if kind is BlockRealize:
+        return [(stmt.block, position)]  # type: ignore[attr-defined]
+    found: list[tuple[SchedulableStmt, int]] = []
+    if kind is SeqStmt:
         for index, child in enumerate(stmt.seq):  # type: ignore[attr-defined]
-            yield from _positions_below(child, index)
-    else:
+            if type(child) is For:  # most of a long sequence
+                found.append((child, index))
+            else:
+                found += _positions_below(child, index)
+    elif kind is not BufferStore:
         for child in children(stmt):
             if isinstance(child, Stmt):
-                yield from _positions_below(child, position)
-
-
-def _schedulable_below(stmt: Stmt) -> Iterator[SchedulableStmt]:
-    return (child for child, _ in _positions_below(stmt))
+                found += _positions_below(child, position)
+    return found
 
 
 def _swap(body: Stmt, old: Any, new: Any, seq_index: int) -> Stmt:

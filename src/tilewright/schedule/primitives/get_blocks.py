@@ -44,11 +44,7 @@ def _get_block(
     root = sch.state.roots.get(function)
     if root is None:
         raise UnknownFunction(function=function, known=", ".join(map(repr, sch.mod)))
-    found = [
-        sref
-        for stmt, sref in sch.state.srefs.items()
-        if type(stmt) is Block and stmt.name_hint == name
-    ]
+    found = [block for block in sch.state.infos if block.block.name_hint == name]
     if len(sch.state.roots) > 1:
         found = [sref for sref in found if sch.state.function_of(sref) == function]
     if not found:
