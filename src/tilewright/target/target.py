@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tilewright.errors import TargetError
-from tilewright.target import parse
+from tilewright.target import isa, parse
 from tilewright.target.cpu import CpuDescription, describe
 from tilewright.target.kinds import AttrValue, TargetKind
+
+NATIVE = "native"  # as compilers call the CPU that they run on
 
 _scopes: contextvars.ContextVar[tuple[Target, ...]] = contextvars.ContextVar(
     "tilewright_target_scopes", default=()
@@ -22,9 +24,10 @@ _scopes: contextvars.ContextVar[tuple[Target, ...]] = contextvars.ContextVar(
 class Target:
     """A machine to compile for, with its attributes; immutable and hashable.
 
-    `Target("llvm")` is this machine with everything detected. Strings (`"llvm -mcpu=haswell"`),
-    dictionaries and tags (`"nvidia/nvidia-a100"`) describe others. The tag takes no part in
-    comparisons: it is only a name for the rest. `with target:` makes a target the current one.
+    `Target("llvm")` is this machine with everything detected, and so is `"llvm -mcpu=native"`.
+    Strings (`"llvm -mcpu=haswell"`), dictionaries and tags (`"nvidia/nvidia-a100"`) describe
+    others. The tag takes no part in comparisons: it is only a name for the rest. `with target:`
+    makes a target the current one.
     """
 
     kind: TargetKind
@@ -164,10 +167,25 @@ def _describe(target: str | Mapping[str, object] | Target) -> parse.Description:
                 target.kind, target.keys, target.tag, target.attr_items, target.host
             )
         case str():
-            return parse.from_string(target)
+            return _without_native(parse.from_string(target))
         case Mapping():
-            return parse.from_mapping(target)
+            return _without_native(parse.from_mapping(target))
     raise TargetError(f"a target is a text, a dictionary or a Target, got {target!r}")
+
+
+def _without_native(described: parse.Description) -> parse.Description:
+    """`-mcpu=native` is this machine, which is what a target without `-mcpu` detects.
+
+    Left in the description it would mean another machine wherever a record of it is read.
+    """
+    attrs = dict(described.attrs)
+    if attrs.get("mcpu") != NATIVE:
+        return described
+    here, triple = isa.host().triple, attrs.get("mtriple", "")
+    if triple not in ("", here):
+        raise TargetError(f"-mcpu=native is this machine ({here}), but -mtriple says {triple}")
+    del attrs["mcpu"]
+    return replace(described, attrs=tuple(attrs.items()))
 
 
 def _option_text(value: AttrValue) -> str:

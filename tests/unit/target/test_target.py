@@ -48,6 +48,30 @@ def test_all_spellings_of_options_are_equal(text: str) -> None:
     assert hash(Target(text)) == hash(expected)
 
 
+@pytest.mark.parametrize(
+    "given", ["llvm -mcpu=native", "llvm --mcpu native", {"kind": "llvm", "mcpu": "native"}]
+)
+def test_native_is_this_machine(given: str | dict[str, object]) -> None:
+    target = Target(given)
+    assert target == Target("llvm")
+    assert target.cpu.is_host
+    assert "mcpu" not in target.export()  # a record of it must not mean its reader's machine
+
+
+def test_native_keeps_the_other_options() -> None:
+    target = Target("llvm -mcpu=native -num-cores=3 -mattr=-avx512f")
+    assert target == Target("llvm -num-cores=3 -mattr=-avx512f")
+    assert Target("cuda -arch=sm_90", host="llvm -mcpu=native").host == Target("llvm")
+
+
+def test_native_of_another_kind_of_machine() -> None:
+    with pytest.raises(TargetError) as caught:
+        Target("llvm -mcpu=native -mtriple=riscv64-linux-gnu")
+    here = Target("llvm").cpu.triple
+    expected = f"-mcpu=native is this machine ({here}), but -mtriple says riscv64-linux-gnu"
+    assert str(caught.value) == expected
+
+
 def test_other_cpu_has_its_own_features_and_default_sizes() -> None:
     target = Target("llvm -mcpu=haswell -num-cores=8")
     assert {"avx2", "fma"} <= target.features
