@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.ir import Buffer, PrimExpr, PrimFunc, Var, cast, const, intrinsics
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 Pair = tuple[PrimFunc, PrimFunc]

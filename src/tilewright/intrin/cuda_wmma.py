@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.errors import RegistryError
 from tilewright.ir import Buffer, PrimExpr, PrimFunc, cast, const
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 Pair = tuple[PrimFunc, PrimFunc]

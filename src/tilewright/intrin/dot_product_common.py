@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 DP4A_INTRIN = "dp4a"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
@@ -88,8 +88,15 @@ def dot_product_16x4_u8i8i32_avx512(
 
 
 TensorIntrin.register(
-    VNNI_DOT_16x4_INTRIN, dot_product_16x4_u8i8i32_desc, dot_product_16x4_u8i8i32_vnni
+    VNNI_DOT_16x4_INTRIN,
+    dot_product_16x4_u8i8i32_desc,
+    dot_product_16x4_u8i8i32_vnni,
+    features=("avx512vnni",),
 )
 TensorIntrin.register(
-    AVX512_DOT_16x4_INTRIN, dot_product_16x4_u8i8i32_desc, dot_product_16x4_u8i8i32_avx512
+    AVX512_DOT_16x4_INTRIN,
+    dot_product_16x4_u8i8i32_desc,
+    dot_product_16x4_u8i8i32_avx512,
+    features=("avx512bw",),
+    value_ranges={"A": (0, 128)},
 )

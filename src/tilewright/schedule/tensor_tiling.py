@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.ir import For, IntImm
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule.analysis.tensorize_info import get_tensorize_loop_mapping
 from tilewright.schedule.handles import BlockRV, LoopRV
-from tilewright.schedule.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -17,7 +17,7 @@ import tilewright.space.mutators
 import tilewright.space.postprocs
 import tilewright.space.rules  # noqa: F401  (members register themselves)
 from tilewright.errors import TuneError
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.space.base import (
     Mutator,
     Postproc,

@@ -142,6 +142,16 @@ def check_mattr(mattr: Iterable[str], triple: str) -> None:
             raise TargetError(f"LLVM knows no feature {name!r} for {triple}{hint}")
 
 
+def check_feature(name: str, owner: str) -> None:
+    """A feature that LLVM knows for no CPU of ours is an error, told to its `owner`."""
+    if name in COMPUTE_FEATURES or name in host().known_features:
+        return
+    known = _llvm_names("x86_64-linux-gnu").features | _llvm_names("aarch64-linux-gnu").features
+    if name not in known:
+        hint = did_you_mean(name, known, list_all=False)
+        raise TargetError(f"{owner} needs the CPU feature {name!r}, which LLVM does not know{hint}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Names:
     cpus: frozenset[str]

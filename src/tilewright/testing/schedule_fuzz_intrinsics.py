@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tilewright.ir import PrimFunc
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 DTYPES = ("int32", "float32")

@@ -213,8 +213,8 @@ from tilewright.ir.intrinsics import (
     tvm_call_packed as tvm_call_packed,
     undef as undef,
 )
+from tilewright.ir.tensor_intrin import TensorIntrin as TensorIntrin
 from tilewright.schedule import Schedule as Schedule, Trace as Trace
-from tilewright.schedule.tensor_intrin import TensorIntrin as TensorIntrin
 from tilewright.tir import (
     ir_builder as ir_builder,
     stmt_functor as stmt_functor,

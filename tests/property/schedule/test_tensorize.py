@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
-from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

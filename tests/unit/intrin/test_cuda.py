@@ -14,9 +14,9 @@ from tilewright.intrin.cuda_mma import (
     shared_32x16_to_ldmatrix_32x16_layout,
 )
 from tilewright.ir import PrimFunc, verify_well_formed
+from tilewright.ir.tensor_intrin import TensorIntrin, all_tensor_intrins
 from tilewright.lowering.lower_match_buffer import LowerMatchBuffer
 from tilewright.schedule import Schedule
-from tilewright.schedule.tensor_intrin import TensorIntrin, all_tensor_intrins
 from tilewright.script import from_source, tir as T
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 

@@ -8,10 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 import tilewright.intrin  # noqa: F401
-from tilewright.errors import RegistryError, ScheduleError
+from tilewright.errors import RegistryError, ScheduleError, TargetError
 from tilewright.ir import PrimFunc, assert_structural_equal, replace
+from tilewright.ir.tensor_intrin import (
+    TensorIntrin,
+    _registry,
+    all_tensor_intrins,
+    features_of_intrin,
+)
 from tilewright.schedule import LoopRV, Schedule
-from tilewright.schedule.tensor_intrin import TensorIntrin, _registry, all_tensor_intrins
 from tilewright.script import from_source, tir as T
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 
@@ -463,3 +468,27 @@ def test_makers_run_once_when_needed() -> None:
     finally:
         _registry.pop("test_lazy", None)
     assert TensorIntrin.get("test_lazy", allow_missing=True) is None
+
+
+def test_features_are_known_before_an_intrinsic_is_made() -> None:
+    TensorIntrin.register_maker(
+        "test_lazy", lambda: (add_desc, add_impl), features=["avx2"], value_ranges={"A": (0, 3)}
+    )
+    try:
+        assert features_of_intrin("test_lazy") == {"avx2"}
+        made = TensorIntrin.get("test_lazy")
+        assert made is not None
+        assert made.features == {"avx2"}
+        assert made.value_ranges == {"A": (0, 3)}
+        assert features_of_intrin("test_lazy") == {"avx2"}
+    finally:
+        _registry.pop("test_lazy", None)
+
+
+def test_a_feature_that_llvm_does_not_know_is_refused() -> None:
+    with pytest.raises(TargetError) as caught:
+        TensorIntrin.register("test_other", add_desc, add_impl, features=["avx512vni"])
+    assert str(caught.value) == (
+        "tensor intrinsic 'test_other' needs the CPU feature 'avx512vni', which LLVM does not "
+        "know; did you mean 'avx512vnni'?"
+    )

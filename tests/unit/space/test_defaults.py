@@ -8,7 +8,7 @@ import pytest
 
 import tilewright.intrin  # noqa: F401
 from tilewright.errors import TuneError
-from tilewright.schedule.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.space.default_gpu_rules import WMMA_GROUPS
 from tilewright.space.defaults import (
     MUTATORS,

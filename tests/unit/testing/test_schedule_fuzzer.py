@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from tilewright.errors import ScheduleError
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
 from tilewright.schedule.primitives import reorder
-from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 from tilewright.testing import oracle, schedule_fuzzer
 from tilewright.testing.schedule_checks import assert_same_arrays, random_arguments

@@ -20,10 +20,10 @@ from tilewright.ir import (
     subtract,
     uses_var,
 )
+from tilewright.ir.tensor_intrin import description_nest
 from tilewright.schedule.handles import BlockRV
 from tilewright.schedule.scope import realize_of
 from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.tensor_intrin import description_nest
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

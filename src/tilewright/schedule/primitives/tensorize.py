@@ -21,6 +21,7 @@ from tilewright.ir import (
     Visitor,
     replace,
 )
+from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.primitives.blockize import blockized_loop
@@ -28,7 +29,6 @@ from tilewright.schedule.renew import Renewer
 from tilewright.schedule.splice import replace_in_parent
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
-from tilewright.schedule.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.tensor_match import Mismatch, Operand, match_description
 
 if TYPE_CHECKING:

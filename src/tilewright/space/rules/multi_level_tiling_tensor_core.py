@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.errors import TuneError
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
-from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import (
     AUTO_TENSORIZE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import is_auto_tensorize_applicable
-from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import AUTO_TENSORIZE
 from tilewright.space.base import schedule_rules

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tilewright.arith import IndexMap
 from tilewright.ir import INT32, Buffer, BufferRegion, IntImm, PrimExpr, Var, floordiv, floormod
+from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo
-from tilewright.schedule.tensor_intrin import TensorIntrin, description_nest
 from tilewright.space.rules.tiling_state import Factor
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import tilewright.intrin  # noqa: F401
 from tilewright.ir import PrimFunc
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
-from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 

@@ -9,13 +9,13 @@ import tilewright.intrin  # noqa: F401
 from tilewright import te
 from tilewright.intrin.x86 import dot_product_16x4_u8i8i32_desc
 from tilewright.ir import PrimFunc
+from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import (
     get_auto_tensorize_mapping_info,
     get_tensorize_loop_mapping,
     is_auto_tensorize_applicable,
 )
-from tilewright.schedule.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 from tilewright.testing import te_workload
 

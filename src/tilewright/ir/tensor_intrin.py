@@ -6,60 +6,80 @@ there. Both take the same buffers; strides and offsets of the implementation may
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tilewright.errors import RegistryError
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IntImm,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    post_order_visit,
-)
+from tilewright.ir.buffer import Buffer, BufferLoad
+from tilewright.ir.expr import IntImm, PrimExpr
+from tilewright.ir.function import PrimFunc
+from tilewright.ir.node import Node
+from tilewright.ir.stmt import Block, BlockRealize, BufferStore, For
+from tilewright.ir.visit import post_order_visit
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target import isa
 
 Maker = Callable[[], tuple[PrimFunc, PrimFunc]]
+ValueRanges = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class TensorIntrin:
-    """A tensor instruction."""
+    """A tensor instruction.
+
+    `features` are the extensions (by their names in LLVM) that a machine needs to issue it; where
+    one is missing, `build` runs the description instead. `value_ranges` says, by the name of a
+    parameter of the description, for which values both agree, if not for all.
+    """
 
     name: str
     desc: PrimFunc
     impl: PrimFunc
+    features: frozenset[str] = frozenset()
+    value_ranges: ValueRanges = field(default_factory=lambda: MappingProxyType({}))
 
     @staticmethod
-    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
+    def register(
+        name: str,
+        desc: PrimFunc,
+        impl: PrimFunc,
+        override: bool = False,
+        *,
+        features: Iterable[str] = (),
+        value_ranges: ValueRanges | None = None,
+    ) -> TensorIntrin:
         """Make an instruction known to `tensorize`; both functions must agree on their buffers."""
         _check_name(name, override)
-        intrin = TensorIntrin(name, desc, impl)
+        needs = _Needs.of(name, features, value_ranges)
+        intrin = TensorIntrin(name, desc, impl, needs.features, needs.value_ranges)
         _check(intrin)
-        _makers.pop(name, None)
-        _registry[name] = intrin
-        return intrin
+        return _keep(intrin)
 
     @staticmethod
-    def register_maker(name: str, make: Maker, override: bool = False) -> None:
+    def register_maker(
+        name: str,
+        make: Maker,
+        override: bool = False,
+        *,
+        features: Iterable[str] = (),
+        value_ranges: ValueRanges | None = None,
+    ) -> None:
         """Register an instruction whose (description, implementation) is made when first needed."""
         _check_name(name, override)
+        needs = _Needs.of(name, features, value_ranges)
         _registry.pop(name, None)
-        _makers[name] = make
+        _makers[name] = make, needs
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The instruction with that name; None if it is missing and may be."""
         found = _registry.get(name)
         if found is None and name in _makers:
-            desc, impl = _makers[name]()
-            return TensorIntrin.register(name, desc, impl, override=True)
+            make, needs = _makers[name]
+            intrin = TensorIntrin(name, *make(), needs.features, needs.value_ranges)
+            _check(intrin)
+            return _keep(intrin)
         if found is None and not allow_missing:
             hint = did_you_mean(name, [*_registry, *_makers])
             raise RegistryError(
@@ -69,13 +89,42 @@ class TensorIntrin:
         return found
 
 
+@dataclass(frozen=True)
+class _Needs:
+    """What is known of an instruction before it is made."""
+
+    features: frozenset[str]
+    value_ranges: ValueRanges
+
+    @staticmethod
+    def of(name: str, features: Iterable[str], value_ranges: ValueRanges | None) -> _Needs:
+        needed = frozenset(features)
+        for feature in sorted(needed):
+            isa.check_feature(feature, f"tensor intrinsic {name!r}")
+        return _Needs(needed, MappingProxyType(dict(value_ranges or {})))
+
+
 _registry: dict[str, TensorIntrin] = {}
-_makers: dict[str, Maker] = {}
+_makers: dict[str, tuple[Maker, _Needs]] = {}
+
+
+def _keep(intrin: TensorIntrin) -> TensorIntrin:
+    _makers.pop(intrin.name, None)
+    _registry[intrin.name] = intrin
+    return intrin
 
 
 def all_tensor_intrins() -> list[str]:
     """The names of all registered instructions, in order of registration."""
     return list(dict.fromkeys([*_makers, *_registry]))
+
+
+def features_of_intrin(name: str) -> frozenset[str]:
+    """The extensions that an instruction needs, known without making it."""
+    made = _registry.get(name)
+    if made is not None:
+        return made.features
+    return _makers[name][1].features if name in _makers else frozenset()
 
 
 def root_block_of(func: PrimFunc) -> Block:
