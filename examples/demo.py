@@ -30,7 +30,7 @@ from tilewright.ir import IRModule, as_module
 from tilewright.records import args_info_of
 from tilewright.report import gflops, seconds
 from tilewright.report.roofline import flop_of
-from tilewright.testing.te_workload import CONFIGS, create_te_workload
+from tilewright.workloads import CONFIGS, create_te_workload
 
 BUDGET = 25.0  # with what comes before and after it, the demo takes half a minute
 PROGRAMS = {  # of the usual workloads
@@ -89,11 +89,11 @@ class Program:
             return
         import torch
 
-        from tilewright.testing import torch_workload
+        from tilewright.workloads import in_torch
 
         torch.set_num_threads(threads)
         arguments = CONFIGS[self.workload][1][self.index]
-        call, output = torch_workload.make(self.workload, arguments, self.arrays)
+        call, output = in_torch.make(self.workload, arguments, self.arrays)
 
         def timer(number: int) -> float:
             call()

@@ -1,3 +1,3 @@
 """The thirteen workloads in PyTorch."""
 
-from tilewright.testing.torch_workload import make as make
+from tilewright.workloads.in_torch import make as make

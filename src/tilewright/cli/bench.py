@@ -25,7 +25,7 @@ from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.fallback import default_schedule
 
-TORCH_WORKLOADS = "tilewright.testing.torch_workload"
+TORCH_WORKLOADS = "tilewright.workloads.in_torch"
 HEADER = ("version", "time", "GFLOPS", "of roofline", "speed-up", "results")
 
 

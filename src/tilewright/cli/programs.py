@@ -16,7 +16,7 @@ from tilewright import te
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.support.suggestions import did_you_mean
-from tilewright.testing.te_workload import CONFIGS, create_te_workload
+from tilewright.workloads import CONFIGS, create_te_workload
 
 _FORMS = "write FILE.py:NAME, or WORKLOAD or WORKLOAD:INDEX with one of "
 

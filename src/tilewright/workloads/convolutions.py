@@ -1,4 +1,4 @@
-"""The convolutions among the tuning workloads; see `te_workload`."""
+"""The convolutions among the workloads."""
 
 from __future__ import annotations
 
