@@ -587,3 +587,12 @@ def pad_einsum(sch: Schedule) -> None:
     sch.cache_read("C", 0, "global")
     sch.cache_read("C", 1, "global")
     sch.pad_einsum("C", [1, 0, 8])
+
+
+@on(DENSE_INT8)
+def shift_operand(sch: Schedule) -> None:
+    """Give an operand of a sum of products the other sign; results start from a compensation.
+
+    Returns the blocks that make the shifted operand and what results start from.
+    """
+    sch.shift_operand("C", 0)

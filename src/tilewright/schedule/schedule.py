@@ -345,5 +345,12 @@ class Schedule(ScheduleCore):
     def pad_einsum(self, block: BlockLike, padding: Sequence[int]) -> None:
         self._run("PadEinsum", (self.block(block),), (list(padding),))
 
+    def shift_operand(self, block: BlockLike, read_buffer_index: int) -> list[BlockRV]:
+        """Give one operand of a sum of products of integers the other sign.
+
+        The blocks that make the shifted operand and the sums that results start from.
+        """
+        return self._run("ShiftOperand", (self.block(block),), (read_buffer_index,))
+
     def enter_postproc(self) -> None:
         self._run("EnterPostproc", ())

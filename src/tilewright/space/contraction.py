@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.ir import (
     Add,
     Block,
-    Buffer,
+    BufferLoad,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -46,9 +46,13 @@ class Contraction:
     periods: dict[int, int]
 
     @staticmethod
-    def of(block: Block) -> Contraction | None:
-        """The contraction that a block computes, if it is one."""
-        return _Analysis(block).result() if _has_form(block) else None
+    def of(block: Block, any_layout: bool = False) -> Contraction | None:
+        """The contraction that a block computes, if it is one.
+
+        With `any_layout`, the right operand need not be contiguous along the vector axis: it is
+        going to be copied.
+        """
+        return _Analysis(block, any_layout).result() if _has_form(block) else None
 
 
 def _has_form(block: Block) -> bool:
@@ -68,8 +72,9 @@ def _extent(iter_var: IterVar) -> int | None:
 
 
 class _Analysis:
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, any_layout: bool) -> None:
         self._block = block
+        self._any_layout = any_layout
         self._position = {iter_var.var: n for n, iter_var in enumerate(block.iter_vars)}
         vector = block.writes[0].region[-1].min
         assert isinstance(vector, Var)
@@ -80,7 +85,7 @@ class _Analysis:
         if vector not in self._position:
             return None
         inputs = list(self._inputs())
-        streamed = [n for n, indices in inputs if _is_plain_term(indices[-1], vector)]
+        streamed = [n for n, indices in inputs if self._is_streamed(indices)]
         if len(streamed) < len([1 for _, indices in inputs if _is_strided(indices, vector)]):
             return None  # some operand would be gathered
         right = streamed[-1] if streamed else None
@@ -100,13 +105,21 @@ class _Analysis:
             periods=self._periods(),
         )
 
+    def _is_streamed(self, indices: list[PrimExpr]) -> bool:
+        """Does an operand lie along the vector axis as it should?"""
+        if self._any_layout:
+            return any(index is self._vector for index in indices)
+        return is_plain_term(indices[-1], self._vector)
+
     def _of_kind(self, kind: IterType) -> list[int]:
         return [n for n, iter_var in enumerate(self._block.iter_vars) if iter_var.iter_type is kind]
 
     def _inputs(self) -> Iterator[tuple[int, list[PrimExpr]]]:
-        written: Buffer = self._block.writes[0].buffer
+        # What only the initialisation reads is no operand.
+        used = {node.buffer for node in _nodes(self._block.body) if isinstance(node, BufferLoad)}
+        used.discard(self._block.writes[0].buffer)
         for number, region in enumerate(self._block.reads):
-            if region.buffer is not written:
+            if region.buffer in used:
                 yield number, [axis.min for axis in region.region]
 
     def _positions_in(self, region: tuple[object, ...]) -> set[int]:
@@ -144,13 +157,13 @@ def _nodes(root: Node) -> list[Node]:
     return found
 
 
-def _is_plain_term(index: PrimExpr, var: Var) -> bool:
+def is_plain_term(index: PrimExpr, var: Var) -> bool:
     """True when an index is `var` plus something without it."""
     match index:
         case Var():
             return index is var
         case Add(a=a, b=b):
-            parts = [_is_plain_term(a, var), _is_plain_term(b, var)]
+            parts = [is_plain_term(a, var), is_plain_term(b, var)]
             return any(parts) and not _uses(b if parts[0] else a, var)
     return False
 

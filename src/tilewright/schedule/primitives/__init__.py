@@ -34,6 +34,7 @@ from tilewright.schedule.primitives import (
     sample_perfect_tile as sample_perfect_tile,
     set_axis_separator as set_axis_separator,
     set_scope as set_scope,
+    shift_operand as shift_operand,
     split as split,
     storage_align as storage_align,
     tensorize as tensorize,

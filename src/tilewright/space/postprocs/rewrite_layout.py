@@ -19,7 +19,6 @@ from tilewright.ir import (
     For,
     Node,
     PrimExpr,
-    PrimFunc,
     Stmt,
     Var,
     children,
@@ -30,9 +29,7 @@ from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import suggest_index_map
 from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.space.base import Postproc, postprocs
-
-LAYOUT_FREE_BUFFERS = "layout_free_buffers"  # attribute of a function: positions of parameters
-LAYOUT_FREE_PLACEHOLDERS = "layout_free_placeholders"  # annotation of a block: buffers
+from tilewright.space.layout_free import blocks_below, layout_free_buffers
 
 
 @postprocs.register("RewriteLayout")
@@ -41,28 +38,9 @@ class RewriteLayout(Postproc):
 
     def apply(self, sch: Schedule) -> bool:
         for name in list(sch.mod.functions):
-            for buffer in _layout_free_buffers(sch.mod[name]):
+            for buffer in layout_free_buffers(sch.mod[name]):
                 _rewrite(sch, name, buffer)
         return True
-
-
-def _layout_free_buffers(func: PrimFunc) -> list[Buffer]:
-    positions = func.attrs.get(LAYOUT_FREE_BUFFERS, ())
-    params = [func.buffer_map[func.params[int(position)]] for position in positions]
-    noted = [
-        buffer
-        for block in _blocks_below(func.body)
-        for buffer in block.annotations.get(LAYOUT_FREE_PLACEHOLDERS, ())
-    ]
-    return list(dict.fromkeys([*params, *noted]))
-
-
-def _blocks_below(node: Node) -> Iterator[Block]:
-    if isinstance(node, Block):
-        yield node
-    for child in children(node):
-        if isinstance(child, Stmt):
-            yield from _blocks_below(child)
 
 
 @dataclass(frozen=True)
@@ -116,7 +94,7 @@ def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
 def _copies_of(body: Stmt, buffer: Buffer) -> list[Block]:
     """The blocks that copy a buffer on, one after the other."""
     chain: list[Block] = []
-    for block in _blocks_below(body):
+    for block in blocks_below(body):
         if _is_copy(block) and block.reads[0].buffer is buffer:
             chain.append(block)
             buffer = block.writes[0].buffer

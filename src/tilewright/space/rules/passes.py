@@ -35,11 +35,11 @@ def own_pass(sch: Schedule, block: BlockRV) -> None:
     elements = math.prod(extent_of(sch, loop) for loop in loops)
     outer = _vectorize(sch, block, loops)
     if elements >= PARALLEL_ELEMENTS and outer:
-        rows = _enough_tasks(sch, outer[: max(1, len(loops) - 1)])
+        rows = enough_tasks(sch, outer[: max(1, len(loops) - 1)])
         sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
 
 
-def _enough_tasks(sch: Schedule, loops: Sequence[LoopRV]) -> list[LoopRV]:
+def enough_tasks(sch: Schedule, loops: Sequence[LoopRV]) -> list[LoopRV]:
     """The outer ones of some loops: fused loops divide in every iteration, so take no more."""
     chosen: list[LoopRV] = []
     for loop in loops:

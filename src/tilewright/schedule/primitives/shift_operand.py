@@ -1,0 +1,244 @@
+"""`shift_operand`: a product of signed numbers as one of unsigned ones, or the other way round.
+
+Instructions that multiply bytes take one operand unsigned and one signed. An operand of the wrong
+sign is moved by half its range, `a' = a + s`. Since `sum(a * b) = sum(a' * b) - s * sum(b)`, sums
+then start from `-s * sum(b)` instead of from zero. That holds exactly in the arithmetic of the
+result, wrapping included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    Add,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Cast,
+    DType,
+    IntImm,
+    IterType,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Var,
+    cast,
+    const,
+    decl_buffer,
+    free_vars,
+    substitute,
+)
+from tilewright.ir.intrinsics import bitwise_xor
+from tilewright.ir.node import replace
+from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_stage import ScopeEdit, accessed_region
+from tilewright.schedule.conditions import why_not_reduction
+from tilewright.schedule.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.scope import loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+_OTHER_SIGN = {"int8": "uint8", "uint8": "int8", "int16": "uint16", "uint16": "int16"}
+
+
+class NotASumOfProducts(PrimitiveError):
+    reason = "block {block!r} is not a sum of products of integers: {why}"
+    remedy = "its update must be `O[...] = O[...] + A[...] * B[...]` with one read of each operand"
+
+
+class CannotShift(PrimitiveError):
+    reason = "operand {buffer!r} of block {block!r} is of type {dtype}"
+    remedy = "operands of type int8, uint8, int16 and uint16 can be shifted"
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The parts of `O[...] = O[...] + A[...] * B[...]`."""
+
+    store: BufferStore
+    shifted: BufferLoad
+    other: BufferLoad
+    shifted_is_first: bool
+
+
+def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[StmtSRef, StmtSRef]:
+    """Give one operand of a sum of products the other sign.
+
+    The blocks that make the shifted operand and the sums to start from.
+    """
+    buffer = accessed_region(block, "reads", index).buffer
+    root = scope_root(block)
+    why = why_not_reduction(state, scope_of(state, root), block)
+    if why:
+        raise NotASumOfProducts(block, block=block.name, why=why)
+    product = _product(block, buffer)
+    target = _OTHER_SIGN.get(str(buffer.dtype))
+    if target is None:
+        raise CannotShift(block, buffer=buffer.name, block=block.name, dtype=buffer.dtype)
+    shifted = decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
+    start = _Start(block, product)
+    edit = ScopeEdit(root, buffers=[shifted, start.buffer])
+    make_shifted, nest = _shifting_nest(buffer, shifted)
+    make_start, start_nest = start.nest(_half(buffer.dtype))
+    loops = loops_of(block)
+    place = Place(root, anchor=loops[0].loop if loops else realize_of(block))
+    for stmt in (nest, start_nest):
+        edit.insert(place, stmt)
+    edit.reuse[block.block] = _with_shifted(block.block, product, shifted, start)
+    edit.apply(state)
+    state.infos[block].region_cover = True
+    return state.srefs[make_shifted], state.srefs[make_start]
+
+
+# --- what must hold -----------------------------------------------------------------------------
+
+
+def _product(block: StmtSRef, buffer: Buffer) -> _Product:
+    def fail(why: str) -> NotASumOfProducts:
+        return NotASumOfProducts(block, block=block.name, why=why)
+
+    store = block.block.body
+    if not isinstance(store, BufferStore) or not isinstance(store.value, Add):
+        raise fail("its body is not one store of a sum")
+    total, product = store.value.a, store.value.b
+    if not isinstance(total, BufferLoad) or total.buffer is not store.buffer:
+        raise fail("it does not add to what it stores to")
+    if not isinstance(product, Mul) or store.buffer.dtype.code not in ("int", "uint"):
+        raise fail("it does not add products of integers")
+    loads = [_widened_load(factor, store.buffer.dtype) for factor in (product.a, product.b)]
+    if loads[0] is None or loads[1] is None:
+        raise fail("the factors are not elements of buffers, widened to the type of the result")
+    if loads[0].buffer is loads[1].buffer:
+        raise fail("both factors are elements of the same buffer")
+    if buffer is loads[0].buffer:
+        return _Product(store, loads[0], loads[1], True)
+    if buffer is loads[1].buffer:
+        return _Product(store, loads[1], loads[0], False)
+    raise fail(f"{buffer.name} is no factor of the product")
+
+
+def _widened_load(value: PrimExpr, dtype: DType) -> BufferLoad | None:
+    """The element that a value of a wider type is made of."""
+    match value:
+        case Cast(value=BufferLoad() as load) if value.dtype == dtype:
+            return load
+    return None
+
+
+# --- the new blocks -----------------------------------------------------------------------------
+
+
+def _half(dtype: DType) -> int:
+    """By how much a value grows when its sign bit is flipped and its type changes its sign."""
+    half: int = 1 << (dtype.bits - 1)
+    return half if dtype.is_int else -half
+
+
+def _shifting_nest(source: Buffer, target: Buffer) -> tuple[Block, Any]:
+    iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(source.shape)]
+    point = tuple(iterator.var for iterator in iterators)
+    sign_bit = const(-_half(source.dtype), source.dtype)
+    value = cast(target.dtype, bitwise_xor(BufferLoad(source, point), sign_bit))
+    block = Block(
+        tuple(iterators),
+        (BufferRegion.from_point(source, point),),
+        (BufferRegion.from_point(target, point),),
+        target.name,
+        BufferStore(target, value, point),
+    )
+    loops = [(Var(f"ax{n}", v.var.dtype), source.shape[n]) for n, v in enumerate(iterators)]
+    return block, realize_in_loops(loops, [var for var, _ in loops], block)
+
+
+class _Start:
+    """What the sums start from: for all results that share the other operand, one number."""
+
+    def __init__(self, block: StmtSRef, product: _Product) -> None:
+        stmt = block.block
+        known = {var for index in product.other.indices for var in free_vars(index)}
+        self.iterators = [
+            v for v in stmt.iter_vars if v.iter_type is IterType.DATA_PAR and v.var in known
+        ]
+        self._reductions = [v for v in stmt.iter_vars if v.iter_type is IterType.COMM_REDUCE]
+        self._other = product.other
+        shape = tuple(_domain(iterator).extent for iterator in self.iterators) or (
+            const(1, "int32"),
+        )
+        self.buffer = decl_buffer(shape, product.store.buffer.dtype, f"{stmt.name_hint}_start")
+
+    def point(self) -> tuple[PrimExpr, ...]:
+        """Where a result finds its number."""
+        return tuple(iterator.var for iterator in self.iterators) or (const(0, "int32"),)
+
+    def nest(self, half: int) -> tuple[Block, Any]:
+        old = [*self.iterators, *self._reductions]
+        new = [replace(v, var=Var(v.var.name, v.var.dtype)) for v in old]
+        renamed = {a.var: b.var for a, b in zip(old, new, strict=True)}
+        point = tuple(substitute(index, renamed) for index in self.point())
+        source = tuple(substitute(index, renamed) for index in self._other.indices)
+        dtype = self.buffer.dtype
+        term = Mul(cast(dtype, BufferLoad(self._other.buffer, source)), const(-half, dtype))
+        block = Block(
+            tuple(new),
+            (BufferRegion.from_point(self._other.buffer, source),),
+            (BufferRegion.from_point(self.buffer, point),),
+            self.buffer.name,
+            BufferStore(self.buffer, Add(BufferLoad(self.buffer, point), term), point),
+            init=BufferStore(self.buffer, const(0, dtype), point),
+        )
+        loops = [(Var(f"ax{n}", v.var.dtype), _domain(v).extent) for n, v in enumerate(new)]
+        values = [var + _domain(v).min for (var, _), v in zip(loops, new, strict=True)]
+        return block, realize_in_loops(loops, values, block)
+
+
+def _domain(iterator: IterVar) -> Range:
+    assert iterator.dom is not None
+    return iterator.dom
+
+
+def _with_shifted(block: Block, product: _Product, shifted: Buffer, start: _Start) -> Block:
+    """The block with the shifted operand, starting from the compensation."""
+    store = product.store
+    load = replace(product.shifted, buffer=shifted)
+    factors = [cast(store.buffer.dtype, load), cast(store.buffer.dtype, product.other)]
+    if not product.shifted_is_first:
+        factors.reverse()
+    assert isinstance(store.value, Add)
+    reads = tuple(
+        replace(region, buffer=shifted) if region.buffer is product.shifted.buffer else region
+        for region in block.reads
+    )
+    init = block.init
+    assert isinstance(init, BufferStore)
+    begin: PrimExpr = BufferLoad(start.buffer, start.point())
+    if not (isinstance(init.value, IntImm) and init.value.value == 0):
+        begin = init.value + begin
+    return replace(
+        block,
+        reads=(*reads, BufferRegion.from_point(start.buffer, start.point())),
+        body=replace(store, value=Add(store.value.a, Mul(*factors))),
+        init=replace(init, value=begin),
+    )
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    made = shift_operand(sch.state, sch.get_sref(inputs[0]), attrs[0])
+    return [sch.block_rv(sref) for sref in made], None
+
+
+register_primitive(
+    Primitive("ShiftOperand", "shift_operand", _run, keywords("block", "read_buffer_index"))
+)
