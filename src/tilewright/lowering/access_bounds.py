@@ -9,6 +9,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import (
     Add,
     BinaryOp,
+    Broadcast,
     Cast,
     FloorDiv,
     FloorMod,
@@ -55,10 +56,10 @@ class IndexBounds:
 
     def of(self, expr: PrimExpr) -> Interval | None:
         """The interval of an expression, or None where it is not known."""
-        if not uses_var(expr, self._domains.__contains__):
+        if expr.dtype.lanes == 1 and not uses_var(expr, self._domains.__contains__):
             return Interval(expr, expr)
         match expr:
-            case Var():
+            case Var() if expr in self._domains:
                 return self._of_var(expr)
             case Add() | Sub() | Min() | Max():
                 return self._of_binary(expr)
@@ -80,6 +81,8 @@ class IndexBounds:
                 inner = self.of(base)
                 reach = stride * (lanes - 1)
                 return inner and Interval(inner.low + min(reach, 0), inner.high + max(reach, 0))
+            case Broadcast(value=value):
+                return self.of(value)
         return None
 
     def _of_var(self, var: Var) -> Interval | None:

@@ -343,6 +343,29 @@ def test_memory_under_two_names_keeps_its_place_and_layout(parse: Parse) -> None
     assert "alloc_buffer((4, 8))" in str(stages.after("CompactBufferAllocation"))
 
 
+# --- vectors in blocks ----------------------------------------------------------------------------
+
+VECTORS_OF_A_ROW = """
+@T.prim_func
+def main(A: T.Buffer((3, 16), "int32"), B: T.Buffer((3, 16), "int32")):
+    with T.block("rows"):
+        X = T.alloc_buffer((8, 64), "int32", scope="local")
+        for i in range(3):
+            X[i, T.ramp(32, 1, 16)] = A.vload([i, 0], "int32x16")
+        for i in range(3):
+            B[i, T.ramp(0, 1, 16)] = X.vload([i, 32], "int32x16") + T.broadcast(i, 16)
+"""
+
+
+def test_a_vector_at_a_constant_place_counts_with_all_its_lanes(parse: Parse) -> None:
+    a = np.arange(48, dtype="int32").reshape(3, 16)
+    b = np.zeros_like(a)
+    stages = lower(parse(VECTORS_OF_A_ROW), stages=True)
+    run(stages.module, a, b)
+    np.testing.assert_array_equal(b, a + np.arange(3)[:, None])
+    assert 'alloc_buffer((3, 16), "int32"' in str(stages.after("CompactBufferAllocation"))
+
+
 READS_MORE_THAN_IT_TOUCHES = """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")):
