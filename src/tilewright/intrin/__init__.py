@@ -6,4 +6,5 @@ from tilewright.intrin import (
     cuda_wmma as cuda_wmma,
     dot_product_common as dot_product_common,
     x86 as x86,
+    x86_pack as x86_pack,
 )

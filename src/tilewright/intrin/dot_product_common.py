@@ -1,12 +1,92 @@
-"""Dot products of four int8 pairs: one instruction of a GPU thread."""
+"""Dot products of a few pairs: what they compute, for all machines, and `dp4a` of a GPU thread."""
 # mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.ir import PrimExpr, PrimFunc, cast
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 DP4A_INTRIN = "dp4a"
+
+Pair = tuple[PrimFunc, PrimFunc]
+# (accumulators, the bits of A as one word, all of B) -> the new accumulators
+Update = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
+
+
+@dataclass(frozen=True)
+class DotForm:
+    """`C[i] += A[k] * B[i, k]` for `lanes` accumulators and `depth` products each."""
+
+    lanes: int
+    depth: int
+    a_dtype: str
+    b_dtype: str
+    c_dtype: str
+    c_scope: str = "global"
+
+    @property
+    def a_vector(self) -> str:
+        return f"{self.a_dtype}x{self.depth}"
+
+    @property
+    def b_vector(self) -> str:
+        return f"{self.b_dtype}x{self.lanes * self.depth}"
+
+    @property
+    def c_vector(self) -> str:
+        return f"{self.c_dtype}x{self.lanes}"
+
+
+def dot_description(form: DotForm) -> PrimFunc:
+    """The loops that an instruction of that form stands for."""
+    lanes, depth, a_dtype, b_dtype = form.lanes, form.depth, form.a_dtype, form.b_dtype
+    c_dtype, c_scope = form.c_dtype, form.c_scope
+
+    def widened(value: PrimExpr) -> PrimExpr:
+        return cast(c_dtype, value)
+
+    @T.prim_func
+    def dot_product_desc(
+        A: T.Buffer((depth,), a_dtype, offset_factor=1),
+        B: T.Buffer((lanes, depth), b_dtype, offset_factor=1),
+        C: T.Buffer((lanes,), c_dtype, offset_factor=1, scope=c_scope),
+    ) -> None:
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:depth], B[0:lanes, 0:depth])
+            T.writes(C[0:lanes])
+            for i in T.serial(0, lanes):
+                for k in T.serial(0, depth):
+                    with T.block("update"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        C[vi] = C[vi] + widened(A[vk]) * widened(B[vi, vk])
+
+    return dot_product_desc
+
+
+def dot_implementation(form: DotForm, update: Update) -> PrimFunc:
+    """Operands in registers, all of A as one 32-bit word, and `update` on them."""
+    lanes, depth, a_dtype, b_dtype = form.lanes, form.depth, form.a_dtype, form.b_dtype
+    c_dtype, c_scope = form.c_dtype, form.c_scope
+    a_vector, b_vector, c_vector = form.a_vector, form.b_vector, form.c_vector
+
+    @T.prim_func
+    def dot_product_impl(
+        A: T.Buffer((depth,), a_dtype, offset_factor=1),
+        B: T.Buffer((lanes, depth), b_dtype, offset_factor=1),
+        C: T.Buffer((lanes,), c_dtype, offset_factor=1, scope=c_scope),
+    ) -> None:
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:depth], B[0:lanes, 0:depth])
+            T.writes(C[0:lanes])
+            A_word = T.reinterpret(A.vload([0], a_vector), dtype="int32")
+            B_vector = B.vload([0, 0], dtype=b_vector)
+            C[T.ramp(T.int32(0), 1, lanes)] = update(C.vload([0], dtype=c_vector), A_word, B_vector)
+
+    return dot_product_impl
 
 
 @T.prim_func
@@ -42,4 +122,4 @@ def dp4a_impl(
         )
 
 
-TensorIntrin.register(DP4A_INTRIN, dp4a_desc, dp4a_impl)
+TensorIntrin.register_maker(DP4A_INTRIN, lambda: (dp4a_desc, dp4a_impl))
