@@ -19,6 +19,7 @@ from tilewright.ir import (
     Block,
     BlockRealize,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     Call,
     Cast,
@@ -93,6 +94,7 @@ class Access:
     buffer: Any
     indices: tuple[Index, ...]
     is_store: bool
+    unit_bytes: int = 0  # that a tensor instruction touches at once; 0: no such instruction
 
     def depends_on(self, loop: Loop) -> bool:
         """True when another element is touched in each iteration of a loop."""
@@ -119,7 +121,8 @@ class Access:
             return line
         *outer, last = self.indices
         rows = math.prod(index.span(extents) for index in outer)
-        return rows * math.ceil(last.span(extents) * self.element_bytes / line) * line
+        width = max(last.span(extents) * self.element_bytes, self.unit_bytes)
+        return rows * math.ceil(width / line) * line
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,43 @@ def _walk_block(
     inner = dict(bound)
     for iter_var, value in zip(block.iter_vars, values, strict=True):
         inner[iter_var.var] = substitute(value, bound) if bound else value
+    if block.match_buffers and len(block.writes) == 1:
+        yield _tensor_nest(block, loops, inner)
+        return
     if block.init is not None:
         yield from _walk(block.init, loops, inner)
     yield from _walk(block.body, loops, inner)
+
+
+# Products a cycle of instructions that work on tiles; those that work on vectors take a cycle.
+_TILE_PRODUCTS = 1024
+
+
+def _tensor_nest(block: Block, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) -> Nest:
+    """A block that is one tensor instruction: it touches regions, whatever it does inside."""
+    extents = {loop.var: loop.extent for loop in loops}
+    (write,) = block.writes
+    target = _region_access(write, bound, extents, is_store=True)
+    loads = [_region_access(region, bound, extents, is_store=False) for region in block.reads]
+    others = tuple(load for load in loads if load.buffer is not write.buffer)
+    # The sides of a product of matrices follow from the sizes of its three operands.
+    products = math.sqrt(math.prod(_elements(each) for each in (target, *others)))
+    operations = max(1.0, products / _TILE_PRODUCTS) if len(others) == 2 else 1.0
+    again = len(others) < len(loads)
+    return Nest(loops, target, others, operations, again)
+
+
+def _elements(access: Access) -> int:
+    return access.unit_bytes // access.element_bytes
+
+
+def _region_access(
+    region: BufferRegion, bound: Mapping[Var, PrimExpr], extents: Mapping[Var, int], is_store: bool
+) -> Access:
+    indices = tuple(_Terms(extents).of(substitute(axis.min, bound)) for axis in region.region)
+    sizes = [axis.extent.value if isinstance(axis.extent, IntImm) else 1 for axis in region.region]
+    size = math.prod(sizes) * max(1, region.buffer.dtype.bits // 8)
+    return Access(region.buffer, indices, is_store, size)
 
 
 def _share(predicate: PrimExpr, extents: Mapping[Var, int]) -> float:

@@ -174,6 +174,8 @@ class _NestCost:
             for loop in self._inner
             if loop is not self._vector and access.depends_on(loop)
         )
+        if access.unit_bytes * 2 >= self._machine.vector_bytes:
+            return distinct * math.ceil(access.unit_bytes / self._machine.vector_bytes)
         if self._vector is None or not access.depends_on(self._vector):
             return distinct * 0.5  # a broadcast, of which two are done in a cycle
         if abs(access.stride(self._vector) or 0) == 1:

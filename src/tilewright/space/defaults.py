@@ -179,10 +179,21 @@ _WIDE_VECTOR = _spec(
     reuse_write={"req": "may", "levels": [1, 2], "scope": "global"},
 )
 
+# Instructions that multiply short vectors, in the order in which they are preferred. Those of other
+# processors, and those that saturate, are not among them.
+KERNEL_INTRINSICS = (
+    "dot_16x4_vnni_local",
+    "dot_8x4_avxvnni_local",
+    "dot_16x4_avx512_exact_local",
+    "dot_8x4_avx2_exact_local",
+    "dot_16x2_bf16_local",
+)
+
 # Rules of our own: kernels as an expert would write them.
 _KERNELS = (
     *_CPU_HEAD,
     _spec("FuseRows"),
+    _spec("TensorTiling", intrin_names=KERNEL_INTRINSICS),
     _spec("RegisterTiling"),
     _spec("ReduceInVectors"),
     _spec("SpatialPass"),
@@ -263,7 +274,7 @@ MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
 
 def create_schedule_rules(kind: str) -> list[ScheduleRule]:
     """The default rules of a kind, less those whose tensor instruction is not registered."""
-    specs = _listed(SCHEDULE_RULES, kind)
+    specs = map(_with_known_intrins, _listed(SCHEDULE_RULES, kind))
     return [schedule_rules.create(s.name, **s.options) for s in specs if _has_intrin(s)]
 
 
@@ -284,6 +295,15 @@ def _listed(table: Mapping[str, Any], kind: str) -> Any:
     if kind not in table:
         raise TuneError(f"there are no default members for {kind!r}{did_you_mean(kind, table)}")
     return table[kind]
+
+
+def _with_known_intrins(spec: MemberSpec) -> MemberSpec:
+    """A rule that takes one of several instructions goes by those that are registered."""
+    names = spec.options.get("intrin_names")
+    if names is None:
+        return spec
+    known = tuple(n for n in names if TensorIntrin.get(n, allow_missing=True) is not None)
+    return MemberSpec(spec.name, {**spec.options, "intrin_names": known})
 
 
 def _has_intrin(spec: MemberSpec) -> bool:

@@ -21,9 +21,9 @@ from tilewright.ir import (
     Node,
     PrimExpr,
     Var,
-    free_vars,
     post_order_visit,
     substitute,
+    uses_var,
 )
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 
@@ -111,7 +111,7 @@ def _loads(value: PrimExpr, store: BufferStore) -> list[BufferLoad]:
 
 
 def _uses(operand: Operand, var: Var) -> bool:
-    return any(var in free_vars(index) for index in operand.indices)
+    return any(uses_var(index, lambda other: other is var) for index in operand.indices)
 
 
 def _extent(iter_var: IterVar) -> int:

@@ -3,6 +3,8 @@
 Our rules (kind "kernels") write kernels as an expert would, with few decisions, each of them good.
 They do not know every program. One that they leave a block of untouched is given to the rules that
 MetaSchedule has for the target.
+
+Where a tensor instruction fits, MetaSchedule's sketches around it compete with ours.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
-from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.annotations import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, space_generators
 from tilewright.space.generators.post_order_apply import PostOrderApply
 
@@ -26,7 +28,7 @@ class DefaultSpace(SpaceGenerator):
     def __init__(self) -> None:
         self.kernels = PostOrderApply(sch_rules=KERNELS, postprocs=KERNELS, mutator_probs=KERNELS)
         self.general = PostOrderApply()
-        self._chosen: PostOrderApply = self.general
+        self._chosen: tuple[PostOrderApply, ...] = (self.general,)
         self._is_cpu = False
 
     def _initialize_with_tune_context(self, context: Any) -> None:
@@ -34,35 +36,54 @@ class DefaultSpace(SpaceGenerator):
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
 
-    # The members of whichever space was chosen last.
+    # The members of the spaces that sketches were last taken from. Each leaves alone what it does
+    # not know, so that the members of two may work on the sketches of either.
 
     @property
     def sch_rules(self) -> Sequence[ScheduleRule]:  # type: ignore[override]
-        return self._chosen.sch_rules
+        return [rule for space in self._chosen for rule in space.sch_rules]
 
     @property
     def postprocs(self) -> Sequence[Postproc]:  # type: ignore[override]
-        return self._chosen.postprocs
+        return self._chosen[-1].postprocs
 
     @property
     def mutator_probs(self) -> Mapping[Mutator, float]:  # type: ignore[override]
-        return self._chosen.mutator_probs
+        return {
+            mutator: probability / len(self._chosen)
+            for space in self._chosen
+            for mutator, probability in space.mutator_probs.items()
+        }
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         if self._is_cpu:
-            self._chosen = self.kernels
+            self._chosen = (self.kernels,)
             sketches = self.kernels.generate_design_space(mod)
             complete = [sketch for sketch in sketches if _is_complete(sketch)]
+            if any(map(_is_tensorized, complete)):
+                self._chosen = (self.kernels, self.general)
+                rivals = self.general.generate_design_space(mod)
+                return [*complete, *filter(_will_be_tensorized, rivals)]
             if complete:
                 return complete
-        self._chosen = self.general
+        self._chosen = (self.general,)
         return self.general.generate_design_space(mod)
 
 
 def _is_complete(sketch: Schedule) -> bool:
-    """True when a rule has taken care of every block."""
+    """True when a rule has taken care of every block, or it has become an instruction."""
     return all(
-        TILING_STRUCTURE in sref.block.annotations
-        for sref in sketch.state.srefs.values()
-        if sref.is_block and sref.parent is not None
+        TILING_STRUCTURE in sref.block.annotations or sref.block.match_buffers
+        for sref in sketch.state.infos
+        if sref.parent is not None
     )
+
+
+def _is_tensorized(sketch: Schedule) -> bool:
+    assert sketch.trace is not None
+    return any(inst.primitive.kind == "Tensorize" for inst in sketch.trace.insts)
+
+
+def _will_be_tensorized(sketch: Schedule) -> bool:
+    """True when a block waits for `RewriteTensorize`."""
+    return any(AUTO_TENSORIZE in sref.block.annotations for sref in sketch.state.infos)

@@ -70,6 +70,8 @@ def _rewrite(sch: Schedule, function: str, buffer: Buffer) -> None:
         final = copies[-1].writes[0].buffer
         sch.get_block(copies[-1].name_hint, function)  # traces of TVM have this step
     reads = list(_reads(body, final))
+    if any(LAYOUT_REWRITE_PREPROC in read.block.annotations for read in reads):
+        return  # a rule has packed it
     layout = reads[-1].layout(final) if reads else None
     if layout is None:
         return

@@ -30,4 +30,5 @@ from tilewright.space.rules.register_tiling import RegisterTiling as RegisterTil
 from tilewright.space.rules.reuse import ReuseType as ReuseType
 from tilewright.space.rules.row_fusion import FuseRows as FuseRows
 from tilewright.space.rules.spatial_pass import SpatialPass as SpatialPass
+from tilewright.space.rules.tensor_tiling import TensorTiling as TensorTiling
 from tilewright.space.rules.vector_reduction import ReduceInVectors as ReduceInVectors

@@ -18,11 +18,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.ir import PrimFunc
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction
+from tilewright.space.layout_free import is_layout_free
 from tilewright.space.rules.tile_builder import (
     LEAST_USE,
     NotTiled,
@@ -79,7 +81,8 @@ class RegisterTiling(ScheduleRule):
             places.append(Place.BESIDE)
         if is_window(found) and any(pads(producer.block) for producer in producers):
             places.append(Place.INLINE)
-        packing = (False, True) if _is_worth_packing(sref, found, producers) else (False,)
+        func = sch.mod[sch.state.function_of(sref)]
+        packing = (False, True) if _is_worth_packing(func, sref, found, producers) else (False,)
         return [
             TileVariant(vectors * lanes, packed, place)
             for vectors in _widths(found, lanes)
@@ -102,12 +105,16 @@ def _widths(found: Contraction, lanes: int) -> list[int]:
     return [count for count in good if count > 1] or good
 
 
-def _is_worth_packing(block: StmtSRef, found: Contraction, producers: Sequence[StmtSRef]) -> bool:
-    """Copies pay if the operand is a large input that many rows use again."""
+def _is_worth_packing(
+    func: PrimFunc, block: StmtSRef, found: Contraction, producers: Sequence[StmtSRef]
+) -> bool:
+    """Copies pay if they are made once, or of a large input that many rows use again."""
     assert found.right is not None
     buffer = block.block.reads[found.right].buffer
     if any(write.buffer is buffer for producer in producers for write in producer.block.writes):
         return False
+    if is_layout_free(func, buffer):
+        return True
     size = math.prod(getattr(extent, "value", 0) for extent in buffer.shape)
     again = math.prod(found.extents[n] for n in found.rows)
     return again >= PACKING_REUSE and size * buffer.dtype.bits // 8 >= PACKING_BYTES

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, IterType, PrimExpr, PrimFunc, Var, floordiv, floormod
+from tilewright.ir import Block, IterType, PrimExpr, Var, floordiv, floormod
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE
+from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction, is_plain_term
-from tilewright.space.layout_free import is_layout_free
 from tilewright.space.rules.passes import enough_tasks
 from tilewright.space.rules.tile_builder import (
     STRUCTURE,
@@ -286,6 +285,7 @@ class TensorTileBuilder(TileBuilder):
         init = sch.decompose_reduction(unit, tiles.depth[0])
         sch.tensorize(unit, self._tile.intrin)
         (step,) = sch.get_child_blocks(init)
+        sch.annotate(step, TILING_STRUCTURE, STRUCTURE)
         *rows, lanes = sch.get_loops(step)
         for loop in rows:
             sch.unroll(loop)
@@ -326,8 +326,7 @@ class TensorTileBuilder(TileBuilder):
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
-        if is_layout_free(_function_of(sch, block), source):
-            sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
+        self._mark_packing(copy, source)
         self._schedule_packing(copy, is_row_major=lane_axis == len(axes) - 1)
 
     def _schedule_packing(self, copy: BlockRV, is_row_major: bool) -> None:
@@ -348,7 +347,3 @@ class TensorTileBuilder(TileBuilder):
 
 def _axis(axes: Sequence[PrimExpr], var: Var) -> int:
     return next(axis for axis, index in enumerate(axes) if index is var)
-
-
-def _function_of(sch: Schedule, block: BlockRV) -> PrimFunc:
-    return sch.mod[sch.state.function_of(sch.get_sref(block))]

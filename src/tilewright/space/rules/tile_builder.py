@@ -12,6 +12,7 @@ from enum import Enum
 
 from tilewright.ir import (
     Block,
+    Buffer,
     BufferLoad,
     BufferStore,
     Call,
@@ -28,8 +29,13 @@ from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.scope import loops_of
-from tilewright.space.annotations import SKIP_ZERO_TERMS, TILING_STRUCTURE
+from tilewright.space.annotations import (
+    LAYOUT_REWRITE_PREPROC,
+    SKIP_ZERO_TERMS,
+    TILING_STRUCTURE,
+)
 from tilewright.space.contraction import Contraction
+from tilewright.space.layout_free import is_layout_free
 from tilewright.space.rules.passes import move_beside, own_pass, whole_vectors
 from tilewright.space.vector_shape import VectorShape
 
@@ -208,7 +214,9 @@ class TileBuilder:
         sch, block, wide = self._sch, self._block, self._variant.columns
         number = self._found.right
         assert number is not None
+        source = sch.get_sref(block).block.reads[number].buffer
         copy = sch.cache_read(block, number, "global")
+        self._mark_packing(copy, source)
 
         def panels(*indices: PrimExpr) -> tuple[PrimExpr, ...]:
             *outer, last = indices
@@ -221,6 +229,13 @@ class TileBuilder:
         sch.reorder(panel, *outer, lanes)
         sch.parallel(panel)
         sch.vectorize(lanes)
+
+    def _mark_packing(self, copy: BlockRV, source: Buffer) -> None:
+        """Tell whoever builds the program which copies are made of constants, once."""
+        sch = self._sch
+        func = sch.mod[sch.state.function_of(sch.get_sref(copy))]
+        if is_layout_free(func, source):
+            sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
 
     # --- loops ----------------------------------------------------------------------------------
 
