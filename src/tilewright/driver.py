@@ -9,9 +9,12 @@ from typing import Any, TypeAlias
 
 from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
 from tilewright.errors import ArgumentError, TargetError
+from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.ir.tensor_intrin import TensorIntrin, install_numeric_check
 from tilewright.lowering import lower
 from tilewright.lowering.host_abi import signature_of
+from tilewright.lowering.prepacking import separate_packing
 from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
 from tilewright.runtime.jit import (
     CompiledObject,
@@ -47,12 +50,17 @@ def build(
     target: str | dict[str, Any] | Target | None = None,
     *,
     extern_symbols: Mapping[str, int] | None = None,
+    prepacked: bool = False,
 ) -> Module:
     """Compile a function or a module; without a target for this machine.
 
     `extern_symbols` gives the addresses of C functions that the program calls by name; others are
     looked for in the libraries loaded with `runtime.load_library`, and in this process. Inside
     `with database:` a program gets the best schedule that the database knows for it.
+
+    A schedule may store weights in a layout of its own. Functions then pack them at each call;
+    `Module.bind` packs once. With `prepacked` they take packed weights instead, and the module has
+    a function `<name>.pack.<position>` for each of these: for callers in C, say.
     """
     if not isinstance(program, PrimFunc | IRModule):
         raise ArgumentError(
@@ -62,7 +70,15 @@ def build(
     module = as_module(program)
     for source in _sources.get()[-1:]:
         module = source(module, chosen)
-    return build_lowered(lower(module, chosen), chosen, extern_symbols=extern_symbols)
+    separated = separate_packing(module)
+
+    def build_separated() -> Module:
+        return build_lowered(lower(separated, chosen), chosen, extern_symbols=extern_symbols)
+
+    if prepacked:
+        return build_separated()
+    made = build_lowered(lower(module, chosen), chosen, extern_symbols=extern_symbols)
+    return made if separated is module else made.with_prepacked(build_separated)
 
 
 def build_lowered(
@@ -138,3 +154,10 @@ def _machine_of(target: Target) -> MachineOptions:
         return host_machine()
     triple = str(target.attrs.get("mtriple", ""))
     return machine_options(target.mcpu, ",".join(target.mattr), triple)
+
+
+def _numeric_difference(intrin: TensorIntrin) -> str | None:
+    return disagreement(intrin, lambda func, target: build_lowered(lower(func, target), target))
+
+
+install_numeric_check(_numeric_difference)

@@ -18,7 +18,8 @@ from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.programs import Program, load_function, load_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
-from tilewright.report import gflops, percent, roofline_of, seconds, short_target
+from tilewright.ir import IRModule
+from tilewright.report import gflops, packed_in, percent, roofline_of, seconds, short_target
 from tilewright.report.roofline import flop_of
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
@@ -55,14 +56,12 @@ def _versions(
 ) -> tuple[list[Contender], list[str]]:
     """What can be compared, and why other things cannot."""
     mod = normalize_mod(program.func)
-    found = [
-        contenders.kernel("naive", mod, target),
-        contenders.kernel("zero-search", default_schedule(program.func, target).mod, target),
-    ]
+    found = [contenders.kernel("naive", mod, target)]
+    found += _ours("zero-search", default_schedule(program.func, target).mod, target)
     notes = []
     tuned, why_not = _tuned(program, target, db)
     if tuned is not None:
-        found.append(tuned)
+        found += _ours("tuned", tuned, target)
     else:
         notes.append(f"tuned: {why_not}")
     for make in (_torch, _other(against)):
@@ -74,7 +73,19 @@ def _versions(
     return found, notes
 
 
-def _tuned(program: Program, target: Target, db: str | None) -> tuple[Contender | None, str]:
+def _ours(name: str, mod: IRModule, target: Target) -> list[Contender]:
+    """A kernel, as it runs with bound weights if it packs them, and with a plain call."""
+    weights = packed_in(mod)
+    if not weights:
+        return [contenders.kernel(name, mod, target)]
+    call = f"bind({', '.join(f'{weight}=...' for weight in weights)})"
+    return [
+        contenders.kernel(f"{name}, {call}", mod, target),
+        contenders.kernel(f"{name}, packing at each call", mod, target, bound=False),
+    ]
+
+
+def _tuned(program: Program, target: Target, db: str | None) -> tuple[IRModule | None, str]:
     if db is None and not DEFAULT_DATABASE.exists():
         return None, f"nothing is known yet; `tilewright tune {program.name}` searches"
     mod = normalize_mod(program.func)
@@ -82,7 +93,7 @@ def _tuned(program: Program, target: Target, db: str | None) -> tuple[Contender 
         sch = database.query_schedule(mod, target, "main")
         if sch is None:
             return None, database.explain_miss(mod, target)
-    return contenders.kernel("tuned", sch.mod, target), ""
+    return sch.mod, ""
 
 
 def _torch(program: Program, target: Target) -> Contender | str:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.driver import compile_only, load
+from tilewright.driver import build
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.measure.arguments import ArgumentSet, TensorSpec
 from tilewright.measure.checking import difference
-from tilewright.measure.prepacking import separate_packing
 from tilewright.measure.tolerance import rounding_of
 from tilewright.measure.workbench import accesses_of, entry_of, packed
 from tilewright.records import args_info_of
@@ -54,9 +53,9 @@ class Contender:
         return self.secs / min(self.rows)
 
 
-def kernel(name: str, mod: IRModule, target: Target) -> Contender:
-    """A version of ours. Packing of weights is done once, outside of what is timed."""
-    module = load(compile_only(separate_packing(mod), target))
+def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> Contender:
+    """A version of ours; `bound`: weights are packed once, outside of what is timed."""
+    module = build(mod, target, prepacked=bound)
     function = entry_of(module)
     infos = [TensorSpec(info.dtype, info.shape) for info in args_info_of(mod)]
     arguments = ArgumentSet.random(infos, accesses_of(function), SEED, positive=False)
@@ -70,7 +69,7 @@ def kernel(name: str, mod: IRModule, target: Target) -> Contender:
 
 def inputs_of(mod: IRModule, target: Target) -> list[Array]:
     """The arguments that all versions are called with, outputs included."""
-    function = entry_of(load(compile_only(mod, target)))
+    function = entry_of(build(mod, target))
     infos = [TensorSpec(info.dtype, info.shape) for info in args_info_of(mod)]
     return ArgumentSet.random(infos, accesses_of(function), SEED, positive=False).arrays
 

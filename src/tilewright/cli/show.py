@@ -19,7 +19,16 @@ from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord
-from tilewright.report import collect, find_records, gflops, record_id, seconds, short_target
+from tilewright.report import (
+    collect,
+    find_records,
+    gflops,
+    packed_in,
+    packing_note,
+    record_id,
+    seconds,
+    short_target,
+)
 from tilewright.report.record_ids import SHORTEST, looks_like_id
 from tilewright.report.roofline import flop_of
 from tilewright.target import Target
@@ -59,10 +68,12 @@ def run(text: str, db: str | None, target: str, views: Sequence[str], *, as_json
     compiled_for = record.target or chosen
     texts = {name: VIEWS[name].text(record, mod, compiled_for) for name in views or DEFAULT_VIEWS}
     if as_json:
-        print(msgspec.json.encode({**_facts(record), **texts}).decode())
+        facts = {**_facts(record), "packed": packed_in(mod), **texts}
+        print(msgspec.json.encode(facts).decode())
         return
     console = make_console()
-    console.print(_headline(record), markup=False)
+    note = packing_note(packed_in(mod))
+    console.print(f"{_headline(record)}{note and f'; {note}'}", markup=False)
     for name, shown in texts.items():
         console.print(f"\n# --- {VIEWS[name].title}", markup=False)
         _print_code(console, shown, VIEWS[name].lexer)

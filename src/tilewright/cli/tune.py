@@ -20,7 +20,16 @@ from tilewright.database import Database
 from tilewright.database.similarity import describe
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
-from tilewright.report import duration, gflops, percent, record_id, roofline_of, seconds
+from tilewright.report import (
+    duration,
+    gflops,
+    packed_by,
+    packing_note,
+    percent,
+    record_id,
+    roofline_of,
+    seconds,
+)
 from tilewright.report.roofline import flop_of
 from tilewright.report.units import count
 from tilewright.support.suggestions import did_you_mean
@@ -176,6 +185,7 @@ class Result:
     record: str | None
     failures: Mapping[str, int]
     last_error: str | None
+    packed: Sequence[str]  # weights whose packing is not part of the time
 
     def line(self) -> str:
         """The result for people."""
@@ -185,7 +195,8 @@ class Result:
             error = f"; the last: {self.last_error}" if self.last_error else ""
             return f"{head}: no candidate worked{f' ({causes})' if causes else ''}{error}"
         speed = f"{gflops(self.flop, self.secs)} GFLOPS, {percent(self.share)} of roofline"
-        return f"{head}: {seconds(self.secs)}, {speed}, record {self.record}"
+        note = packing_note(self.packed)
+        return f"{head}: {seconds(self.secs)}, {speed}, record {self.record}{note and f'; {note}'}"
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -197,6 +208,7 @@ class Result:
             "share_of_roofline": self.share,
             "record": self.record,
             "failures": dict(self.failures),
+            "packed": list(self.packed),
         }
 
 
@@ -221,6 +233,7 @@ def _results(
                 None if record is None else record_id(record),
                 {} if task is None else task.failures,
                 None if task is None else task.last_error,
+                () if record is None else packed_by(record),
             )
         )
     return results

@@ -15,9 +15,9 @@ from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.hooks import resolve_hook
-from tilewright.measure.prepacking import separate_packing
 from tilewright.measure.tolerance import rounding_of
 from tilewright.runtime import ndarray
 from tilewright.runtime.jit import host_machine

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
-from tilewright.lowering.host_abi import evaluate_extent
 from tilewright.measure.arguments import Access, ArgumentSet, Array, GuardedArray, TensorSpec
 from tilewright.measure.artifact import load_artifact
 from tilewright.measure.checking import difference
-from tilewright.measure.prepacking import PACK_PREFIX
 from tilewright.measure.tolerance import Rounding
+from tilewright.runtime.binding import packed_shape, packers_of
 from tilewright.runtime.module import CompiledFunction, Module
 
 
@@ -35,13 +34,10 @@ def accesses_of(function: CompiledFunction) -> tuple[Access, ...]:
 def packed(module: Module, args: Sequence[Any]) -> list[Any]:
     """The arguments as a candidate takes them: weights in the layout that it wants."""
     arranged = list(args)
-    for name in module:
-        if name.startswith(PACK_PREFIX):
-            position, pack = int(name.removeprefix(PACK_PREFIX)), module[name]
-            target = pack.signature[1]
-            shape = tuple(evaluate_extent(extent, {}) for extent in target.shape)
-            arranged[position] = GuardedArray(to_numpy(target.dtype), shape).array
-            pack(args[position], arranged[position])
+    for position, pack in packers_of(module).items():
+        dtype = to_numpy(pack.signature[1].dtype)
+        arranged[position] = GuardedArray(dtype, packed_shape(pack)).array
+        pack(args[position], arranged[position])
     return arranged
 
 

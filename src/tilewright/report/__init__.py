@@ -1,6 +1,11 @@
 """What tuning found, for people: figures of merit, record ids, and a report in one HTML file."""
 
 from tilewright.report.collect import TaskSummary as TaskSummary, collect as collect
+from tilewright.report.packing import (
+    packed_by as packed_by,
+    packed_in as packed_in,
+    packing_note as packing_note,
+)
 from tilewright.report.page import render as render
 from tilewright.report.record_ids import find_records as find_records, record_id as record_id
 from tilewright.report.roofline import Roofline as Roofline, roofline_of as roofline_of

@@ -10,6 +10,7 @@ from tilewright.database import Database, Run
 from tilewright.errors import TilewrightError
 from tilewright.report import charts
 from tilewright.report.collect import TaskSummary, collect
+from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.record_ids import record_id
 from tilewright.report.style import STYLE
 from tilewright.report.units import count, duration, gflops, percent, seconds
@@ -91,11 +92,12 @@ def _task(number: int, task: TaskSummary) -> str:
 def _figures_of_merit(task: TaskSummary) -> str:
     if task.best is None:
         return "<p>None of the candidates worked.</p>"
+    packing = packing_note(packed_by(task.best))
     bound = "" if task.roofline is None else f" ({task.roofline.bound}-bound)"
     return (
         f"<p>best <b>{seconds(task.best_secs)}</b> · {gflops(task.flop, task.best_secs)} GFLOPS · "
         f"{percent(task.share)} of the roofline{bound} · record <code>{record_id(task.best)}</code>"
-        "</p>"
+        f"{f' · {escape(packing)}' if packing else ''}</p>"
     )
 
 

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 from tilewright.errors import KernelAssertError, RuntimeFailure
 from tilewright.ir import DType
 from tilewright.lowering.host_abi import PACKED_SUFFIX, ArgumentSpec
+from tilewright.lowering.prepacking import packing_of
 from tilewright.runtime.arguments import ArgumentBinder, describe
+from tilewright.runtime.binding import BoundFunction, bind
 from tilewright.runtime.export import export_library
 from tilewright.runtime.jit import CompiledObject
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo
@@ -202,15 +204,16 @@ class Module:
         self.sources = sources
         self.compiled = compiled
         self._library = library
+        self._make_prepacked: Callable[[], Module] | None = None
+        self._prepacked: Module | None = None
         self._infos = {function.name: function for function in info.functions}
         self._functions: dict[str, CompiledFunction] = {}
 
     @property
     def entry_name(self) -> str:
         """The function that a call of the module runs: `main`, or the only one."""
-        if "main" in self._infos or len(self._infos) != 1:
-            return "main"
-        return next(iter(self._infos))
+        kernels = [name for name in self._infos if packing_of(name) is None]
+        return kernels[0] if "main" not in kernels and len(kernels) == 1 else "main"
 
     def __call__(self, *args: Any) -> None:
         self[self.entry_name](*args)
@@ -241,6 +244,25 @@ class Module:
 
     def __len__(self) -> int:
         return len(self._infos)
+
+    def bind(self, **arrays: Any) -> BoundFunction:
+        """Fix arguments of the entry by name; what comes back takes the others, in their order.
+
+        Weights that the kernel wants in a layout of its own are packed here, once, where a plain
+        call packs them each time. Bound arrays must not be written to afterwards: bind again.
+        """
+        return bind(self, arrays)
+
+    def with_prepacked(self, make: Callable[[], Module]) -> Module:
+        """This module, which now knows how its `prepacked` one is made."""
+        self._make_prepacked = make
+        return self
+
+    def prepacked(self) -> Module | None:
+        """The same functions for packed weights, and those that pack; None if nothing is packed."""
+        if self._prepacked is None and self._make_prepacked is not None:
+            self._prepacked = self._make_prepacked()
+        return self._prepacked
 
     def signature(self, name: str | None = None) -> tuple[ArgumentSpec, ...]:
         """What a function (the entry, if none is named) takes."""

@@ -1,9 +1,9 @@
-"""Weights whose layout was rewritten: their packing is not part of what is measured.
+"""Weights whose layout was rewritten: their packing becomes a function of its own.
 
 `RewriteLayout` lets a kernel read a copy of a weight in a layout of its own. Weights do not change
-between calls, so that copy is made once, when a model is compiled. Here the copying becomes a
-function of its own, `pack.<position of the argument>`, and the kernel takes the copy as argument.
-The runner calls the former before it checks and times the latter.
+between calls, so the copy need be made only once. Here the copying leaves the kernel `f`, which
+takes the copy instead of the weight, and becomes `f.pack.N` for the argument at position N.
+See docs/design/0011-packed-weights.md for who calls it, and when.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tilewright.ir import (
     replace,
     seq,
 )
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 
-PACK_PREFIX = "pack."
+LAYOUT_REWRITE_PREPROC = "meta_schedule.layout_rewrite_preproc"  # on the block that copies
+_INFIX = ".pack."
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,43 @@ class _Packing:
     packed: Buffer
 
 
+def packing_of(name: str) -> tuple[str, int] | None:
+    """The kernel and the argument that a function packs for, if that is what its name says."""
+    kernel, infix, position = name.rpartition(_INFIX)
+    return (kernel, int(position)) if infix and position.isdecimal() else None
+
+
 def separate_packing(mod: IRModule) -> IRModule:
     """The module with the packing of its weights in functions of their own, if there is any."""
-    if len(mod.functions) != 1:
-        return mod
-    ((_, func),) = mod.functions.items()
-    root = func.body.block if isinstance(func.body, BlockRealize) else None
-    packings = [] if root is None else list(_packings(func, root))
-    if root is None or not packings:
-        return mod
-    functions = {"main": _without(func, root, packings)}
-    for packing in packings:
-        functions[f"{PACK_PREFIX}{packing.position}"] = _packing_function(func, root, packing)
-    return IRModule(functions, mod.attrs)
+    kernels: dict[str, PrimFunc] = {}
+    packers: dict[str, PrimFunc] = {}
+    for name, func in mod.functions.items():
+        packings = _packings(func)
+        kernels[name] = _without(func, packings) if packings else func
+        for packing in packings:
+            own_name = f"{name}{_INFIX}{packing.position}"
+            packers[own_name] = _packing_function(own_name, func, packing)
+    return IRModule({**kernels, **packers}, mod.attrs) if packers else mod
 
 
-def _packings(func: PrimFunc, root: Block) -> Iterator[_Packing]:
+def packed_weights(func: PrimFunc) -> list[str]:
+    """The names of the arguments whose packing can be separated from a function."""
+    return [packing.source.name for packing in _packings(func)]
+
+
+def _packings(func: PrimFunc) -> list[_Packing]:
+    """In the order of the arguments."""
+    if not isinstance(func.body, BlockRealize):
+        return []
+    return sorted(_found_packings(func, func.body.block), key=lambda packing: packing.position)
+
+
+def _root_of(func: PrimFunc) -> Block:
+    assert isinstance(func.body, BlockRealize)
+    return func.body.block
+
+
+def _found_packings(func: PrimFunc, root: Block) -> Iterator[_Packing]:
     statements = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
     arguments = [func.buffer_map.get(param) for param in func.params]
     for statement in statements:
@@ -94,8 +115,9 @@ def _uses(statement: Stmt, buffer: Buffer) -> bool:
     return buffer in buffers.met
 
 
-def _without(func: PrimFunc, root: Block, packings: Sequence[_Packing]) -> PrimFunc:
+def _without(func: PrimFunc, packings: Sequence[_Packing]) -> PrimFunc:
     """The kernel, which now takes packed weights."""
+    root = _root_of(func)
     gone = {id(packing.statement) for packing in packings}
     assert isinstance(root.body, SeqStmt)
     rest = [statement for statement in root.body.seq if id(statement) not in gone]
@@ -108,15 +130,15 @@ def _without(func: PrimFunc, root: Block, packings: Sequence[_Packing]) -> PrimF
     return replace(func, body=body, buffer_map=buffer_map)
 
 
-def _packing_function(func: PrimFunc, root: Block, packing: _Packing) -> PrimFunc:
-    block = replace(root, body=packing.statement, alloc_buffers=())
+def _packing_function(name: str, func: PrimFunc, packing: _Packing) -> PrimFunc:
+    block = replace(_root_of(func), body=packing.statement, alloc_buffers=())
     source = func.params[packing.position]
     packed = Var(packing.packed.name, source.dtype)
     return PrimFunc(
         (source, packed),
         _realize(func, block),
         buffer_map={source: packing.source, packed: packing.packed},
-        attrs={"global_symbol": f"{PACK_PREFIX}{packing.position}", "tir.noalias": True},
+        attrs={"global_symbol": name, "tir.noalias": True},
     )
 
 
