@@ -20,6 +20,7 @@ from typing import Any
 
 from tilewright.errors import TargetError
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target import amx
 
 # The extensions that decide how fast tensor code runs; others never matter to a measurement.
 COMPUTE_FEATURES = (
@@ -29,15 +30,6 @@ COMPUTE_FEATURES = (
     "amx-tile", "amx-int8", "amx-bf16", "amx-fp16",
     "neon", "dotprod", "i8mm", "bf16", "fullfp16", "sve", "sve2",
 )  # fmt: skip
-
-# AMX works on tiles that no plain IR maps to, so it cannot be probed.
-_AMX = frozenset({"amx-tile", "amx-int8", "amx-bf16"})
-_AMX_CPUS = {
-    "sapphirerapids": _AMX,
-    "emeraldrapids": _AMX,
-    "graniterapids": _AMX | {"amx-fp16"},
-    "graniterapids-d": _AMX | {"amx-fp16"},
-}
 
 # Names that need no question to LLVM; all others are looked up in its own list.
 _COMMON_X86_CPUS = frozenset({
@@ -67,7 +59,7 @@ def host() -> Host:
     return Host(
         cpu=llvm.get_host_cpu_name(),
         triple=llvm.get_process_triple(),
-        features=frozenset(name for name, present in listed.items() if present),
+        features=amx.usable(name for name, present in listed.items() if present),
         known_features=frozenset(listed),
     )
 
@@ -85,7 +77,8 @@ def features_of(cpu: str | None, triple: str | None, mattr: tuple[str, ...]) -> 
         return here.features
     added = {item[1:] for item in mattr if item[0] == "+"}
     removed = {item[1:] for item in mattr if item[0] == "-"}
-    return frozenset((_base_features(cpu, triple, mattr, is_host) | added) - removed)
+    features = (_base_features(cpu, triple, mattr, is_host) | added) - removed
+    return amx.consistent(features, removed)
 
 
 def _base_features(cpu: str, triple: str, mattr: tuple[str, ...], is_host: bool) -> set[str]:
@@ -94,7 +87,7 @@ def _base_features(cpu: str, triple: str, mattr: tuple[str, ...], is_host: bool)
     if not is_x86(triple):
         return set()
     if not is_host:
-        return {"sse2"} | _AMX_CPUS.get(cpu, frozenset()) | _probe(cpu, triple, mattr)
+        return {"sse2"} | amx.features_of_cpu(cpu) | _probe(cpu, triple, mattr)
     here = host()
     listed = tuple(
         f"{'+' if name in here.features else '-'}{name}" for name in sorted(here.known_features)
