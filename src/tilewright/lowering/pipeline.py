@@ -32,6 +32,7 @@ from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
 from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
+from tilewright.lowering.tile_registers import TileRegisters
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vector_reduction import VectorReduction
 from tilewright.lowering.vectorize_loop import VectorizeLoop
@@ -58,6 +59,7 @@ def passes_of(context: PassContext) -> list[Pass]:
         PlanBufferAllocation(),
         CheckSafety(),
         CompactBufferAllocation(),
+        TileRegisters(),
         LowerMatchBuffer(),
         LowerOpaqueBlock(),
         FlattenBuffer(),

@@ -15,6 +15,7 @@ from tilewright.runtime.jit import (
 )
 from tilewright.runtime.platform import NativePlatform, platform_of
 from tilewright.runtime.thread_pool_ir import thread_pool_ir
+from tilewright.runtime.tile_permission_ir import tile_permission_ir
 
 # Declared once here, since several parts of the native code use them.
 _SHARED_DECLARATIONS = """
@@ -27,7 +28,8 @@ _loading = threading.Lock()
 
 def runtime_ir(platform: NativePlatform) -> str:
     """All native code of the runtime as LLVM IR."""
-    return _SHARED_DECLARATIONS + thread_pool_ir(platform) + workspace_ir(platform)
+    parts = (thread_pool_ir(platform), workspace_ir(platform), tile_permission_ir(platform))
+    return _SHARED_DECLARATIONS + "".join(parts)
 
 
 @lru_cache(maxsize=8)

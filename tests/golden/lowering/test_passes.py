@@ -189,6 +189,21 @@ def main(a: T.handle, b: T.handle, scale: T.float32):
         B[i, j * 2] = A[i, j] * scale
 """
 
+TILES_IN_MEMORY = """
+@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
+    for i, j in T.grid(4, 4):
+        with T.block("tile"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4])
+            T.writes(B[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4])
+            C = T.alloc_buffer((4, 4), "float32", scope="amx.tmm")
+            for x, y in T.grid(4, 4):
+                C[x, y] = A[vi * 4 + x, vj * 4 + y]
+            for x, y in T.grid(4, 4):
+                B[vi * 4 + x, vj * 4 + y] = C[x, y]
+"""
+
 CASES = [
     Case("LowerInitBlock", ROW_SUM),
     Case("ConvertBlocksToOpaque", ROW_SUM, ("LowerInitBlock",)),
@@ -196,6 +211,7 @@ CASES = [
     Case("PlanBufferAllocation-carried", SLIDING_WINDOW, TO_OPAQUE),
     Case("CompactBufferAllocation", TWO_STAGES, (*TO_OPAQUE, "PlanBufferAllocation")),
     Case("CompactBufferAllocation-aligned", ALIGNED, TO_OPAQUE),
+    Case("TileRegisters", TILES_IN_MEMORY, TO_OPAQUE),
     Case("LowerMatchBuffer", VIEW, TO_OPAQUE),
     Case("LowerOpaqueBlock", TILED, TO_OPAQUE),
     Case("LowerOpaqueBlock-allocation", TWO_STAGES, (*TO_OPAQUE, "PlanBufferAllocation")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.codegen.llvm import casts, memory
+from tilewright.codegen.llvm import casts, memory, tile_state
 from tilewright.codegen.llvm.call_table import CallTable, name_of, string_of
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
@@ -162,7 +162,9 @@ def _call_extern(builder: IndexBuilder, call: Call) -> Value:
     types = [_c_type(call, arg.dtype) for arg in arguments]
     name = builder.context.declare(result, symbol, ", ".join(types))
     args = [builder.value(arg) for arg in arguments]
-    return _emit_call(builder, call.dtype, name, args)
+    value = _emit_call(builder, call.dtype, name, args)
+    tile_state.renew(builder)
+    return value
 
 
 def _c_type(call: Call, dtype: DType) -> str:

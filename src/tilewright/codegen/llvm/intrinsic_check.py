@@ -14,16 +14,19 @@ from typing import Any
 from tilewright.errors import CodegenError
 from tilewright.target import Target, isa
 
-# First match wins: a pattern of the name behind "llvm.x86." and the CPU feature that it needs.
+# First match wins: a pattern of the name behind "llvm.x86." and the CPU feature that it needs;
+# features joined by "+" are needed all, and one of those joined by "or".
 _X86_FEATURES = tuple(
     (re.compile(pattern), feature)
     for pattern, feature in (
+        (r"avx512\.vpdp\w+\.(128|256)", "avxvnni or avx512vnni+avx512vl"),
         (r"avx512\.vpdp", "avx512vnni"),
         (r"avx512\.(vpmadd52)", "avx512ifma"),
         (r"avx512\.(vpshufbitqmb)", "avx512bitalg"),
         (r"avx512\.(permvar\.qi|pmultishift)", "avx512vbmi"),
         (r"avx512\.(conflict)", "avx512cd"),
         (r"avx512\.(pmadd|psad|dbpsadbw|pack|pavg|pmul|permvar\.hi|psll|psrl|psra)", "avx512bw"),
+        (r"avx512bf16\.\w+\.(128|256)", "avx512bf16+avx512vl"),
         (r"avx512bf16\.", "avx512bf16"),
         (r"avx512fp16\.", "avx512fp16"),
         (r"avx512\.", "avx512f"),
@@ -37,7 +40,10 @@ _X86_FEATURES = tuple(
         (r"ssse3\.", "ssse3"),
         (r"sse3\.", "sse3"),
         (r"sse2?\.", "sse2"),
-        (r"amx|tdp|tile", "amx-tile"),
+        (r"tdpbf16", "amx-bf16"),
+        (r"tdpfp16", "amx-fp16"),
+        (r"tdpb(ss|su|us|uu)d", "amx-int8"),
+        (r"tile|ldtilecfg|sttilecfg", "amx-tile"),
         (r"aesni\.", "aes"),
         (r"pclmulqdq", "pclmul"),
         (r"bmi\.", "bmi2"),
@@ -68,7 +74,7 @@ def _check_feature(symbol: str, target: Target) -> None:
     feature = next((found for pattern, found in _X86_FEATURES if pattern.match(name)), None)
     if feature is None:
         raise CodegenError(f"{symbol!r}: it is not known which CPU feature this intrinsic needs")
-    if feature not in target.features:
+    if not any(target.features.issuperset(needed.split("+")) for needed in feature.split(" or ")):
         raise CodegenError(
             f"{symbol!r} needs the CPU feature {feature!r}, which {target.mcpu} does not have"
         )

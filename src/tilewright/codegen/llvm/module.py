@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.codegen.llvm import tile_state
 from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.forwarding import read_only
@@ -35,6 +36,7 @@ from tilewright.ir import (
     Visitor,
 )
 from tilewright.lowering.host_abi import PACKED_SUFFIX
+from tilewright.lowering.tile_registers import issues_tiles
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
@@ -131,6 +133,7 @@ class FunctionGenerator(StmtGenerator):
         code = self.emitter.here(
             "i32", f"call i32 @tw_parallel_launch(ptr {quoted(symbol)}, {frame}, {workers})"
         )
+        tile_state.renew(self)
         self.fail_unless_zero(code)
 
     def _share(self, extent: Value) -> tuple[Value, Value, Value]:
@@ -179,7 +182,11 @@ class FunctionGenerator(StmtGenerator):
         if distinct:
             pointers = {var for var in passed if var.dtype.is_handle}
             worker.read_only = read_only(node.body, pointers)
-        worker.serial_loop(node, Value("i64", "%begin"), Value("i64", "%end"))
+        begin, end = Value("i64", "%begin"), Value("i64", "%end")
+        if issues_tiles(node.body):
+            worker.holding_tiles(lambda: worker.serial_loop(node, begin, end))
+        else:
+            worker.serial_loop(node, begin, end)
         worker.emitter.line("ret i32 0")
         inner = quoted(f"{symbol}.body")
         self.outlined.append(

@@ -7,7 +7,7 @@ The function's result comes back in the first slot.
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm import casts
+from tilewright.codegen.llvm import casts, tile_state
 from tilewright.codegen.llvm.call_table import CallTable, string_of
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
@@ -40,6 +40,7 @@ def _call_packed(builder: IndexBuilder, call: Call) -> Value:
     code = emitter.here(
         "i32", f"call i32 @{_SYMBOL}(ptr {name}, {slots}, ptr {kinds}, i32 {len(args)})"
     )
+    tile_state.renew(builder)
     builder.fail_unless_zero(code)
     result = emitter.here("i64", f"load i64, {slots}, align 8")
     return casts.cast(builder, result, DType("int64"), call.dtype)

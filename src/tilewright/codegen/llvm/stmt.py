@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm import memory
+from collections.abc import Callable
+
+from tilewright.codegen.llvm import memory, tile_state
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.expr import ExprGenerator
@@ -32,6 +34,7 @@ from tilewright.ir import (
     Var,
     While,
 )
+from tilewright.lowering.tile_registers import HOLDS_TILES
 
 # Memory up to this size lives on the stack, where LLVM may turn it into registers.
 STACK_LIMIT_BYTES = 32 * 1024
@@ -86,7 +89,18 @@ class StmtGenerator(ExprGenerator):
         self.leave_scope(node.var, outer)
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
-        self.visit(node.body)
+        if node.attr_key == HOLDS_TILES:
+            self.holding_tiles(lambda: self.run(node.body))
+        else:
+            self.visit(node.body)
+
+    def holding_tiles(self, emit: Callable[[], None]) -> None:
+        """Emit code that finds the tile registers ready for use."""
+        tile_state.configure(self)
+        self.holds_tiles = True
+        emit()
+        self.holds_tiles = False
+        tile_state.release(self)
 
     def visit_decl_buffer(self, node: DeclBuffer) -> None:
         self.visit(node.body)
@@ -113,6 +127,8 @@ class StmtGenerator(ExprGenerator):
 
     def leave(self, code: Value) -> None:
         """Free what is allocated and return `code`."""
+        if self.holds_tiles:
+            tile_state.release(self)
         for pointer in reversed(self.heap):
             self.emitter.line(f"call void @tw_workspace_free({pointer})")
         self.emitter.line(f"ret i32 {code.text}")

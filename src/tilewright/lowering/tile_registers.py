@@ -1,0 +1,364 @@
+"""Buffers in scope `amx.tmm` become the tile registers of the CPU, or plain memory.
+
+The instructions that work on tiles name their registers, the same ones for every such buffer: it
+needs no memory, but only one may be in use at a time, and it must be just as large as what the
+instructions take. A buffer that no such instruction touches (on a target that has none, their
+descriptions stand in the program) is memory like any other. A process must ask the system before
+it may use tiles, so a function that does so starts by asking.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
+
+from tilewright.errors import LowerError
+from tilewright.ir import (
+    AssertStmt,
+    AttrStmt,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferRewriter,
+    BufferStore,
+    Call,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    MatchBufferRegion,
+    Op,
+    PointerType,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    StringImm,
+    Var,
+    Visitor,
+    const,
+    equal,
+    replace,
+)
+from tilewright.ir.intrinsics import call_extern
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.target import Target
+
+TILE_SCOPE = "amx.tmm"
+HOLDS_TILES = "holds_tiles"  # the attribute of code that needs them configured
+REQUEST_SYMBOL = "tw_request_tiles"  # of the native runtime; returns 0 if the system agrees
+REFUSED = (
+    "the system does not let this process use AMX tiles (arch_prctl ARCH_REQ_XCOMP_PERM was "
+    "refused); build for a target without amx-tile, e.g. -mattr=-amx-tile"
+)
+
+_INSTRUCTIONS = ("llvm.x86.tile", "llvm.x86.tdp")
+# Calls of code that may use tiles for its own ends, as any function may.
+_FOREIGN_CALLS = frozenset(
+    {"tir.call_extern", "tir.call_pure_extern", "tir.call_packed", "tir.tvm_call_packed"}
+)
+
+
+def is_tile_instruction(symbol: str) -> bool:
+    """Does an LLVM intrinsic work on tile registers?"""
+    return symbol.startswith(_INSTRUCTIONS)
+
+
+def _op_name(call: Call) -> str:
+    return call.op.name if isinstance(call.op, Op) else ""
+
+
+def _intrinsic(call: PrimExpr) -> str:
+    """The name of the LLVM intrinsic that is called."""
+    if not isinstance(call, Call) or _op_name(call) != "tir.call_llvm_intrin" or not call.args:
+        return ""
+    return call.args[0].value if isinstance(call.args[0], StringImm) else ""
+
+
+# --- is there anything to do? -------------------------------------------------------------------
+
+
+class _Mentions(Visitor):
+    """Looks at statements only: most programs have neither such buffers nor such instructions."""
+
+    def __init__(self) -> None:
+        self.has_buffers = False
+        self.has_instructions = False
+        self.is_configured = False
+        self.is_issued_serially = False
+        self._in_parallel = 0
+
+    def visit_prim_expr(self, node: PrimExpr) -> None:
+        pass
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        pass
+
+    def visit_block(self, node: Block) -> None:
+        if any(buffer.scope == TILE_SCOPE for buffer in node.alloc_buffers):
+            self.has_buffers = True
+        self.visit(node.body)
+
+    def visit_for(self, node: For) -> None:
+        is_parallel = node.kind is ForKind.PARALLEL
+        self._in_parallel += is_parallel
+        self.visit(node.body)
+        self._in_parallel -= is_parallel
+
+    def visit_evaluate(self, node: Evaluate) -> None:
+        name = _intrinsic(node.value)
+        if is_tile_instruction(name):
+            self.has_instructions = True
+            self.is_issued_serially = self.is_issued_serially or not self._in_parallel
+        self.is_configured = self.is_configured or name == "llvm.x86.ldtilecfg"
+
+
+def _mentions(stmt: Stmt) -> _Mentions:
+    found = _Mentions()
+    found.visit(stmt)
+    return found
+
+
+def issues_tiles(stmt: Stmt) -> bool:
+    """Does a statement need the tiles configured? One that does that by itself does not."""
+    found = _mentions(stmt)
+    return found.has_instructions and not found.is_configured
+
+
+# --- how tiles are used -------------------------------------------------------------------------
+
+
+@dataclass
+class _Use:
+    """What happens to one buffer; times count statements in program order."""
+
+    buffer: Buffer
+    depth: int  # number of loops outside its allocation
+    first: int | None = None
+    last: int = 0
+    block_of_instructions: str = ""
+    block_of_accesses: str = ""  # that load or store elements
+
+    @property
+    def in_registers(self) -> bool:
+        return bool(self.block_of_instructions)
+
+    def extend(self, start: int, end: int) -> None:
+        self.first = start if self.first is None else min(self.first, start)
+        self.last = max(self.last, end)
+
+    def is_live(self, time: int) -> bool:
+        return self.first is not None and self.first <= time <= self.last
+
+
+@dataclass
+class _Frame:
+    """A loop, and the buffers from outside that are used in it."""
+
+    start: int
+    used: set[Buffer] = field(default_factory=set)
+
+
+class _Uses(Visitor):
+    def __init__(self, func: PrimFunc) -> None:
+        self._place = f"function {func.name!r}"
+        self.uses: dict[Buffer, _Use] = {}
+        self.foreign: list[tuple[int, str]] = []  # when, and what
+        self._views: dict[Buffer, Buffer] = {}
+        self._blocks: list[Block] = []
+        self._frames: list[_Frame] = []
+        self._in_parallel = False
+        self._time = 0
+        for buffer in func.buffer_map.values():
+            if buffer.scope == TILE_SCOPE:
+                self._fail(f"parameter {buffer.name} is in scope {TILE_SCOPE!r}, which no caller "
+                           "can pass; use scope 'global'")  # fmt: skip
+
+    def _fail(self, what: str) -> NoReturn:
+        raise LowerError(f"{self._place}: {what}")
+
+    def visit_for(self, node: For) -> None:
+        outermost = node.kind is ForKind.PARALLEL and not self._in_parallel
+        if outermost:
+            self._note_foreign(f"the parallel loop {node.loop_var.name!r}")
+            self._in_parallel = True
+        self._frames.append(_Frame(self._time))
+        self.generic_visit(node)
+        frame = self._frames.pop()
+        # A value may live from one iteration to the next: all of the loop counts.
+        for buffer in frame.used:
+            self.uses[buffer].extend(frame.start, self._time)
+        if outermost:
+            self._in_parallel = False
+
+    def visit_block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            if buffer.scope == TILE_SCOPE:
+                self.uses[buffer] = _Use(buffer, len(self._frames))
+        for match in node.match_buffers:
+            self._views[match.buffer] = self._source(match.source.buffer)
+        self._blocks.append(node)
+        self.visit(node.body)
+        self._blocks.pop()
+
+    def _source(self, buffer: Buffer) -> Buffer:
+        return self._views.get(buffer, buffer)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._element(node.buffer)
+        self.generic_visit(node)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._element(node.buffer)
+        self.generic_visit(node)
+
+    def _element(self, buffer: Buffer) -> None:
+        use = self.uses.get(self._source(buffer))
+        if use is not None:
+            use.block_of_accesses = self._blocks[-1].name_hint
+
+    def visit_call(self, node: Call) -> None:
+        if is_tile_instruction(_intrinsic(node)):
+            self._issue()
+        elif _op_name(node) in _FOREIGN_CALLS:
+            self._note_foreign(f"`{node}`")
+        self.generic_visit(node)
+
+    def _note_foreign(self, what: str) -> None:
+        self._time += 1
+        self.foreign.append((self._time, what))
+
+    def _issue(self) -> None:
+        """An instruction counts for all tiles that its block has a view of."""
+        self._time += 1
+        block = self._blocks[-1] if self._blocks else None
+        for match in block.match_buffers if block is not None else ():
+            use = self.uses.get(self._source(match.source.buffer))
+            if use is None or block is None:
+                continue
+            use.block_of_instructions = block.name_hint
+            self._check_size(use, match)
+            use.extend(self._time, self._time)
+            for frame in self._frames[use.depth :]:
+                frame.used.add(use.buffer)
+
+    def _check_size(self, use: _Use, match: MatchBufferRegion) -> None:
+        held, wanted = _size(use.buffer), _size(match.buffer)
+        if held == wanted:
+            return
+        shape = "x".join(map(str, use.buffer.shape))
+        tile = "x".join(map(str, match.buffer.shape))
+        self._fail(
+            f"buffer {use.buffer.name} holds {shape} results at a time, block "
+            f"{use.block_of_instructions!r} works on {tile}; tile registers hold what one "
+            "instruction takes: store the results inside the loops over tiles "
+            "(reverse_compute_at), or use larger instructions"
+        )
+
+    def check(self) -> None:
+        """Raise unless the registers hold what is asked of them."""
+        held = [use for use in self.uses.values() if use.in_registers]
+        for use in held:
+            self._check_elements(use)
+            for time, what in self.foreign:
+                if use.is_live(time):
+                    self._fail(
+                        f"{what} runs while buffer {use.buffer.name} is in tile registers, which "
+                        "no call preserves; move it before the first or behind the last use"
+                    )
+        for number, one in enumerate(held):
+            for other in held[number + 1 :]:
+                if one.is_live(other.first or 0) or other.is_live(one.first or 0):
+                    self._fail(
+                        f"buffers {one.buffer.name} and {other.buffer.name} are in use at the same "
+                        "time, but there are tile registers for one of them; store the results "
+                        "of one before the other is filled"
+                    )
+
+    def _check_elements(self, use: _Use) -> None:
+        if use.block_of_accesses:
+            self._fail(
+                f"block {use.block_of_accesses!r} accesses elements of {use.buffer.name}, which "
+                f"block {use.block_of_instructions!r} keeps in tile registers; tensorize it as "
+                "well (amx_fill_... sets results to zero, amx_store_... copies them to memory)"
+            )
+
+
+def _size(buffer: Buffer) -> int | None:
+    extents = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
+    return math.prod(extents) if len(extents) == len(buffer.shape) else None
+
+
+# --- the program without them -------------------------------------------------------------------
+
+
+class _Replacer(BufferRewriter):
+    """Registers vanish; the other buffers of the scope move to memory."""
+
+    def __init__(self, registers: set[Buffer]) -> None:
+        self._gone = set(registers)  # and views of them
+        self._moved: dict[Buffer, Buffer] = {}
+        self._pointers: dict[Var, Var] = {}
+
+    def visit_block(self, node: Block) -> Any:
+        for match in node.match_buffers:
+            if match.source.buffer in self._gone:
+                self._gone.add(match.buffer)
+        node = replace(
+            node,
+            match_buffers=tuple(m for m in node.match_buffers if m.buffer not in self._gone),
+            reads=self._kept(node.reads),
+            writes=self._kept(node.writes),
+            alloc_buffers=tuple(b for b in node.alloc_buffers if b not in self._gone),
+        )
+        return super().visit_block(node)
+
+    def _kept(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+        return tuple(region for region in regions if region.buffer not in self._gone)
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        if buffer.scope != TILE_SCOPE:
+            return buffer
+        known = self._moved.get(buffer)
+        if known is None:
+            known = self._moved[buffer] = replace(buffer, data=self.visit_var(buffer.data))
+        return known
+
+    def visit_var(self, node: Var) -> Var:
+        kind = node.type_annotation
+        if not isinstance(kind, PointerType) or kind.storage_scope != TILE_SCOPE:
+            return node
+        pointer = self._pointers.get(node)
+        if pointer is None:
+            local = replace(kind, storage_scope="local")
+            pointer = self._pointers[node] = replace(node, type_annotation=local)
+        return pointer
+
+
+def _asking_first(body: Stmt) -> Stmt:
+    found = _mentions(body)
+    if not found.has_instructions:
+        return body
+    if found.is_issued_serially and not found.is_configured:
+        body = AttrStmt(const(0), HOLDS_TILES, const(1), body)
+    return AssertStmt(equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
+
+
+@register_pass
+@dataclass(frozen=True)
+class TileRegisters(FunctionPass):
+    """Give buffers in scope `amx.tmm` the tile registers, or memory where none are used."""
+
+    name: ClassVar[str] = "TileRegisters"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        found = _mentions(func.body)
+        if not found.has_buffers and not found.has_instructions:
+            return func
+        uses = _Uses(func)
+        uses.visit(func.body)
+        uses.check()
+        registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
+        body: Stmt = _Replacer(registers).rewrite(func.body)
+        return func.with_body(_asking_first(body))
