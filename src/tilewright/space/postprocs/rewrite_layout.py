@@ -39,7 +39,7 @@ class RewriteLayout(Postproc):
     def apply(self, sch: Schedule) -> bool:
         for name in list(sch.mod.functions):
             for buffer in layout_free_buffers(sch.mod[name]):
-                _rewrite(sch, name, buffer)
+                rewrite_layout(sch, name, buffer)
         return True
 
 
@@ -62,7 +62,8 @@ class _Read:
         return next(index for index, region in regions if region.buffer is buffer)
 
 
-def _rewrite(sch: Schedule, function: str, buffer: Buffer) -> None:
+def rewrite_layout(sch: Schedule, function: str, buffer: Buffer) -> bool:
+    """Give one buffer the layout that its last reader would like best; False if it stays."""
     body = sch.mod[function].body
     copies = _copies_of(body, buffer)
     final = buffer
@@ -71,10 +72,10 @@ def _rewrite(sch: Schedule, function: str, buffer: Buffer) -> None:
         sch.get_block(copies[-1].name_hint, function)  # traces of TVM have this step
     reads = list(_reads(body, final))
     if any(LAYOUT_REWRITE_PREPROC in read.block.annotations for read in reads):
-        return  # a rule has packed it
+        return False  # it is packed already
     layout = reads[-1].layout(final) if reads else None
     if layout is None:
-        return
+        return False
     index = reads[-1].position(final)
     anchor = sch.get_block(reads[-1].block.name_hint, function)
     if not copies:
@@ -85,6 +86,7 @@ def _rewrite(sch: Schedule, function: str, buffer: Buffer) -> None:
         if place == 0:
             _add_preprocessing(sch, block, 0)
         sch.transform_layout(block, ("read", 0), layout)
+    return True
 
 
 def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
@@ -113,9 +115,10 @@ def _is_copy(block: Block) -> bool:
     return False
 
 
-def _reads(node: Node, buffer: Buffer) -> Iterator[_Read]:
+def _reads(root: Stmt, buffer: Buffer) -> Iterator[_Read]:
     """The reads of a buffer in program order."""
-    return _Reads(buffer).below(node, (), {}, None, None)
+    assert isinstance(root, BlockRealize)
+    return _Reads(buffer).below(root.block.body, (), {}, None, None)
 
 
 class _Reads:
@@ -141,7 +144,7 @@ class _Reads:
                 predicate = here if predicate is None else logical_and(predicate, here)
                 new = [substitute(value, values) for value in bound]
                 values = {**values, **dict(zip(iter_vars, new, strict=True))}
-                block = inner
+                block = block or inner  # what an inner block reads, the outer one reads, too
             case BufferLoad() if node.buffer is self.buffer and block and predicate is not None:
                 indices = tuple(substitute(index, values) for index in node.indices)
                 yield _Read(block, indices, loops, predicate)

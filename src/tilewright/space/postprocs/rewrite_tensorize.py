@@ -6,10 +6,12 @@ import logging
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.schedule import Schedule
+from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.annotations import AUTO_TENSORIZE
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.blocks import blocks_post_order
+from tilewright.space.layout_free import layout_free_buffers
+from tilewright.space.postprocs.rewrite_layout import rewrite_layout
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +20,7 @@ _log = logging.getLogger(__name__)
 class RewriteTensorize(Postproc):
     """Tensorize marked blocks; a block that does not fit its intrinsic stays as it is.
 
+    Operands that lie in the wrong order are packed first, if their layout is free.
     `vectorize_init_loop`: initialisations without an intrinsic get their one loop vectorized.
     """
 
@@ -45,7 +48,7 @@ class RewriteTensorize(Postproc):
         block = sch.get_block(name, function)
         sch.unannotate(block, AUTO_TENSORIZE)
         try:
-            sch.tensorize(block, intrin)
+            _tensorize(sch, block, function, intrin)
         except TilewrightError as error:
             self.logger.warning("Tensorize failed with error %s", error)
 
@@ -53,6 +56,22 @@ class RewriteTensorize(Postproc):
         twin = RewriteTensorize(self.vectorize_init_loop)
         twin.logger = self.logger
         return twin
+
+
+def _tensorize(sch: Schedule, block: BlockRV, function: str, intrin: str) -> None:
+    try:
+        sch.tensorize(block, intrin)
+    except TilewrightError:
+        if not _pack_operands(sch, block, function):
+            raise
+        sch.tensorize(block, intrin)
+
+
+def _pack_operands(sch: Schedule, block: BlockRV, function: str) -> bool:
+    """Store what the block reads in the order in which it does, where layouts are free."""
+    read = {region.buffer for region in sch.get_sref(block).block.reads}
+    free = [buffer for buffer in layout_free_buffers(sch.mod[function]) if buffer in read]
+    return any([rewrite_layout(sch, function, buffer) for buffer in free])
 
 
 def _vectorize_only_loop(sch: Schedule, name: str, function: str) -> None:

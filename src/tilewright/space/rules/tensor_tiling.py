@@ -326,10 +326,11 @@ class TensorTileBuilder(TileBuilder):
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
+        copy = self._schedule_packing(copy, is_row_major=lane_axis == len(axes) - 1)
         self._mark_packing(copy, source)
-        self._schedule_packing(copy, is_row_major=lane_axis == len(axes) - 1)
 
-    def _schedule_packing(self, copy: BlockRV, is_row_major: bool) -> None:
+    def _schedule_packing(self, copy: BlockRV, is_row_major: bool) -> BlockRV:
+        """Run the copying on all cores, by shuffles of rows if need be; the block that copies."""
         sch, tile = self._sch, self._tile
         loops = sch.get_loops(copy)
         units = loops[len(loops) - len(tile.right.indices) :]
@@ -339,10 +340,12 @@ class TensorTileBuilder(TileBuilder):
         lanes, step = units[-2:]
         name = f"pack_{tile.depth}x{tile.lanes}_{dtype}"
         if is_row_major and TensorIntrin.get(name, allow_missing=True) is not None:
-            sch.tensorize(lanes, name)
-        else:
-            sch.unroll(lanes)
-            sch.vectorize(step)
+            unit = sch.blockize(lanes)
+            sch.tensorize(unit, name)
+            return unit
+        sch.unroll(lanes)
+        sch.vectorize(step)
+        return copy
 
 
 def _axis(axes: Sequence[PrimExpr], var: Var) -> int:

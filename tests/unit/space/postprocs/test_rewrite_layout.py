@@ -155,3 +155,16 @@ def test_buffer_that_nobody_reads() -> None:
                 C[vi] = T.float32(1)
 
     rewritten(unused)
+
+
+def test_blocks_inside_blocks_read_one_copy() -> None:
+    module = IRModule({"main": matmul})
+    sch = Schedule(module, debug_mask="all")
+    sch.blockize(sch.get_loops("matmul")[3])
+    sch.enter_postproc()
+    assert RewriteLayout().apply(sch) is True
+    copy = sch.get_sref(sch.get_block("B_global")).block
+    assert [str(extent) for extent in copy.writes[0].buffer.shape] == ["16", "4", "4"]
+    assert len(sch.get_loops("B_global")) == 2  # before everything else, not in the outer block
+    verify_trace_roundtrip(sch, module)
+    assert_same_result(module, sch.mod)

@@ -8,11 +8,11 @@ import logging
 import pytest
 
 import tilewright.intrin  # noqa: F401
-from tilewright.ir import Block, ForKind, IRModule
+from tilewright.ir import Block, ForKind, IRModule, PrimFunc
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.space.annotations import AUTO_TENSORIZE
-from tilewright.space.postprocs import RewriteReductionBlock, RewriteTensorize
+from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC
+from tilewright.space.postprocs import RewriteLayout, RewriteReductionBlock, RewriteTensorize
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 from tilewright.testing.space_generation import Task
 
@@ -37,9 +37,9 @@ def dense(
             )
 
 
-def marked(intrin: str) -> tuple[Schedule, IRModule]:
-    """The dense layer with its innermost loops as a block that an intrinsic is meant for."""
-    module = IRModule({"main": dense})
+def marked(intrin: str, func: PrimFunc = dense) -> tuple[Schedule, IRModule]:
+    """A dense layer with its innermost loops as a block that an intrinsic is meant for."""
+    module = IRModule({"main": func})
     sch = Schedule(module)
     block = sch.get_block("Y")
     outer = sch.blockize(sch.get_loops(block)[3])
@@ -97,3 +97,37 @@ def test_blocks_without_marks_stay() -> None:
 
 def test_clone_keeps_the_setting() -> None:
     assert RewriteTensorize(vectorize_init_loop=True).clone().vectorize_init_loop is True
+
+
+@T.prim_func
+def layer(
+    X: T.Buffer((8, 16), "uint8"),
+    W: T.Buffer((32, 16), "int8"),
+    Y: T.Buffer((8, 32), "int32"),
+):
+    for i, jo, ko, ji, ki in T.grid(8, 2, 4, 16, 4):
+        with T.block("Y"):
+            vi = T.axis.spatial(8, i)
+            vj = T.axis.spatial(32, jo * 16 + ji)
+            vk = T.axis.reduce(16, ko * 4 + ki)
+            with T.init():
+                Y[vi, vj] = 0
+            Y[vi, vj] = Y[vi, vj] + T.cast(X[vi, vk], "int32") * T.cast(W[vj, vk], "int32")
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_weights_are_packed_first_if_they_may_be(is_free: bool) -> None:
+    func = layer.with_attr("layout_free_buffers", [1]) if is_free else layer
+    sch, module = marked(VNNI, func)
+    assert RewriteTensorize(vectorize_init_loop=True).apply(sch) is True
+    found = blocks(sch)
+    assert ("vpdpbusd" in str(found["Y_o_update"].body)) == is_free
+    assert ("W_global" in found) == is_free
+    if is_free:
+        assert LAYOUT_REWRITE_PREPROC in found["W_global"].annotations
+        shape = [str(extent) for extent in found["W_global"].writes[0].buffer.shape]
+        assert shape == ["2", "4", "16", "4"]
+        verify_trace_roundtrip(sch, module)
+    before = sch.mod
+    RewriteLayout().apply(sch)  # has nothing left to do
+    assert sch.mod is before

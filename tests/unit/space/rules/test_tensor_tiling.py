@@ -1,0 +1,265 @@
+"""`TensorTiling`: which blocks instructions fit, how they are packed, shifted and padded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tilewright.intrin  # noqa: F401  (registers the instructions)
+from tilewright import te
+from tilewright.driver import build
+from tilewright.errors import RegistryError
+from tilewright.ir import IRModule, as_module, maximum, minimum
+from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.schedule import Schedule, Trace
+from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE
+from tilewright.space.generators.default_space import DefaultSpace
+from tilewright.space.rules.tensor_tiling import TensorTiling
+from tilewright.space.tensor_tile import TensorTile
+from tilewright.target import Target
+from tilewright.testing.int8_workload import int8_batch_matmul, int8_conv, int8_dense, int8_gemm
+from tilewright.testing.space_generation import Task, sampling_steps
+
+VNNI = "llvm -mcpu=icelake-server -num-cores=2"
+PLAIN_AVX512 = "llvm -mcpu=skylake-avx512 -num-cores=2"
+NAMES = ("dot_16x4_vnni_local",)
+Tensors = tuple[te.Tensor, ...]
+Arrays = list[npt.NDArray[np.generic]]
+
+
+def module_of(tensors: Tensors) -> IRModule:
+    return as_module(te.create_prim_func(list(tensors)))
+
+
+def tiled(
+    module: IRModule, block: str, names: tuple[str, ...] = NAMES, target: str = VNNI
+) -> list[Schedule]:
+    """What the rule makes of a block; the last one is what it leaves to others."""
+    rule = TensorTiling(names)
+    rule._initialize_with_tune_context(Task(module, Target(target)))
+    sch = Schedule(module, seed=1, debug_mask="all")
+    return rule.apply(sch, sch.get_block(block))
+
+
+def again(sketch: Schedule, module: IRModule, seed: int) -> Schedule:
+    """The sketch with other decisions."""
+    assert sketch.trace is not None
+    sch = Schedule(module, seed=seed)
+    Trace(sketch.trace.insts, {}).apply_to_schedule(sch, remove_postproc=False)
+    return sch
+
+
+def inputs_of(tensors: Tensors) -> Arrays:
+    """Random bytes with the extremes among them."""
+    rng = np.random.default_rng(3)
+    made: Arrays = []
+    for tensor in tensors[:-1]:
+        shape = tuple(int(getattr(extent, "value", extent)) for extent in tensor.shape)
+        low, high = np.iinfo(str(tensor.dtype)).min, np.iinfo(str(tensor.dtype)).max
+        values = rng.integers(low, high + 1, shape)
+        corners = rng.integers(0, 4, shape)
+        values[corners == 0], values[corners == 1] = low, high
+        made.append(values.astype(str(tensor.dtype)))
+    return made
+
+
+def check(
+    tensors: Tensors, block: str, expected: Callable[..., npt.NDArray[np.generic]], seeds: int = 1
+) -> list[Schedule]:
+    """All sketches, with some decisions each, compute what they should."""
+    module = module_of(tensors)
+    *sketches, plain = tiled(module, block)
+    assert sketches
+    assert TILING_STRUCTURE not in plain.mod.script()
+    arguments = inputs_of(tensors)
+    wanted = expected(*arguments)
+    for sketch in sketches:
+        for seed in range(seeds):
+            result = np.zeros_like(wanted)
+            build(again(sketch, module, seed).mod, "llvm")(*arguments, result)
+            np.testing.assert_array_equal(result, wanted)
+    return sketches
+
+
+def product(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+    return (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
+
+
+# --- products -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["u8s8", "s8s8", "u8u8"])
+@pytest.mark.parametrize("shape", [(30, 64, 24), (5, 37, 19), (64, 16, 4), (1, 48, 32)])
+def test_products(form: str, shape: tuple[int, int, int]) -> None:
+    check(int8_gemm(*shape, form=form), "C", product)
+
+
+@pytest.mark.parametrize("form", ["u8s8", "s8s8"])
+def test_weights_by_rows(form: str) -> None:
+    tensors = int8_dense(20, 48, 36, form)
+    check(tensors, tensors[-1].op.name, lambda data, weight: product(data, weight.T))
+
+
+def test_batches() -> None:
+    def expected(x: npt.NDArray[np.generic], y: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+        return product(x, y.transpose(0, 2, 1))
+
+    check(int8_batch_matmul(3, 20, 32, 16), "Z", expected)
+
+
+def test_constants_are_packed_once() -> None:
+    tensors = int8_gemm(16, 32, 16, layout_free=True)
+    for sketch in check(tensors, "C", product):
+        copies = [
+            sref.block.name_hint
+            for sref in sketch.state.infos
+            if LAYOUT_REWRITE_PREPROC in sref.block.annotations
+        ]
+        assert copies == ["B_global_o"]
+
+
+def test_what_follows_takes_results_from_registers() -> None:
+    a, b, c = int8_gemm(20, 32, 16)
+    d = te.compute(
+        (20, 32),
+        lambda i, j: minimum(maximum(c[i, j] >> 6, 0), 255).astype("uint8"),
+        name="D",
+    )
+    assert isinstance(d, te.Tensor)
+
+    def expected(x: npt.NDArray[np.generic], y: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
+        return np.clip(product(x, y) >> 6, 0, 255).astype(np.uint8)
+
+    (sketch, *_) = check((a, b, d), "C", expected)
+    assert "C_local" in sketch.mod.script()
+
+
+# --- convolutions -------------------------------------------------------------------------------
+
+
+def convolved(padding: int) -> Callable[..., npt.NDArray[np.int32]]:
+    def expected(x: npt.NDArray[np.generic], w: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+        sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+        wide = np.pad(x.astype(np.int64), sides)
+        rows, columns = (wide.shape[n] - w.shape[n - 1] + 1 for n in (1, 2))
+        return sum(
+            wide[:, r : r + rows, s : s + columns, :] @ w[r, s].astype(np.int64)
+            for r in range(w.shape[0])
+            for s in range(w.shape[1])
+        ).astype(np.int32)
+
+    return expected
+
+
+@pytest.mark.parametrize("form", ["u8s8", "s8s8"])
+@pytest.mark.parametrize(("kernel", "padding"), [(3, 1), (1, 0)])
+def test_convolutions(form: str, kernel: int, padding: int) -> None:
+    tensors = int8_conv(1, 9, 9, 16, 32, kernel, 1, padding, form)
+    check(tensors, tensors[-1].op.name, convolved(padding))
+
+
+def test_weights_in_the_order_of_the_instruction_are_not_copied() -> None:
+    data = te.placeholder((2, 6, 8), "uint8", name="data")
+    weight = te.placeholder((3, 2, 2, 16, 4), "int8", name="weight")  # chunk, k, k4, lane, 4
+    chunk, outer, step = (
+        te.reduce_axis((0, n), name) for n, name in ((2, "c"), (2, "o"), (4, "s"))
+    )
+    out = te.compute(
+        (3, 6, 16),
+        lambda n, i, j: te.sum(
+            data[chunk, i, outer * 4 + step].astype("int32")
+            * weight[n, chunk, outer, j, step].astype("int32"),
+            axis=[chunk, outer, step],
+        ),
+        name="out",
+    )
+    assert isinstance(out, te.Tensor)
+
+    def expected(x: npt.NDArray[np.generic], w: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+        split = x.reshape(2, 6, 2, 4).astype(np.int64)
+        return np.einsum("cios,ncojs->nij", split, w.astype(np.int64)).astype(np.int32)
+
+    for sketch in check((data, weight, out), "out", expected):
+        assert "weight_global" not in sketch.mod.script()
+
+
+# --- choices ------------------------------------------------------------------------------------
+
+
+def test_tiles_fill_the_registers() -> None:
+    sketches = tiled(module_of(int8_gemm(512, 512, 512)), "C")[:-1]
+    tiles = []
+    for sketch in sketches:
+        assert sketch.trace is not None
+        rows, *_ = [[int(n) for n in step.attrs[0]] for step in sampling_steps(sketch.trace)]
+        script = sketch.mod.script()
+        vectors = next(count for count in (4, 2) if f"in T.unroll({count})" in script)
+        tiles.append((vectors, rows))
+    assert [vectors for vectors, _ in tiles] == [2, 4]
+    for vectors, rows in tiles:
+        assert all(12 <= vectors * size <= 31 - vectors for size in rows)
+
+
+def test_blocks_that_do_not_fit() -> None:
+    (left,) = tiled(module_of(int8_gemm(16, 32, 16, form="f32")), "C")
+    assert TILING_STRUCTURE not in left.mod.script()
+    a = te.placeholder((16, 16), "uint8", name="A")  # the reduction is not contiguous in A
+    b = te.placeholder((16, 32), "int8", name="B")
+    k = te.reduce_axis((0, 16), "k")
+    c = te.compute(
+        (16, 32),
+        lambda i, j: te.sum(a[k, i].astype("int32") * b[k, j].astype("int32"), axis=[k]),
+        name="C",
+    )
+    assert isinstance(c, te.Tensor)
+    assert len(tiled(module_of((a, b, c)), "C")) == 1
+
+
+def test_a_target_without_the_instruction() -> None:
+    module = module_of(int8_gemm(16, 32, 16))
+    assert len(tiled(module, "C", target=PLAIN_AVX512)) == 1
+
+
+def test_an_unknown_instruction() -> None:
+    with pytest.raises(RegistryError, match="no tensor intrinsic is called 'dot_vnny'"):
+        TensorTiling(["dot_vnny"])
+
+
+def test_units_of_instructions() -> None:
+    intrin = TensorIntrin.get("dot_16x4_vnni_local")
+    assert intrin is not None
+    tile = TensorTile.of(intrin)
+    assert tile is not None
+    assert (tile.rows, tile.lanes, tile.depth) == (1, 16, 4)
+    assert (tile.left.dtype, tile.right.dtype, tile.out.dtype) == ("uint8", "int8", "int32")
+    assert tile.out.scope == "local"
+    pack = TensorIntrin.get("pack_4x16_int8")
+    assert pack is not None
+    assert TensorTile.of(pack) is None
+
+
+# --- the default space --------------------------------------------------------------------------
+
+
+def test_tensorized_and_plain_sketches_compete() -> None:
+    tensors = int8_dense(64, 64, 64)
+    module = module_of(tensors)
+    space = DefaultSpace()
+    space._initialize_with_tune_context(Task(module, Target(VNNI)))
+    kinds = []
+    for sketch in space.generate_design_space(module):
+        assert sketch.trace is not None
+        ours = any(inst.primitive.kind == "Tensorize" for inst in sketch.trace.insts)
+        theirs = AUTO_TENSORIZE in sketch.mod.script()
+        kinds.append("tensor tiles" if ours else "multi-level" if theirs else "plain")
+    assert set(kinds) == {"tensor tiles", "multi-level", "plain"}
+    names = [type(postproc).__name__ for postproc in space.postprocs]
+    assert "RewriteTensorize" in names
+    assert {type(m).__name__ for m in space.mutator_probs} >= {
+        "MutateTileSize",
+        "MutateCategorical",
+    }
+    assert sum(space.mutator_probs.values()) == pytest.approx(1.0)
