@@ -236,6 +236,20 @@ def q_multiply_shift(x: ExprLike, y: ExprLike, q: ExprLike, s: ExprLike) -> Prim
     return call_intrin(convert(x).dtype, "tir.q_multiply_shift", x, y, q, s)
 
 
+def q_multiply_shift_per_axis(
+    x: ExprLike,
+    y: ExprLike,
+    ls: ExprLike,
+    rs: ExprLike,
+    q: ExprLike,
+    is_lshift_required: bool,
+    is_rshift_required: bool,
+) -> PrimExpr:
+    """`round(x * 2**ls * y * 2**(-q - rs))`, where shifts that are not required count as zero."""
+    flags = (const(is_lshift_required, BOOL), const(is_rshift_required, BOOL))
+    return call_intrin(convert(x).dtype, "tir.q_multiply_shift_per_axis", x, y, ls, rs, q, *flags)
+
+
 def call_extern(dtype: str, func_name: str, *args: ExprLike | str | Buffer) -> Call:
     """A call of a C function that may have effects."""
     return call_intrin(dtype, "tir.call_extern", func_name, *map(_pointer, args))

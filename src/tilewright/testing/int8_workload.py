@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import PrimFunc
-from tilewright.ir.intrinsics import q_multiply_shift
 from tilewright.support.suggestions import did_you_mean
 from tilewright.te import Tensor
 
@@ -105,7 +104,8 @@ def conv2d_int8_residual(
     p2, p3, p4, p5, p6 = per_channel
     wide = topi.cast(topi.add(topi.subtract(_conv2d_ohwi(p0, p1), p2), p3), "int64")
     scaled = topi.cast(topi.right_shift(topi.add(topi.multiply(wide, p4), p5), p6), "int32")
-    rescaled = _fixed_point(topi.subtract(_to_byte(topi.add(p7, scaled)), p8))
+    centred = topi.subtract(_to_byte(topi.add(p7, scaled)), p8)
+    rescaled = topi.fixed_point_multiply(centred, 1098990753, 1)
     result = topi.clip(topi.cast(topi.clip(topi.add(rescaled, p9), 0, 255), "uint8"), 0, 255)
     return p0, p1, *per_channel, p7, p8, p9, result
 
@@ -133,12 +133,6 @@ def _conv2d_ohwi(data: Tensor, weight: Tensor) -> Tensor:
 def _to_byte(values: Tensor) -> Tensor:
     """As an unsigned byte holds them, but as 32-bit numbers again."""
     return topi.cast(topi.cast(topi.clip(values, 0, 255), "uint8"), "int32")
-
-
-def _fixed_point(values: Tensor) -> Tensor:
-    return te.compute(
-        values.shape, lambda *i: q_multiply_shift(values(*i), 1098990753, 31, 1), tag="elemwise"
-    )
 
 
 def _types(form: str) -> tuple[str, str, str]:
@@ -232,5 +226,6 @@ CONV_SHAPES = (
     *_RESNET_1X1,
 )
 INT8_ROWS: dict[str, GemmShape | ConvShape] = {
-    shape.row: shape for shape in (*GEMM_SHAPES, *CONV_SHAPES)
+    **{shape.row: shape for shape in GEMM_SHAPES},
+    **{shape.row: shape for shape in CONV_SHAPES},
 }

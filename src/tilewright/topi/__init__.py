@@ -76,6 +76,14 @@ from tilewright.topi.elementwise import (
 )
 from tilewright.topi.indexing import gather, gather_nd, one_hot, strided_slice, take, where
 from tilewright.topi.nn.dense import plain_matmul as matmul
+from tilewright.topi.quantize import (
+    Requantization,
+    fixed_point_multiply,
+    fixed_point_multiply_per_axis,
+    fixed_point_scales,
+    requantize,
+    saturating_cast,
+)
 from tilewright.topi.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
 from tilewright.topi.transform import (
     concatenate,
@@ -91,6 +99,7 @@ from tilewright.topi.transform import (
 )
 
 __all__ = [
+    "Requantization",
     "abs",
     "acos",
     "acosh",
@@ -122,6 +131,9 @@ __all__ = [
     "exp",
     "exp2",
     "expand_dims",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
+    "fixed_point_scales",
     "flip",
     "floor",
     "floor_divide",
@@ -162,10 +174,12 @@ __all__ = [
     "prod",
     "reinterpret",
     "repeat",
+    "requantize",
     "reshape",
     "right_shift",
     "round",
     "rsqrt",
+    "saturating_cast",
     "sigmoid",
     "sign",
     "sin",

@@ -13,7 +13,7 @@ from tilewright.topi.nn.conv import (
     group_conv2d_nchw,
     group_conv2d_nhwc,
 )
-from tilewright.topi.nn.conv_blocked import conv2d_NCHWc
+from tilewright.topi.nn.conv_blocked import conv2d_NCHWc, conv2d_NCHWc_int8
 from tilewright.topi.nn.conv_im2col import conv2d_im2col_nchw, conv2d_im2col_nhwc
 from tilewright.topi.nn.conv_layout import conv1d, conv2d, conv3d
 from tilewright.topi.nn.conv_transpose import (
@@ -32,6 +32,13 @@ from tilewright.topi.nn.normalization import (
 )
 from tilewright.topi.nn.padding import dilate, pad
 from tilewright.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
+from tilewright.topi.nn.quantized import (
+    quantized_batch_matmul,
+    quantized_conv2d_NCHWc,
+    quantized_conv2d_nhwc,
+    quantized_dense,
+    quantized_depthwise_conv2d_nhwc,
+)
 from tilewright.topi.nn.softmax import log_softmax, softmax
 from tilewright.topi.nn.winograd import (
     conv2d_winograd_nchw,
@@ -49,6 +56,7 @@ __all__ = [
     "conv1d_transpose_ncw",
     "conv2d",
     "conv2d_NCHWc",
+    "conv2d_NCHWc_int8",
     "conv2d_im2col_nchw",
     "conv2d_im2col_nhwc",
     "conv2d_nchw",
@@ -78,6 +86,11 @@ __all__ = [
     "pool2d",
     "pool3d",
     "prelu",
+    "quantized_batch_matmul",
+    "quantized_conv2d_NCHWc",
+    "quantized_conv2d_nhwc",
+    "quantized_dense",
+    "quantized_depthwise_conv2d_nhwc",
     "relu",
     "rms_norm",
     "scale_shift_nchw",

@@ -35,6 +35,7 @@ class ConvOptions:
     dilation: Window = 1
     groups: int = 1
     out_dtype: str | None = None
+    pad_value: int | float | PrimExpr = 0  # the zero point of quantized data
 
 
 class Geometry:
@@ -126,7 +127,7 @@ class _DirectConv:
         before, after = [0] * (n + 2), [0] * (n + 2)
         for position, d in enumerate(layout.spatial):
             before[d], after[d] = self.geometry.before[position], self.geometry.after[position]
-        self.padded = pad(data, before, after, name="pad_temp")
+        self.padded = pad(data, before, after, options.pad_value, "pad_temp")
         self.batch = data.shape[0]
 
     def _check_channels(self, channels: PrimExpr, what: str) -> None:
@@ -210,8 +211,9 @@ def _conv(layout: _Layout, n: int) -> Conv:
         dilation: Window = 1,
         groups: int = 1,
         out_dtype: str | None = None,
+        pad_value: int | float | PrimExpr = 0,
     ) -> Tensor:
-        options = ConvOptions(stride, padding, dilation, groups, out_dtype)
+        options = ConvOptions(stride, padding, dilation, groups, out_dtype, pad_value)
         full_name = name if groups == 1 else f"group_{name}"
         return _DirectConv(data, kernel, layout, options, full_name).build(full_name)
 

@@ -19,6 +19,7 @@ def depthwise_conv2d_nchw(
     padding: Padding = 0,
     dilation: Window = 1,
     out_dtype: str | None = None,
+    pad_value: int | float | PrimExpr = 0,
 ) -> Tensor:
     """The depthwise convolution of NCHW data with `kernel[channel, multiplier, kh, kw]`."""
     what = "depthwise_conv2d_nchw"
@@ -32,7 +33,7 @@ def depthwise_conv2d_nchw(
     )
     dtype = out_dtype or str(data.dtype)
     before, after = geometry.before, geometry.after
-    padded = pad(data, [0, 0, *before], [0, 0, *after], name="PaddedInput")
+    padded = pad(data, [0, 0, *before], [0, 0, *after], pad_value, "PaddedInput")
     di = te.reduce_axis((0, kernel_h), name="di")
     dj = te.reduce_axis((0, kernel_w), name="dj")
 
@@ -54,6 +55,7 @@ def depthwise_conv2d_nhwc(
     padding: Padding = 0,
     dilation: Window = 1,
     out_dtype: str | None = None,
+    pad_value: int | float | PrimExpr = 0,
 ) -> Tensor:
     """The depthwise convolution of NHWC data with `kernel[kh, kw, channel, multiplier]`."""
     what = "depthwise_conv2d_nhwc"
@@ -67,7 +69,7 @@ def depthwise_conv2d_nhwc(
     )
     dtype = out_dtype or str(data.dtype)
     before, after = geometry.before, geometry.after
-    padded = pad(data, [0, *before, 0], [0, *after, 0], name="PaddedInput")
+    padded = pad(data, [0, *before, 0], [0, *after, 0], pad_value, "PaddedInput")
     di = te.reduce_axis((0, kernel_h), name="di")
     dj = te.reduce_axis((0, kernel_w), name="dj")
 

@@ -1,0 +1,256 @@
+"""From 32-bit sums back to narrow integers: fixed-point scales, zero points, saturation.
+
+A scale is a multiplier in Q31 and a shift: `scale = multiplier * 2**(shift - 31)`, where
+`fixed_point_scales` finds both. Products are rounded to the nearest integer, halves upwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from tilewright import te
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    DType,
+    ExprLike,
+    PrimExpr,
+    Var,
+    cast as cast_expr,
+    const,
+    convert,
+    intrinsics as math,
+    maximum,
+    minimum,
+)
+from tilewright.ir.dtype import max_value_of, min_value_of
+from tilewright.ir.intrinsics import q_multiply_shift, q_multiply_shift_per_axis
+from tilewright.te import Tensor
+from tilewright.topi.axes import ELEMENTWISE, check_extents, check_ndim, is_zero, normalize_axis
+from tilewright.topi.elementwise import map_elements
+
+FRACTION_BITS = 31
+LARGEST_SHIFT = 30  # to the left; one more and even 1 times the scale overflows
+Scale: TypeAlias = SupportsIndex | Tensor  # of the whole tensor, or one for each channel
+Axes: TypeAlias = int | Sequence[int]
+
+
+def fixed_point_scales(scales: Any) -> tuple[Any, Any]:
+    """Real scales between 0 and 2**30 as (multipliers, shifts), int32 arrays of the same shape."""
+    wanted = np.asarray(scales, dtype=np.float64)
+    if not np.all((wanted > 0) & (wanted < 2.0**LARGEST_SHIFT)):
+        raise TensorExpressionError(
+            f"fixed_point_scales: scales must lie between 0 and 2**{LARGEST_SHIFT}"
+        )
+    fraction, shift = np.frexp(wanted)
+    multiplier = np.rint(np.ldexp(fraction, FRACTION_BITS)).astype(np.int64)
+    carried = multiplier == 1 << FRACTION_BITS  # a fraction that was rounded up to one
+    multiplier, shift = np.where(carried, multiplier >> 1, multiplier), shift + carried
+    vanishes = shift < -FRACTION_BITS  # no int32 times such a scale reaches one half
+    multiplier, shift = np.where(vanishes, 0, multiplier), np.where(vanishes, 0, shift)
+    return multiplier.astype(np.int32)[()], shift.astype(np.int32)[()]
+
+
+def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
+    """Every int32 element times `multiplier * 2**(shift - 31)`."""
+    return map_elements(x, lambda v: q_multiply_shift(v, multiplier, FRACTION_BITS, shift))
+
+
+def fixed_point_multiply_per_axis(
+    x: Tensor,
+    y: Tensor,
+    lshift: Tensor,
+    rshift: Tensor,
+    is_lshift_required: bool,
+    is_rshift_required: bool,
+    axes: Sequence[int],
+) -> Tensor:
+    """Every int32 element times `y * 2**(lshift - rshift - 31)`, which vary along `axes`."""
+    what = "fixed_point_multiply_per_axis"
+    own = channel_axes(x, axes, what)
+    for parameter in (y, lshift, rshift):
+        check_channels(x, parameter, own, what)
+
+    def element(*i: Var) -> ExprLike:
+        c = [i[axis] for axis in own]
+        flags = bool(is_lshift_required), bool(is_rshift_required)
+        return q_multiply_shift_per_axis(
+            x(*i), y(*c), lshift(*c), rshift(*c), FRACTION_BITS, *flags
+        )
+
+    return te.compute(x.shape, element, tag=ELEMENTWISE)
+
+
+def saturating_cast(x: Tensor, dtype: str) -> Tensor:
+    """Every element as an integer of type `dtype`; what does not fit becomes the nearest limit."""
+    return map_elements(x, lambda v: saturated(v, dtype))
+
+
+def saturated(value: PrimExpr, dtype: str) -> PrimExpr:
+    """A value limited to an integer type and converted to it; floats lose their fraction."""
+    low, high = _integer_limits(dtype, 32, "saturating_cast")
+    if value.dtype.is_float:
+        # Where the limits are exact: rounded up, the upper one would not fit.
+        value = cast_expr("float32" if DType(dtype).bits <= 16 else "float64", value)
+    if max_value_of(value.dtype) > high:
+        value = minimum(value, const(high, value.dtype))
+    if min_value_of(value.dtype) < low:
+        value = maximum(value, const(low, value.dtype))
+    return cast_expr(dtype, value)
+
+
+def _integer_limits(dtype: str, bits: int, what: str) -> tuple[int, int]:
+    target = DType(dtype)
+    if not target.is_integral or target.is_bool or target.bits > bits:
+        raise TensorExpressionError(
+            f"{what}: {dtype!r} is not an integer type of at most {bits} bits"
+        )
+    return int(min_value_of(target)), int(max_value_of(target))
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """The arguments of `requantize` that say what the result is, for operators that end in it."""
+
+    multiplier: Scale
+    shift: Scale
+    zero_point: ExprLike = 0
+    dtype: str = "int8"
+    enlarges: bool = True
+
+    def apply(self, sums: Tensor, axis: Axes = -1, bias: Tensor | None = None) -> Tensor:
+        """The sums, brought to the result's scale."""
+        return requantize(
+            sums,
+            self.multiplier,
+            self.shift,
+            self.zero_point,
+            self.dtype,
+            axis,
+            bias=bias,
+            enlarges=self.enlarges,
+        )
+
+
+def requantize(
+    data: Tensor,
+    multiplier: Scale,
+    shift: Scale,
+    zero_point: ExprLike = 0,
+    dtype: str = "int8",
+    axis: Axes = -1,
+    *,
+    bias: Tensor | None = None,
+    enlarges: bool = True,
+) -> Tensor:
+    """int32 sums as `saturated(round((data + bias) * scale) + zero_point)`, in one operation.
+
+    Multiplier and shift are two integers, or two int32 tensors with one element for each channel,
+    as `bias` has; channels lie along `axis` (several axes where channels are blocked: those of the
+    parameters in order). `enlarges=False` promises that no scale is 1 or more, which is cheaper.
+    """
+    what = "requantize"
+    check_dtype(data, ("int32",), what)
+    low, high = _integer_limits(dtype, 16, what)
+    if isinstance(zero_point, int) and not low <= zero_point <= high:
+        raise TensorExpressionError(f"{what}: zero point {zero_point} is not a value of {dtype!r}")
+    scaled = _scaling(multiplier, shift, enlarges)
+    own = channel_axes(data, axis, what)
+    for parameter in (multiplier, shift, bias):
+        if isinstance(parameter, Tensor):
+            check_channels(data, parameter, own, what)
+
+    def element(*i: Var) -> ExprLike:
+        channel = [i[a] for a in own]
+        value = data(*i) if bias is None else data(*i) + bias(*channel)
+        return _moved_to_zero_point(scaled(value, channel), zero_point, dtype)
+
+    return te.compute(data.shape, element, name="requantize", tag=ELEMENTWISE)
+
+
+def _scaling(
+    multiplier: Scale, shift: Scale, enlarges: bool
+) -> Callable[[PrimExpr, Sequence[Var]], PrimExpr]:
+    """What brings a value of some channel to its scale."""
+    match multiplier, shift:
+        case Tensor(), Tensor():
+            return lambda value, channel: _scaled_per_channel(
+                value, multiplier(*channel), shift(*channel), enlarges
+            )
+        case SupportsIndex(), SupportsIndex():
+            return lambda value, channel: _scaled(value, index(multiplier), index(shift))
+    raise TensorExpressionError(
+        "requantize: multiplier and shift must both be integers or both be tensors"
+    )
+
+
+def _scaled(value: PrimExpr, multiplier: int, shift: int) -> PrimExpr:
+    half, one = 1 << (FRACTION_BITS - 1), 1 << FRACTION_BITS
+    if not (multiplier == 0 or half <= multiplier < one):
+        raise TensorExpressionError(
+            f"requantize: multiplier {multiplier} is neither 0 nor in Q31 between one half and one"
+        )
+    if not -FRACTION_BITS <= shift <= LARGEST_SHIFT:
+        raise TensorExpressionError(
+            f"requantize: shift {shift} is not between -{FRACTION_BITS} and {LARGEST_SHIFT}"
+        )
+    if shift > 0:
+        value = _bounded_for_left_shift(value, const(shift, value.dtype))
+    return q_multiply_shift(value, multiplier, FRACTION_BITS, shift)
+
+
+def _scaled_per_channel(
+    value: PrimExpr, multiplier: PrimExpr, shift: PrimExpr, enlarges: bool
+) -> PrimExpr:
+    zero = const(0, shift.dtype)
+    left, right = maximum(shift, zero), maximum(zero - shift, zero)
+    if enlarges:
+        value = _bounded_for_left_shift(value, left)
+    flags = (enlarges, True)
+    return q_multiply_shift_per_axis(value, multiplier, left, right, FRACTION_BITS, *flags)
+
+
+def _bounded_for_left_shift(value: PrimExpr, shift: PrimExpr) -> PrimExpr:
+    """Limited so that the product stays in 32 bits.
+
+    Multipliers are at least one half, so a value at the limit gives 2**30: far beyond 16 bits.
+    """
+    limit = math.shift_right(const(2**31 - 1, value.dtype), shift)
+    return maximum(minimum(value, limit), const(-1, value.dtype) - limit)
+
+
+def _moved_to_zero_point(value: PrimExpr, zero_point: ExprLike, dtype: str) -> PrimExpr:
+    """Limited before the zero point is added, so that the sum cannot overflow."""
+    if is_zero(zero_point):
+        return saturated(value, dtype)
+    low, high = (const(limit, value.dtype) for limit in _integer_limits(dtype, 16, "requantize"))
+    offset = cast_expr(value.dtype, convert(zero_point))
+    bounded = maximum(minimum(value, high - offset), low - offset)
+    return cast_expr(dtype, bounded + offset)
+
+
+def channel_axes(data: Tensor, axis: Axes, what: str) -> list[int]:
+    """The axes that channels lie along, from the left."""
+    given = [axis] if isinstance(axis, int) else axis
+    return [normalize_axis(each, data.ndim, what) for each in given]
+
+
+def check_dtype(tensor: Tensor, dtypes: Sequence[str], what: str) -> None:
+    """Insist on one of some types."""
+    if str(tensor.dtype) not in dtypes:
+        raise TensorExpressionError(
+            f"{what}: {tensor.name} is {tensor.dtype!s}, expected {' or '.join(dtypes)}"
+        )
+
+
+def check_channels(data: Tensor, parameter: Tensor, axes: Sequence[int], what: str) -> None:
+    """Insist that a parameter has one int32 element for each channel."""
+    check_dtype(parameter, ("int32",), what)
+    check_ndim(parameter, len(axes), what)
+    for position, axis in enumerate(axes):
+        description = f"the channels of {data.name} and {parameter.name}"
+        check_extents(data.shape[axis], parameter.shape[position], what, description)
