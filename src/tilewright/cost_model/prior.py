@@ -28,6 +28,9 @@ from tilewright.records import MeasureCandidate, entry_function
 from tilewright.target import Target
 
 
+TILE_SCOPES = "amx"  # of buffers that are registers for tiles
+
+
 @dataclass(frozen=True)
 class Machine:
     """The figures of a processor that the prior needs."""
@@ -174,6 +177,8 @@ class _NestCost:
             for loop in self._inner
             if loop is not self._vector and access.depends_on(loop)
         )
+        if access.buffer.scope.startswith(TILE_SCOPES):
+            return distinct  # stays in registers of its own
         if access.unit_bytes * 2 >= self._machine.vector_bytes:
             return distinct * math.ceil(access.unit_bytes / self._machine.vector_bytes)
         if self._vector is None or not access.depends_on(self._vector):
@@ -224,9 +229,8 @@ class _NestCost:
         return [self._traffic(sizes, capacity) / speed for capacity, speed in levels]
 
     def _accesses(self) -> list[Access]:
-        local = self._nest.store.buffer.scope == "local"
-        kept = [] if local else [self._nest.store]
-        return [*kept, *(a for a in self._nest.loads if a.buffer.scope != "local")]
+        accesses = (self._nest.store, *self._nest.loads)
+        return [a for a in accesses if not a.buffer.scope.startswith(("local", TILE_SCOPES))]
 
     def _footprints(self, accesses: Sequence[Access]) -> list[list[int]]:
         """For each depth (0: the whole nest) the bytes of each access below it."""

@@ -179,9 +179,21 @@ _WIDE_VECTOR = _spec(
     reuse_write={"req": "may", "levels": [1, 2], "scope": "global"},
 )
 
+
 # Instructions that multiply short vectors, in the order in which they are preferred. Those of other
 # processors, and those that saturate, are not among them.
+def _amx(shape: str, product: str, dtype: str) -> Mapping[str, str]:
+    tile, _, _ = shape.rpartition("x")
+    return {
+        "compute": f"amx_dot_{shape}_{product}",
+        "fill": f"amx_fill_{tile}_{dtype}",
+        "store": f"amx_store_{tile}_{dtype}",
+    }
+
+
 KERNEL_INTRINSICS = (
+    *(_amx("32x32x64", product, "int32") for product in ("s8s8", "u8s8", "s8u8", "u8u8")),
+    _amx("32x32x32", "bf16", "float32"),
     "dot_16x4_vnni_local",
     "dot_8x4_avxvnni_local",
     "dot_16x4_avx512_exact_local",
@@ -302,8 +314,13 @@ def _with_known_intrins(spec: MemberSpec) -> MemberSpec:
     names = spec.options.get("intrin_names")
     if names is None:
         return spec
-    known = tuple(n for n in names if TensorIntrin.get(n, allow_missing=True) is not None)
+    known = tuple(given for given in names if _is_known(given))
     return MemberSpec(spec.name, {**spec.options, "intrin_names": known})
+
+
+def _is_known(given: str | Mapping[str, str]) -> bool:
+    names = [given] if isinstance(given, str) else given.values()
+    return all(TensorIntrin.get(name, allow_missing=True) is not None for name in names)
 
 
 def _has_intrin(spec: MemberSpec) -> bool:

@@ -9,12 +9,12 @@ only differ in their sign from what it takes are shifted, extents that do not di
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, IterType, PrimExpr, Var, floordiv, floormod
+from tilewright.ir import Block, DType, IterType, PrimExpr, Var, floordiv, floormod
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
@@ -22,7 +22,7 @@ from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction, is_plain_term
-from tilewright.space.rules.passes import enough_tasks
+from tilewright.space.rules.passes import enough_tasks, extent_of
 from tilewright.space.rules.tile_builder import (
     STRUCTURE,
     NotTiled,
@@ -35,17 +35,40 @@ from tilewright.space.tensor_tile import TensorTile
 from tilewright.space.vector_shape import VectorShape
 
 MAX_VECTORS = 4
+PACK_WIDTHS = (16, 8)
 START_VECTORS = 4  # of sums side by side
 _SIGNED = {"uint8": "int8", "int8": "uint8"}
 
 
+@dataclass(frozen=True)
+class TensorGroup:
+    """The instructions of a computation: what sums up, and where sums live in a place of their own,
+    what sets them to zero and what gets them out."""
+
+    compute: str
+    fill: str | None = None
+    store: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [name for name in (self.compute, self.fill, self.store) if name is not None]
+
+
 @schedule_rules.register("TensorTiling")
 class TensorTiling(ScheduleRule):
-    """Tiles contractions around the first of some instructions that fits; plain ones compete."""
+    """Tiles contractions around the first of some instructions that fits; plain ones compete.
 
-    def __init__(self, intrin_names: Sequence[str]) -> None:
+    An instruction is given by its name, or as the names of a group (`compute`, `fill`, `store`).
+    """
+
+    def __init__(self, intrin_names: Sequence[str | Mapping[str, str]]) -> None:
         self.intrin_names = tuple(intrin_names)
-        for name in self.intrin_names:
+        self._groups = [
+            TensorGroup(given) if isinstance(given, str) else TensorGroup(**given)
+            for given in intrin_names
+        ]
+        for name in (name for group in self._groups for name in group.names):
             TensorIntrin.get(name)  # raises if there is no such instruction
         self._shape = VectorShape.default()
         self._cores = 1
@@ -64,35 +87,46 @@ class TensorTiling(ScheduleRule):
         found = Contraction.of(sref.block, any_layout=True)
         if found is None or found.right is None or len(found.left) != 1:
             return [sch]
-        for name in self.intrin_names:
-            sketches = self._sketches(sch, block, found, name)
+        for group, fit in self._fits(sref.block, found):
+            sketches = self._sketches(sch, block, fit, group)
             if sketches:
                 return [*sketches, sch]
         return [sch]
 
+    def _fits(self, block: Block, found: Contraction) -> list[tuple[TensorGroup, Fit]]:
+        """The instructions that fit a block; first those that take its operands as they are."""
+        fits = []
+        for group in self._groups:
+            intrin = TensorIntrin.get(group.compute)
+            tile = None if intrin is None else TensorTile.of(intrin)
+            if intrin is None or tile is None or not intrin.features <= self._features:
+                continue
+            fit = Fit.of(block, found, tile)
+            # Only sums that start from zero can be set by a fill instruction.
+            if fit is not None and (fit.shifted is None or group.fill is None):
+                fits.append((group, fit))
+        return sorted(fits, key=lambda pair: pair[1].shifted is not None)
+
     def _sketches(
-        self, sch: Schedule, block: BlockRV, found: Contraction, name: str
+        self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
     ) -> list[Schedule]:
-        intrin = TensorIntrin.get(name)
-        tile = None if intrin is None else TensorTile.of(intrin)
-        if intrin is None or tile is None or not intrin.features <= self._features:
-            return []
-        fit = Fit.of(sch.get_sref(block).block, found, tile)
-        if fit is None:
-            return []
         sketches = []
-        for variant in self._variants(sch, block, fit):
+        build = TensorTileBuilder if group.store is None else TileRegisterBuilder
+        for variant in self._variants(sch, block, fit, group):
             copy = sch.copy()
             try:
-                TensorTileBuilder(copy, block, variant, self._shape, self._cores, fit).run()
+                build(copy, block, variant, self._shape, self._cores, fit, group).run()
             except (NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)
         return sketches
 
-    def _variants(self, sch: Schedule, block: BlockRV, fit: Fit) -> list[TileVariant]:
+    def _variants(
+        self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
+    ) -> list[TileVariant]:
         units = -(-fit.found.extents[fit.found.vector] // fit.tile.lanes)
-        widths = [count for count in range(1, MAX_VECTORS + 1) if units % count == 0]
+        most = MAX_VECTORS if group.store is None else 1
+        widths = [count for count in range(1, most + 1) if units % count == 0]
         wide = [count for count in widths if count > 1] or widths
         places = [Place.BEFORE]
         if neighbours(sch, sch.get_sref(block), before=True) and fit.found.rows:
@@ -187,10 +221,12 @@ class TensorTileBuilder(TileBuilder):
         shape: VectorShape,
         cores: int,
         fit: Fit,
+        group: TensorGroup,
     ) -> None:
         super().__init__(sch, block, variant, shape, cores)
         self._fit = fit
         self._tile = fit.tile
+        self._group = group
 
     @property
     def _vectors(self) -> int:
@@ -336,16 +372,62 @@ class TensorTileBuilder(TileBuilder):
         units = loops[len(loops) - len(tile.right.indices) :]
         outer = enough_tasks(sch, loops[: len(loops) - len(units) - 1])
         sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
-        dtype = sch.get_sref(copy).block.writes[0].buffer.dtype
         lanes, step = units[-2:]
-        name = f"pack_{tile.depth}x{tile.lanes}_{dtype}"
-        if is_row_major and TensorIntrin.get(name, allow_missing=True) is not None:
-            unit = sch.blockize(lanes)
-            sch.tensorize(unit, name)
-            return unit
+        if is_row_major:
+            dtype = sch.get_sref(copy).block.writes[0].buffer.dtype
+            shuffle = _shuffle(extent_of(sch, lanes), extent_of(sch, step), dtype)
+            if shuffle is not None:
+                width, name = shuffle
+                _, lanes = sch.split(lanes, [None, width])
+                unit = sch.blockize(lanes)
+                sch.tensorize(unit, name)
+                return unit
         sch.unroll(lanes)
         sch.vectorize(step)
         return copy
+
+
+class TileRegisterBuilder(TensorTileBuilder):
+    """Builds one sketch around instructions that keep their sums in registers of their own.
+
+    Such registers hold the results of one unit; other instructions set them to zero and store them.
+    """
+
+    def _row_choices(self) -> dict[int, list[int]]:
+        return {n: [1] for n in super()._row_choices()}
+
+    def _write_back(self, home: LoopRV) -> BlockRV:
+        sch, block = self._sch, self._block
+        consumers = sch.get_consumers(block)
+        taker = sch.cache_write(block, 0, self._tile.out.scope)
+        for stage in (taker, *consumers):
+            sch.reverse_compute_at(stage, home, preserve_unit_loops=True)
+            sch.annotate(stage, TILING_STRUCTURE, STRUCTURE)
+        self._consumers = consumers
+        return taker
+
+    def _write_back_by_vectors(self, taker: BlockRV, home: LoopRV) -> None:
+        for consumer in self._consumers:
+            super()._write_back_by_vectors(consumer, home)
+        assert self._group.store is not None
+        self._sch.tensorize(self._sch.get_loops(taker)[-2], self._group.store)
+
+    def _finish(self, tiles: Tiles) -> None:
+        sch = self._sch
+        unit = sch.blockize(self._units[0])
+        init = sch.decompose_reduction(unit, tiles.depth[0])
+        sch.tensorize(unit, self._group.compute)
+        assert self._group.fill is not None
+        sch.tensorize(init, self._group.fill)
+
+
+def _shuffle(lanes: int, depth: int, dtype: DType) -> tuple[int, str] | None:
+    """The widest instruction that interleaves rows of a unit, and its width."""
+    for width in (lanes, *PACK_WIDTHS):
+        name = f"pack_{depth}x{width}_{dtype}"
+        if lanes % width == 0 and TensorIntrin.get(name, allow_missing=True) is not None:
+            return width, name
+    return None
 
 
 def _axis(axes: Sequence[PrimExpr], var: Var) -> int:

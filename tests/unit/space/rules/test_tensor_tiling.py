@@ -12,7 +12,7 @@ import tilewright.intrin  # noqa: F401  (registers the instructions)
 from tilewright import te
 from tilewright.driver import build
 from tilewright.errors import RegistryError
-from tilewright.ir import IRModule, as_module, maximum, minimum
+from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE
@@ -57,7 +57,7 @@ def inputs_of(tensors: Tensors) -> Arrays:
     rng = np.random.default_rng(3)
     made: Arrays = []
     for tensor in tensors[:-1]:
-        shape = tuple(int(getattr(extent, "value", extent)) for extent in tensor.shape)
+        shape = tuple(extent.value for extent in tensor.shape if isinstance(extent, IntImm))
         low, high = np.iinfo(str(tensor.dtype)).min, np.iinfo(str(tensor.dtype)).max
         values = rng.integers(low, high + 1, shape)
         corners = rng.integers(0, 4, shape)
@@ -131,7 +131,8 @@ def test_what_follows_takes_results_from_registers() -> None:
     assert isinstance(d, te.Tensor)
 
     def expected(x: npt.NDArray[np.generic], y: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
-        return np.clip(product(x, y) >> 6, 0, 255).astype(np.uint8)
+        clipped: npt.NDArray[np.uint8] = np.clip(product(x, y) >> 6, 0, 255).astype(np.uint8)
+        return clipped
 
     (sketch, *_) = check((a, b, d), "C", expected)
     assert "C_local" in sketch.mod.script()
@@ -145,11 +146,12 @@ def convolved(padding: int) -> Callable[..., npt.NDArray[np.int32]]:
         sides = ((0, 0), (padding, padding), (padding, padding), (0, 0))
         wide = np.pad(x.astype(np.int64), sides)
         rows, columns = (wide.shape[n] - w.shape[n - 1] + 1 for n in (1, 2))
-        return sum(
+        total: npt.NDArray[np.int32] = sum(
             wide[:, r : r + rows, s : s + columns, :] @ w[r, s].astype(np.int64)
             for r in range(w.shape[0])
             for s in range(w.shape[1])
         ).astype(np.int32)
+        return total
 
     return expected
 
@@ -180,7 +182,8 @@ def test_weights_in_the_order_of_the_instruction_are_not_copied() -> None:
 
     def expected(x: npt.NDArray[np.generic], w: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
         split = x.reshape(2, 6, 2, 4).astype(np.int64)
-        return np.einsum("cios,ncojs->nij", split, w.astype(np.int64)).astype(np.int32)
+        total: npt.NDArray[np.int64] = np.einsum("cios,ncojs->nij", split, w.astype(np.int64))
+        return total.astype(np.int32)
 
     for sketch in check((data, weight, out), "out", expected):
         assert "weight_global" not in sketch.mod.script()
