@@ -40,12 +40,10 @@ Axes: TypeAlias = int | Sequence[int]
 
 
 def fixed_point_scales(scales: Any) -> tuple[Any, Any]:
-    """Real scales between 0 and 2**30 as (multipliers, shifts), int32 arrays of the same shape."""
+    """Real scales between 0 and 2**29 as (multipliers, shifts), int32 arrays of the same shape."""
     wanted = np.asarray(scales, dtype=np.float64)
-    if not np.all((wanted > 0) & (wanted < 2.0**LARGEST_SHIFT)):
-        raise TensorExpressionError(
-            f"fixed_point_scales: scales must lie between 0 and 2**{LARGEST_SHIFT}"
-        )
+    if not np.all((wanted > 0) & (wanted < 2.0**29)):
+        raise TensorExpressionError("fixed_point_scales: scales must lie between 0 and 2**29")
     fraction, shift = np.frexp(wanted)
     multiplier = np.rint(np.ldexp(fraction, FRACTION_BITS)).astype(np.int64)
     carried = multiplier == 1 << FRACTION_BITS  # a fraction that was rounded up to one
