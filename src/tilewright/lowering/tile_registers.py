@@ -46,7 +46,7 @@ from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
 TILE_SCOPE = "amx.tmm"
-HOLDS_TILES = "holds_tiles"  # the attribute of code that needs them configured
+MAY_USE_TILES = "may_use_tiles"  # the attribute of code that runs when the system agreed
 REQUEST_SYMBOL = "tw_request_tiles"  # of the native runtime; returns 0 if the system agrees
 REFUSED = (
     "the system does not let this process use AMX tiles (arch_prctl ARCH_REQ_XCOMP_PERM was "
@@ -120,10 +120,14 @@ def _mentions(stmt: Stmt) -> _Mentions:
     return found
 
 
-def issues_tiles(stmt: Stmt) -> bool:
-    """Does a statement need the tiles configured? One that does that by itself does not."""
+def needs_tiles(stmt: Stmt, outside_parallel: bool = False) -> bool:
+    """Must tiles be configured for a statement? One that does that by itself needs no help.
+
+    With `outside_parallel` the bodies of parallel loops do not count.
+    """
     found = _mentions(stmt)
-    return found.has_instructions and not found.is_configured
+    issued = found.is_issued_serially if outside_parallel else found.has_instructions
+    return issued and not found.is_configured
 
 
 # --- how tiles are used -------------------------------------------------------------------------
@@ -183,7 +187,7 @@ class _Uses(Visitor):
         if outermost:
             self._note_foreign(f"the parallel loop {node.loop_var.name!r}")
             self._in_parallel = True
-        self._frames.append(_Frame(self._time))
+        self._frames.append(_Frame(self._time + 1))  # what came before is no part of it
         self.generic_visit(node)
         frame = self._frames.pop()
         # A value may live from one iteration to the next: all of the loop counts.
@@ -337,11 +341,7 @@ class _Replacer(BufferRewriter):
 
 
 def _asking_first(body: Stmt) -> Stmt:
-    found = _mentions(body)
-    if not found.has_instructions:
-        return body
-    if found.is_issued_serially and not found.is_configured:
-        body = AttrStmt(const(0), HOLDS_TILES, const(1), body)
+    body = AttrStmt(const(0), MAY_USE_TILES, const(1), body)
     return AssertStmt(equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
 
 
@@ -361,4 +361,4 @@ class TileRegisters(FunctionPass):
         uses.check()
         registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
         body: Stmt = _Replacer(registers).rewrite(func.body)
-        return func.with_body(_asking_first(body))
+        return func.with_body(_asking_first(body) if found.has_instructions else body)

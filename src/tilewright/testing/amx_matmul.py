@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.intrin import amx
+from tilewright.intrin.x86_pack import pack_name
 from tilewright.ir import IRModule, PrimExpr, PrimFunc, floordiv, floormod
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 
@@ -24,7 +25,6 @@ class AmxMatmul:
     product: amx.Product
     size: int = 32
     row_blocks: int = 1
-    store_scope: str = "global"
 
     def function(self) -> PrimFunc:
         """The program as a user writes it."""
@@ -42,7 +42,7 @@ class AmxMatmul:
         return te.create_prim_func([a, b, c])
 
     def schedule(self) -> Schedule:
-        """The program in tiles: every block of it but the packing is done by an instruction."""
+        """The program in tiles: every block of it is done by an instruction."""
         sch = Schedule(IRModule({"main": self.function()}))
         block = sch.get_block("C")
         out = self.product.out
@@ -86,8 +86,7 @@ class AmxMatmul:
         copy = sch.cache_read(block, 1, "global")
         sch.transform_layout(block, ("read", 1), units, assume_injective_transform=True)
         sch.transform_block_layout(copy, units)
-        panel, _, _, column, step = sch.get_loops(copy)
-        sch.parallel(panel)
-        sch.reorder(step, column)
-        sch.unroll(step)
-        sch.vectorize(column)
+        panel, rows, _, column, _ = sch.get_loops(copy)
+        sch.parallel(sch.fuse(panel, rows))
+        _, lanes = sch.split(column, [None, amx.TILE_ROWS])
+        sch.tensorize(lanes, pack_name(group, amx.TILE_ROWS, self.product.right))

@@ -36,7 +36,7 @@ from tilewright.ir import (
     Visitor,
 )
 from tilewright.lowering.host_abi import PACKED_SUFFIX
-from tilewright.lowering.tile_registers import issues_tiles
+from tilewright.lowering.tile_registers import needs_tiles
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
@@ -183,7 +183,7 @@ class FunctionGenerator(StmtGenerator):
             pointers = {var for var in passed if var.dtype.is_handle}
             worker.read_only = read_only(node.body, pointers)
         begin, end = Value("i64", "%begin"), Value("i64", "%end")
-        if issues_tiles(node.body):
+        if needs_tiles(node.body):
             worker.holding_tiles(lambda: worker.serial_loop(node, begin, end))
         else:
             worker.serial_loop(node, begin, end)

@@ -34,7 +34,7 @@ from tilewright.ir import (
     Var,
     While,
 )
-from tilewright.lowering.tile_registers import HOLDS_TILES
+from tilewright.lowering.tile_registers import MAY_USE_TILES, needs_tiles
 
 # Memory up to this size lives on the stack, where LLVM may turn it into registers.
 STACK_LIMIT_BYTES = 32 * 1024
@@ -89,7 +89,7 @@ class StmtGenerator(ExprGenerator):
         self.leave_scope(node.var, outer)
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
-        if node.attr_key == HOLDS_TILES:
+        if node.attr_key == MAY_USE_TILES and needs_tiles(node.body, outside_parallel=True):
             self.holding_tiles(lambda: self.run(node.body))
         else:
             self.visit(node.body)
