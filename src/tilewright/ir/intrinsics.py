@@ -242,11 +242,11 @@ def q_multiply_shift_per_axis(
     ls: ExprLike,
     rs: ExprLike,
     q: ExprLike,
-    is_lshift_required: bool,
-    is_rshift_required: bool,
+    is_lshift_required: ExprLike,
+    is_rshift_required: ExprLike,
 ) -> PrimExpr:
     """`round(x * 2**ls * y * 2**(-q - rs))`, where shifts that are not required count as zero."""
-    flags = (const(is_lshift_required, BOOL), const(is_rshift_required, BOOL))
+    flags = (is_lshift_required, is_rshift_required)
     return call_intrin(convert(x).dtype, "tir.q_multiply_shift_per_axis", x, y, ls, rs, q, *flags)
 
 

@@ -164,7 +164,9 @@ def requantize(
 
     def element(*i: Var) -> ExprLike:
         channel = [i[a] for a in own]
-        value = data(*i) if bias is None else data(*i) + bias(*channel)
+        # The bias first: what it is made from is then computed before the sums, and the last to
+        # read the weights, whose layout is free, are the sums.
+        value = data(*i) if bias is None else bias(*channel) + data(*i)
         return _moved_to_zero_point(scaled(value, channel), zero_point, dtype)
 
     return te.compute(data.shape, element, name="requantize", tag=ELEMENTWISE)
@@ -205,11 +207,13 @@ def _scaled_per_channel(
     value: PrimExpr, multiplier: PrimExpr, shift: PrimExpr, enlarges: bool
 ) -> PrimExpr:
     zero = const(0, shift.dtype)
+    if not enlarges:
+        return q_multiply_shift_per_axis(
+            value, multiplier, zero, zero - shift, FRACTION_BITS, False, True
+        )
     left, right = maximum(shift, zero), maximum(zero - shift, zero)
-    if enlarges:
-        value = _bounded_for_left_shift(value, left)
-    flags = (enlarges, True)
-    return q_multiply_shift_per_axis(value, multiplier, left, right, FRACTION_BITS, *flags)
+    value = _bounded_for_left_shift(value, left)
+    return q_multiply_shift_per_axis(value, multiplier, left, right, FRACTION_BITS, True, True)
 
 
 def _bounded_for_left_shift(value: PrimExpr, shift: PrimExpr) -> PrimExpr:
