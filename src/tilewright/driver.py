@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 
 from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
 from tilewright.errors import ArgumentError, TargetError
+from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.ir.tensor_intrin import TensorIntrin, install_numeric_check
 from tilewright.lowering import lower
 from tilewright.lowering.host_abi import signature_of
 from tilewright.lowering.prepacking import separate_packing
@@ -152,3 +154,10 @@ def _machine_of(target: Target) -> MachineOptions:
         return host_machine()
     triple = str(target.attrs.get("mtriple", ""))
     return machine_options(target.mcpu, ",".join(target.mattr), triple)
+
+
+def _numeric_difference(intrin: TensorIntrin) -> str | None:
+    return disagreement(intrin, lambda func, target: build_lowered(lower(func, target), target))
+
+
+install_numeric_check(_numeric_difference)

@@ -1,10 +1,12 @@
 """The built-in tensor instructions; importing this package makes them known to `tensorize`."""
 
 from tilewright.intrin import (
+    amx as amx,
     cuda as cuda,
     cuda_mma as cuda_mma,
     cuda_wmma as cuda_wmma,
     dot_product_common as dot_product_common,
     x86 as x86,
+    x86_dot as x86_dot,
     x86_pack as x86_pack,
 )

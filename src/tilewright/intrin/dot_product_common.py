@@ -83,8 +83,9 @@ def dot_implementation(form: DotForm, update: Update) -> PrimFunc:
             T.reads(C[0:lanes], A[0:depth], B[0:lanes, 0:depth])
             T.writes(C[0:lanes])
             A_word = T.reinterpret(A.vload([0], a_vector), dtype="int32")
-            B_vector = B.vload([0, 0], dtype=b_vector)
-            C[T.ramp(T.int32(0), 1, lanes)] = update(C.vload([0], dtype=c_vector), A_word, B_vector)
+            C[T.ramp(T.int32(0), 1, lanes)] = update(
+                C.vload([0], dtype=c_vector), A_word, B.vload([0, 0], dtype=b_vector)
+            )
 
     return dot_product_impl
 

@@ -49,12 +49,19 @@ class TensorIntrin:
         features: Iterable[str] = (),
         value_ranges: ValueRanges | None = None,
     ) -> TensorIntrin:
-        """Make an instruction known to `tensorize`; both functions must agree on their buffers."""
+        """Make an instruction known to `tensorize`.
+
+        Both functions must agree on their buffers and, where this machine can run them, on the
+        numbers that they compute.
+        """
         _check_name(name, override)
         needs = _Needs.of(name, features, value_ranges)
         intrin = TensorIntrin(name, desc, impl, needs.features, needs.value_ranges)
         _check(intrin)
-        return _keep(intrin)
+        for check in _numeric_checks:
+            _refuse(intrin, check(intrin))
+        _registry[name] = intrin
+        return intrin
 
     @staticmethod
     def register_maker(
@@ -65,23 +72,25 @@ class TensorIntrin:
         features: Iterable[str] = (),
         value_ranges: ValueRanges | None = None,
     ) -> None:
-        """Register an instruction whose (description, implementation) is made when first needed."""
+        """Register an instruction whose (description, implementation) is made when first needed.
+
+        Its numbers are not checked; `tilewright.intrin.agreement.disagreement` does it in a test.
+        """
         _check_name(name, override)
-        needs = _Needs.of(name, features, value_ranges)
-        _registry.pop(name, None)
-        _makers[name] = make, needs
+        _registry[name] = _Unmade(make, _Needs.of(name, features, value_ranges))
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The instruction with that name; None if it is missing and may be."""
         found = _registry.get(name)
-        if found is None and name in _makers:
-            make, needs = _makers[name]
-            intrin = TensorIntrin(name, *make(), needs.features, needs.value_ranges)
-            _check(intrin)
-            return _keep(intrin)
+        if isinstance(found, _Unmade):
+            desc, impl = found.make()
+            made = TensorIntrin(name, desc, impl, found.needs.features, found.needs.value_ranges)
+            _check(made)
+            _registry[name] = made
+            return made
         if found is None and not allow_missing:
-            hint = did_you_mean(name, [*_registry, *_makers])
+            hint = did_you_mean(name, _registry)
             raise RegistryError(
                 f"no tensor intrinsic is called {name!r}{hint}; the built-in ones come with "
                 "`import tilewright.intrin`, others with TensorIntrin.register"
@@ -104,27 +113,45 @@ class _Needs:
         return _Needs(needed, MappingProxyType(dict(value_ranges or {})))
 
 
-_registry: dict[str, TensorIntrin] = {}
-_makers: dict[str, tuple[Maker, _Needs]] = {}
+@dataclass(frozen=True)
+class _Unmade:
+    make: Maker
+    needs: _Needs
 
 
-def _keep(intrin: TensorIntrin) -> TensorIntrin:
-    _makers.pop(intrin.name, None)
-    _registry[intrin.name] = intrin
-    return intrin
+_registry: dict[str, TensorIntrin | _Unmade] = {}
+
+# Says how an implementation disagrees with its description, or None. Nothing can be run from here:
+# what builds programs installs its check.
+NumericCheck = Callable[[TensorIntrin], str | None]
+_numeric_checks: list[NumericCheck] = []
+
+
+def install_numeric_check(check: NumericCheck) -> None:
+    """Let `check` try every instruction that is registered from now on."""
+    _numeric_checks[:] = [check]
+
+
+def _refuse(intrin: TensorIntrin, difference: str | None) -> None:
+    if difference is not None:
+        raise RegistryError(
+            f"tensor intrinsic {intrin.name!r} does not compute what its description says: "
+            f"{difference}; one that is exact for some values only says so with value_ranges="
+            "{parameter: (lowest, highest)}"
+        )
 
 
 def all_tensor_intrins() -> list[str]:
     """The names of all registered instructions, in order of registration."""
-    return list(dict.fromkeys([*_makers, *_registry]))
+    return list(_registry)
 
 
 def features_of_intrin(name: str) -> frozenset[str]:
     """The extensions that an instruction needs, known without making it."""
-    made = _registry.get(name)
-    if made is not None:
-        return made.features
-    return _makers[name][1].features if name in _makers else frozenset()
+    found = _registry.get(name)
+    if found is None:
+        return frozenset()
+    return found.needs.features if isinstance(found, _Unmade) else found.features
 
 
 def root_block_of(func: PrimFunc) -> Block:
@@ -153,7 +180,7 @@ def parameters(func: PrimFunc) -> list[Buffer]:
 
 
 def _check_name(name: str, override: bool) -> None:
-    if not override and (name in _registry or name in _makers):
+    if not override and name in _registry:
         raise RegistryError(
             f"the tensor intrinsic {name!r} is registered already; pass override=True to replace it"
         )
@@ -174,6 +201,13 @@ def _check(intrin: TensorIntrin) -> None:
             raise RegistryError(
                 f"tensor intrinsic {intrin.name!r}: parameter {position} is {expected} in the "
                 f"description and {found} in the implementation"
+            )
+    for name in intrin.value_ranges:
+        names = [buffer.name for buffer in desc]
+        if name not in names:
+            raise RegistryError(
+                f"tensor intrinsic {intrin.name!r}: value_ranges names {name!r}, which is no "
+                f"parameter of the description{did_you_mean(name, names)}"
             )
     used = _accessed_buffers(intrin.desc)
     for buffer in desc:

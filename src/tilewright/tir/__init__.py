@@ -1,6 +1,9 @@
 """TensorIR under the names users of TVM know: `tir.Var`, `tir.exp`, `tir.ir_builder`, ..."""
 
-from tilewright import intrin as intrin  # registers the built-in instructions
+from tilewright import (
+    driver as driver,  # with it, `TensorIntrin.register` can try what it is given
+    intrin as intrin,  # registers the built-in instructions
+)
 from tilewright.arith import IndexMap as IndexMap
 from tilewright.ir import (
     BOOL as BOOL,
@@ -197,6 +200,7 @@ from tilewright.ir.intrinsics import (
     pow as pow,
     power as power,
     q_multiply_shift as q_multiply_shift,
+    q_multiply_shift_per_axis as q_multiply_shift_per_axis,
     reinterpret as reinterpret,
     ret as ret,
     round as round,

@@ -1,0 +1,184 @@
+"""Dot products of x86 beyond TVM's two: other extensions, other signs, and bfloat16.
+
+Each works on one vector register of accumulators and adds a few products to each lane. Names say
+`dot_{lanes}x{depth}_{extension}`; int8 forms take A unsigned and B signed unless `_s8s8` or `_u8u8`
+says otherwise, and `_local` means accumulators in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tilewright.intrin.dot_product_common import (
+    DotForm,
+    Pair,
+    Update,
+    dot_description,
+    dot_implementation,
+)
+from tilewright.intrin.x86 import LOCAL, SATURATING_RANGE
+from tilewright.ir import Broadcast, PrimExpr, const
+from tilewright.ir.intrinsics import (
+    bitwise_and,
+    bitwise_xor,
+    call_llvm_pure_intrin,
+    reinterpret,
+    shift_left,
+    shift_right,
+)
+from tilewright.ir.tensor_intrin import TensorIntrin, ValueRanges
+
+BF16_DOT_16x2_INTRIN = "dot_16x2_bf16"
+
+_SIGN_BITS = -0x7F7F7F80  # 0x80808080: the highest bit of each of four bytes, as an int32
+
+_VPDPBUSD = {16: "llvm.x86.avx512.vpdpbusd.512", 8: "llvm.x86.avx512.vpdpbusd.256"}
+_PMADDUBSW = {16: "llvm.x86.avx512.pmaddubs.w.512", 8: "llvm.x86.avx2.pmadd.ub.sw"}
+_PMADDWD = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
+
+
+def _filled(value: int, dtype: str, lanes: int) -> PrimExpr:
+    return Broadcast(const(value, dtype), lanes)
+
+
+def vnni(form: DotForm) -> Update:
+    """`vpdpbusd` multiplies unsigned by signed bytes; other signs are shifted by 128.
+
+    With a' = a + 128, sum(a * b) = sum(a' * b) - 128 * sum(b), exactly so in wrapping arithmetic.
+    The instruction itself computes the sum to subtract, which depends on one operand only and thus
+    is computed once for all accumulators that share the operand.
+    """
+    lanes, words = form.lanes, f"int32x{form.lanes}"
+    zeros, signs = _filled(0, "int32", lanes), _filled(_SIGN_BITS, "int32", lanes)
+
+    def dot(acc: PrimExpr, unsigned: PrimExpr, signed: PrimExpr) -> PrimExpr:
+        return call_llvm_pure_intrin(words, _VPDPBUSD[lanes], acc, unsigned, signed)
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a, b = Broadcast(a_word, lanes), reinterpret(words, b_vector)
+        match form.a_dtype, form.b_dtype:
+            case "int8", "int8":
+                return dot(acc - dot(zeros, signs, b), bitwise_xor(a, signs), b)
+            case "uint8", "uint8":
+                return dot(acc - dot(zeros, a, signs), a, bitwise_xor(b, signs))
+        return dot(acc, a, b)
+
+    return update
+
+
+def exact(form: DotForm) -> Update:
+    """Bytes widened to 16 bits, then `pmaddwd`: exact for all values and all signs.
+
+    Bytes with even and with odd numbers are widened within their lane, so nothing moves across
+    lanes and each product lands in the lane of its accumulator.
+    """
+    lanes, words = form.lanes, f"int32x{form.lanes}"
+
+    def halves(bits: PrimExpr, is_signed: bool) -> tuple[PrimExpr, PrimExpr]:
+        if is_signed:
+            short = reinterpret(f"int16x{2 * lanes}", bits)
+            eight = _filled(8, "int16", 2 * lanes)
+            return shift_right(shift_left(short, eight), eight), shift_right(short, eight)
+        short = reinterpret(f"uint16x{2 * lanes}", bits)
+        low = _filled(0xFF, "uint16", 2 * lanes)
+        return bitwise_and(short, low), shift_right(short, _filled(8, "uint16", 2 * lanes))
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = halves(Broadcast(a_word, lanes), form.a_dtype == "int8")
+        b = halves(b_vector, form.b_dtype == "int8")
+        for left, right in zip(a, b, strict=True):
+            acc = acc + call_llvm_pure_intrin(words, _PMADDWD[lanes], left, right)
+        return acc
+
+    return update
+
+
+def saturating(form: DotForm) -> Update:
+    """`pmaddubsw` adds pairs of products in 16 bits, where large ones saturate."""
+    lanes = form.lanes
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = reinterpret(f"uint8x{4 * lanes}", Broadcast(a_word, lanes))
+        pairs = call_llvm_pure_intrin(f"int16x{2 * lanes}", _PMADDUBSW[lanes], a, b_vector)
+        ones = _filled(1, "int16", 2 * lanes)
+        return acc + call_llvm_pure_intrin(f"int32x{lanes}", _PMADDWD[lanes], pairs, ones)
+
+    return update
+
+
+def bf16(form: DotForm) -> Update:
+    """`vdpbf16ps` adds two products to a float32; it treats subnormal numbers as zero."""
+    lanes = form.lanes
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = reinterpret(form.b_vector, Broadcast(a_word, lanes))
+        name = "llvm.x86.avx512bf16.dpbf16ps.512"
+        return call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
+
+    return update
+
+
+# --- all of them --------------------------------------------------------------------------------
+
+_U8S8, _S8S8, _U8U8 = ("", "uint8", "int8"), ("_s8s8", "int8", "int8"), ("_u8u8", "uint8", "uint8")
+_ALL_SIGNS = (_U8S8, _S8S8, _U8U8)
+
+
+@dataclass(frozen=True)
+class _Int8Family:
+    """The int8 dot products of one extension."""
+
+    name: str
+    lanes: int
+    features: tuple[str, ...]
+    instruction: Callable[[DotForm], Update]
+    signs: tuple[tuple[str, str, str], ...] = _ALL_SIGNS
+    value_ranges: ValueRanges | None = None
+
+
+_FAMILIES = (
+    _Int8Family("dot_16x4_vnni", 16, ("avx512vnni",), vnni, (_S8S8, _U8U8)),
+    _Int8Family("dot_8x4_vnni", 8, ("avx512vnni", "avx512vl"), vnni),
+    _Int8Family("dot_8x4_avxvnni", 8, ("avxvnni",), vnni),
+    _Int8Family("dot_16x4_avx512_exact", 16, ("avx512bw",), exact),
+    _Int8Family("dot_8x4_avx2", 8, ("avx2",), saturating, (_U8S8,), SATURATING_RANGE),
+    _Int8Family("dot_8x4_avx2_exact", 8, ("avx2",), exact),
+)
+
+
+def _make(form: DotForm, instruction: Callable[[DotForm], Update]) -> Pair:
+    return dot_description(form), dot_implementation(form, instruction(form))
+
+
+def _forms(family: _Int8Family) -> Iterator[tuple[str, DotForm]]:
+    for suffix, a_dtype, b_dtype in family.signs:
+        yield family.name + suffix, DotForm(family.lanes, 4, a_dtype, b_dtype, "int32")
+
+
+def _register(
+    name: str,
+    form: DotForm,
+    instruction: Callable[[DotForm], Update],
+    features: tuple[str, ...],
+    value_ranges: ValueRanges | None = None,
+) -> None:
+    for suffix, scope in (("", "global"), (LOCAL, "local")):
+        TensorIntrin.register_maker(
+            name + suffix,
+            partial(_make, replace(form, c_scope=scope), instruction),
+            features=features,
+            value_ranges=value_ranges,
+        )
+
+
+def _register_all() -> None:
+    for family in _FAMILIES:
+        for name, form in _forms(family):
+            _register(name, form, family.instruction, family.features, family.value_ranges)
+    form = DotForm(16, 2, "bfloat16", "bfloat16", "float32")
+    _register(BF16_DOT_16x2_INTRIN, form, bf16, ("avx512bf16",))
+
+
+_register_all()
