@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.database import Trial, failures_by_cause
 from tilewright.report.collect import TaskSummary
+from tilewright.report.predictions import predicted_places
 from tilewright.report.svg import Axis, Plot, bars
 from tilewright.report.units import seconds
 
@@ -62,57 +63,18 @@ def _run_starts(trials: Sequence[Trial]) -> list[tuple[int, str]]:
 # --- predictions --------------------------------------------------------------------------------
 
 
-def predicted_pairs(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """(prediction, speed relative to the best) of all trials that have both."""
-    known = [
-        (trial.prediction, trial.mean_secs)
-        for trial in trials
-        if trial.prediction is not None and trial.mean_secs is not None
-    ]
-    best = min((secs for _, secs in known), default=1.0)
-    return [(prediction, best / secs) for prediction, secs in known]
-
-
-def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Spearman's coefficient: 1 if predictions order all candidates as their speeds do."""
-    if len(pairs) < 3:
-        return None
-    first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
-    middle = (len(pairs) - 1) / 2
-    spread = [sum((rank - middle) ** 2 for rank in ranks) for ranks in (first, second)]
-    if not all(spread):
-        return None
-    both = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
-    return float(both / (spread[0] * spread[1]) ** 0.5)
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 0; equal values share the mean of theirs."""
-    order = sorted(range(len(values)), key=lambda place: values[place])
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for place in order[start : end + 1]:
-            ranks[place] = (start + end) / 2
-        start = end + 1
-    return ranks
-
-
 def prediction_chart(task: TaskSummary) -> str:
     """What the cost model said of each candidate, and how fast the candidate was."""
-    pairs = predicted_pairs(task.trials)
+    pairs = predicted_places(task.trials)
     if len(pairs) < 2:
         return ""
     plot = Plot(
-        Axis.over([prediction for prediction, _ in pairs], "predicted score"),
+        Axis.over([0.0, 1.0], "predicted place in its round, best = 1"),
         Axis.over([0.0, 1.0], "measured speed, best = 1"),
         "predicted against measured",
     )
-    for prediction, speed in pairs:
-        plot.dot(prediction, speed, f"predicted {prediction:.3g}, measured {speed:.2f} of the best")
+    for place, speed in pairs:
+        plot.dot(place, speed, f"predicted place {place:.2f}, measured {speed:.2f} of the best")
     return plot.svg()
 
 

@@ -11,6 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.report import charts
 from tilewright.report.collect import TaskSummary, collect
 from tilewright.report.packing import packed_by, packing_note
+from tilewright.report.predictions import mean_rank_correlation
 from tilewright.report.record_ids import record_id
 from tilewright.report.style import STYLE
 from tilewright.report.units import count, duration, gflops, percent, seconds
@@ -112,8 +113,8 @@ def _best_so_far(task: TaskSummary) -> str:
 
 
 def _predictions(task: TaskSummary) -> str:
-    rank = charts.rank_correlation(charts.predicted_pairs(task.trials))
-    caption = "" if rank is None else f"rank correlation {rank:.2f}"
+    rank = mean_rank_correlation(task.trials)
+    caption = "" if rank is None else f"rank correlation within a round: {rank:.2f}"
     return _figure(charts.prediction_chart(task), "Predicted against measured", caption)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -12,6 +13,11 @@ from hypothesis import given, strategies as st
 from tilewright.database import Database, MemoryDatabase, Trial
 from tilewright.records import FailureKind
 from tilewright.report import charts, collect
+from tilewright.report.predictions import (
+    mean_rank_correlation,
+    predicted_places,
+    rank_correlation,
+)
 from tilewright.report.svg import Axis, Plot, bars
 from tilewright.testing.conformance.database import a_record, matmul
 
@@ -95,33 +101,47 @@ def _failed() -> Database:
 
 def test_rank_correlation() -> None:
     rising = [(float(x), float(x**3)) for x in range(10)]
-    assert charts.rank_correlation(rising) == pytest.approx(1.0)
-    assert charts.rank_correlation([(x, -y) for x, y in rising]) == pytest.approx(-1.0)
-    assert charts.rank_correlation(rising[:2]) is None
-    assert charts.rank_correlation([(1.0, 2.0)] * 5) is None
+    assert rank_correlation(rising) == pytest.approx(1.0)
+    assert rank_correlation([(x, -y) for x, y in rising]) == pytest.approx(-1.0)
+    assert rank_correlation(rising[:2]) is None
+    assert rank_correlation([(1.0, 2.0)] * 5) is None
     # Ranks 0 1 2.5 2.5 against 0 2 1 3: by hand from the definition of the coefficient.
     pairs = [(1.0, 1.0), (2.0, 3.0), (5.0, 2.0), (5.0, 9.0)]
-    assert charts.rank_correlation(pairs) == pytest.approx(0.6324555)
+    assert rank_correlation(pairs) == pytest.approx(0.6324555)
 
 
 def test_order_does_not_matter() -> None:
     generator = random.Random(1)
     pairs = [(generator.random(), generator.random()) for _ in range(20)]
     shuffled = generator.sample(pairs, len(pairs))
-    assert charts.rank_correlation(pairs) == pytest.approx(charts.rank_correlation(shuffled))
+    assert rank_correlation(pairs) == pytest.approx(rank_correlation(shuffled))
 
 
-def test_pairs() -> None:
+def test_places() -> None:
     trials = [
-        Trial(1, "t", 0, mean_secs=2.0, prediction=0.5),
-        Trial(1, "t", 1, mean_secs=None, prediction=0.9),
-        Trial(1, "t", 2, mean_secs=1.0, prediction=0.7),
-        Trial(1, "t", 3, mean_secs=0.1),
+        Trial(1, "t", 0, round=0, mean_secs=2.0, prediction=0.5),
+        Trial(1, "t", 1, round=0, mean_secs=None, prediction=0.9),
+        Trial(1, "t", 2, round=0, mean_secs=1.0, prediction=0.7),
+        Trial(1, "t", 3, round=0, mean_secs=0.1),
+        Trial(1, "t", 4, round=1, mean_secs=4.0, prediction=9.0),
     ]
-    assert charts.predicted_pairs(trials) == [(0.5, 0.5), (0.7, 1.0)]
+    assert predicted_places(trials) == [(0.0, 0.5), (1.0, 1.0), (1.0, 0.25)]
+
+
+def test_scores_of_different_rounds_are_not_compared() -> None:
+    """The first round was ranked by a model on another scale; each round is in order."""
+    trials = [
+        Trial(1, "t", 10 * number + place, round=number, mean_secs=secs, prediction=scale / secs)
+        for number, scale in enumerate((1e-3, 40.0))
+        for place, secs in enumerate((1.0, 2.0, 3.0 - number))
+    ]
+    assert mean_rank_correlation(trials) == pytest.approx(1.0)
+    assert mean_rank_correlation(trials[:2]) is None
+    upside_down = [replace(trial, prediction=trial.mean_secs) for trial in trials]
+    assert mean_rank_correlation(upside_down) == pytest.approx(-1.0)
 
 
 def test_predictions_of_a_task(database: Database) -> None:
     small, *_ = collect(database)
     assert len(_elements(charts.prediction_chart(small), "circle")) == 6
-    assert charts.rank_correlation(charts.predicted_pairs(small.trials)) == pytest.approx(1.0)
+    assert mean_rank_correlation(small.trials) == pytest.approx(1.0)

@@ -75,7 +75,7 @@ def test_it_says_what_was_found(page: str, database: Database) -> None:
         "mm · C 16x16x16",
         "Best so far",
         "Predicted against measured",
-        "rank correlation 1.00",
+        "rank correlation within a round: 1.00",
         "Funnel",
         "legal: 5 lost to VerifyGPUCode",
         "Failures by cause",

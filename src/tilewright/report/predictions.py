@@ -1,0 +1,79 @@
+"""How well a cost model ranked candidates, from what a database keeps of them.
+
+A prediction is a score: it orders the candidates of one round, for whom a model was asked at once.
+The next round has another model (none was trained before the first), and other scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.database import Trial
+
+LEAST = 3  # candidates whose order says something
+
+
+def predicted_places(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """(place in its round, speed relative to the best of all) of each trial that has both.
+
+    The candidate that a round expects most of has place 1, the last one 0.
+    """
+    rounds = _rounds(trials)
+    best = min((secs for each in rounds for _, secs in each), default=1.0)
+    places = []
+    for each in rounds:
+        last = len(each) - 1
+        ranks = _ranks([prediction for prediction, _ in each])
+        places += [
+            (rank / last if last else 1.0, best / secs)
+            for rank, (_, secs) in zip(ranks, each, strict=True)
+        ]
+    return places
+
+
+def mean_rank_correlation(trials: Sequence[Trial]) -> float | None:
+    """The rank correlations of all rounds, on average; large rounds count more."""
+    total, weight = 0.0, 0
+    for each in _rounds(trials):
+        found = rank_correlation([(prediction, -secs) for prediction, secs in each])
+        if found is not None:
+            total, weight = total + found * len(each), weight + len(each)
+    return total / weight if weight else None
+
+
+def _rounds(trials: Sequence[Trial]) -> list[list[tuple[float, float]]]:
+    """The predictions and times of each round."""
+    rounds: dict[tuple[int, str, int | None], list[tuple[float, float]]] = {}
+    for trial in trials:
+        if trial.prediction is not None and trial.mean_secs is not None:
+            key = (trial.run, trial.task, trial.round)
+            rounds.setdefault(key, []).append((trial.prediction, trial.mean_secs))
+    return list(rounds.values())
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Spearman's coefficient: 1 if predictions order all candidates as their speeds do."""
+    if len(pairs) < LEAST:
+        return None
+    first, second = (_ranks([pair[side] for pair in pairs]) for side in (0, 1))
+    middle = (len(pairs) - 1) / 2
+    spread = [sum((rank - middle) ** 2 for rank in ranks) for ranks in (first, second)]
+    if not all(spread):
+        return None
+    both = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+    return float(both / (spread[0] * spread[1]) ** 0.5)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 0; equal values share the mean of theirs."""
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    ranks = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
+            end += 1
+        for place in order[start : end + 1]:
+            ranks[place] = (start + end) / 2
+        start = end + 1
+    return ranks
