@@ -11,16 +11,18 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    Call,
     IntImm,
     PrimExpr,
     PrimFunc,
+    StringImm,
     Var,
     Visitor,
     free_vars,
@@ -28,6 +30,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.json import register_json_type
 from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.walk import ADDRESS_OF
 from tilewright.target import Target
 
 SIGNATURE_ATTR = "tilewright.signature"
@@ -107,10 +110,13 @@ class _Accesses(Visitor):
         self.written.add(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_call(self, node: Any) -> None:
-        load = node.args[0] if getattr(node.op, "name", "") == "tir.address_of" else None
+    def visit_call(self, node: Call) -> None:
+        if _only_reads(node):
+            for arg in node.args:
+                self.generic_visit(arg)
+            return
+        load = node.args[0] if node.op is ADDRESS_OF else None
         if isinstance(load, BufferLoad):
-            self.read.add(load.buffer.data)
             self.written.add(load.buffer.data)
         self.generic_visit(node)
 
@@ -123,6 +129,15 @@ class _Accesses(Visitor):
         if data in self.written:
             return "rw" if data in self.read else "w"
         return "r" if data in self.read else ""
+
+
+# LLVM intrinsics that take pointers, but never write through them.
+_READING = frozenset({"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164"})
+
+
+def _only_reads(call: Call) -> bool:
+    name = call.args[0] if call.args else None
+    return isinstance(name, StringImm) and name.value in _READING
 
 
 class _SignatureBuilder:

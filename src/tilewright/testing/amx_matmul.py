@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
 
 from tilewright import te
 from tilewright.intrin import amx
@@ -56,6 +60,30 @@ class AmxMatmul:
         copies = sch.get_loops(tiles)[-2:]
         sch.tensorize(copies[0], amx.store_name(self.size, out))
         return sch
+
+    def arguments(self, extremes: bool = False) -> tuple[Any, Any, Any]:
+        """Operands, random or at the ends of their types, and results that must not survive."""
+        rng = np.random.default_rng(5)
+        kinds = (self.product.left, self.product.right)
+        shapes = ((self.m, self.k), (self.k, self.n))
+        if self.product.out == "float32":
+            left, right = (rng.uniform(-2, 2, shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+            return left, right, np.full((self.m, self.n), np.nan, "float32")
+        made = []
+        for dtype, shape in zip(kinds, shapes, strict=True):
+            ends = np.iinfo(dtype).min, np.iinfo(dtype).max
+            if extremes:
+                values = rng.choice(ends, shape)
+            else:
+                values = rng.integers(*ends, shape, endpoint=True)
+            made.append(values.astype(dtype))
+        return made[0], made[1], np.full((self.m, self.n), -7, "int32")
+
+    def check(self, left: Any, right: Any, out: Any) -> None:
+        """Raise unless `out` is the product: exactly for integers, else up to rounding."""
+        exact = left.astype("float64") @ right.astype("float64")
+        tolerance = 0.0 if self.product.out == "int32" else 1e-5 * self.k
+        np.testing.assert_allclose(out, exact, rtol=0, atol=tolerance)
 
     def _tile(self, sch: Schedule, block: BlockRV, tiles: BlockRV) -> tuple[LoopRV, LoopRV]:
         """The loop over the depth and the first loop of a unit."""

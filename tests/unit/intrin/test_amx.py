@@ -7,9 +7,7 @@ No test needs a machine with tiles: programs run on a simulator of them, and ass
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -70,40 +68,15 @@ def test_the_unit_of_work_is_read_off_the_description(kind: str, size: int) -> N
 # --- numbers ------------------------------------------------------------------------------------
 
 
-def operands(problem: AmxMatmul, extremes: bool = False) -> tuple[Any, Any, Any]:
-    """Left, right, and a place for the results filled with what must not survive."""
-    rng = np.random.default_rng(5)
-    shapes = ((problem.m, problem.k), (problem.k, problem.n))
-    if problem.product.out == "float32":
-        left, right = (rng.uniform(-2, 2, s).astype(ml_dtypes.bfloat16) for s in shapes)
-        return left, right, np.full((problem.m, problem.n), np.nan, "float32")
-    made = []
-    for dtype, shape in zip((problem.product.left, problem.product.right), shapes, strict=True):
-        limits = np.iinfo(dtype)
-        values = rng.integers(limits.min, limits.max, shape, endpoint=True)
-        if extremes:
-            values = rng.choice([limits.min, limits.max], shape)
-        made.append(values.astype(dtype))
-    return made[0], made[1], np.full((problem.m, problem.n), -7, "int32")
-
-
-def check(problem: AmxMatmul, left: Any, right: Any, got: Any) -> None:
-    if problem.product.out == "int32":
-        np.testing.assert_array_equal(got, left.astype("int32") @ right.astype("int32"))
-        return
-    exact = left.astype("float64") @ right.astype("float64")
-    np.testing.assert_allclose(got, exact, atol=1e-5 * problem.k)
-
-
 @pytest.mark.parametrize("extremes", [False, True])
 @pytest.mark.parametrize("size", amx.SIZES)
 @pytest.mark.parametrize("kind", PRODUCTS)
 def test_a_product_in_simulated_tiles(kind: str, size: int, extremes: bool) -> None:
     product = PRODUCTS[kind]
     problem = AmxMatmul(2 * size, 3 * size, 2 * product.depth, product, size)
-    left, right, out = operands(problem, extremes)
-    simulator = run_in_tiles(lower(problem.schedule().mod, TARGET), left, right, out)
-    check(problem, left, right, out)
+    arguments = problem.arguments(extremes)
+    simulator = run_in_tiles(lower(problem.schedule().mod, TARGET), *arguments)
+    problem.check(*arguments)
     tiles, per_tile = 6, (size // 16) ** 2
     assert simulator.issued.count(MNEMONICS[kind]) == tiles * per_tile * 2
     assert simulator.issued.count("tilezero") == tiles * per_tile
@@ -112,9 +85,9 @@ def test_a_product_in_simulated_tiles(kind: str, size: int, extremes: bool) -> N
 
 def test_rows_of_the_results_may_be_cut_into_blocks() -> None:
     problem = AmxMatmul(128, 64, 64, PRODUCTS["s8s8"], row_blocks=2)
-    left, right, out = operands(problem)
-    run_in_tiles(lower(problem.schedule().mod, TARGET), left, right, out)
-    check(problem, left, right, out)
+    arguments = problem.arguments()
+    run_in_tiles(lower(problem.schedule().mod, TARGET), *arguments)
+    problem.check(*arguments)
 
 
 # --- code ---------------------------------------------------------------------------------------
@@ -175,3 +148,9 @@ def test_accumulators_take_no_memory() -> None:
         "without amx-tile", ""
     )
     assert lowered.count("T.allocate") == 1  # the packed operand
+
+
+def test_operands_are_only_read() -> None:
+    module = compile_only(AmxMatmul(32, 32, 64, PRODUCTS["s8s8"]).schedule().mod, TARGET)
+    (function,) = module.info.functions
+    assert [argument.access for argument in function.signature] == ["r", "r", "rw"]
