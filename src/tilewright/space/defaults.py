@@ -192,8 +192,12 @@ def _amx(shape: str, product: str, dtype: str) -> Mapping[str, str]:
 
 
 KERNEL_INTRINSICS = (
-    *(_amx("32x32x64", product, "int32") for product in ("s8s8", "u8s8", "s8u8", "u8u8")),
-    _amx("32x32x32", "bf16", "float32"),
+    *(
+        _amx(f"{size}x{size}x64", product, "int32")
+        for size in (32, 16)
+        for product in ("s8s8", "u8s8", "s8u8", "u8u8")
+    ),
+    *(_amx(f"{size}x{size}x32", "bf16", "float32") for size in (32, 16)),
     "dot_16x4_vnni_local",
     "dot_8x4_avxvnni_local",
     "dot_16x4_avx512_exact_local",

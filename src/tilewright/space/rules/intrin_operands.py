@@ -7,14 +7,16 @@ without what was added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import (
     Block,
-    Buffer,
+    BufferRegion,
     IntImm,
+    IterType,
     IterVar,
     PrimExpr,
     PrimFunc,
@@ -25,36 +27,31 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
-from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule.analysis import get_tensorize_loop_mapping
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
-from tilewright.schedule.analysis.tensorize_info import get_tensorize_loop_mapping
 from tilewright.schedule.primitives.tensorize import tensorized_block
+from tilewright.schedule.scope import realize_of
 from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.space.layout_free import is_layout_free
 
-# Padding pays as long as less than half of the work is for nothing: an instruction does many times
-# what a vector of plain code does.
+# Padding pays as long as no more than half of the work is for nothing: an instruction does several
+# times what a vector of plain code does.
 MAX_WORK_WITH_PADDING = 2.0
 
 
 def adapt_to_intrin(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool:
-    """Let `tile_with_tensor_intrin` find what `intrin` computes in a block; False if it cannot.
+    """Let `tile_with_tensor_intrin` find in a block what `intrin` computes; False if it cannot.
 
-    The schedule is of no use after False.
+    After False the schedule is of no use.
     """
-    fit = _Fit.of(sch.get_sref(block).block, intrin.desc)
+    fit = IntrinFit.of(sch.get_sref(block).block, intrin.desc)
     if fit is None:
         return False
     try:
-        _order_iterators(sch, block, fit, intrin.desc)
-        lacking = _paddings(sch, block, intrin.desc)
-        if lacking is None:
-            return False
-        copies = _pad(sch, block, lacking) if any(lacking) else {}
-        _pack(sch, block, fit, copies)
+        return _Adapter(sch, block, fit).run(intrin.desc)
     except ScheduleError:
-        return False
-    return True
+        return False  # the program around the block does not allow it
 
 
 def is_tensorizable(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool:
@@ -67,52 +64,65 @@ def is_tensorizable(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool
     return True
 
 
-# --- which iterators the instruction takes over -------------------------------------------------
+# --- what stands for what -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Operand:
-    """A buffer of the description."""
+class Operand:
+    """A buffer of the block, and how the instruction would index it."""
 
-    indices: tuple[Var, ...]  # iterators of the block that stand for those of the description
+    role: tuple[str, int]  # ("read" or "write", number), as `transform_layout` takes it
+    indices: tuple[Var, ...]  # iterators of the block
     extents: tuple[int, ...]  # of the instruction
 
+    def region_in(self, block: Block) -> BufferRegion:
+        """What the block accesses of the buffer."""
+        kind, number = self.role
+        return (block.reads if kind == "read" else block.writes)[number]
+
+    def lies_right(self, region: BufferRegion) -> bool:
+        """True when the instruction finds its elements next to each other."""
+        axes, shape = [axis.min for axis in region.region], region.buffer.shape
+        last = axes[len(axes) - len(self.indices) :]
+        if any(axis is not index for axis, index in zip(last, self.indices, strict=True)):
+            return False
+        rows = zip(shape[len(shape) - len(self.extents) + 1 :], self.extents[1:], strict=True)
+        return all(isinstance(have, IntImm) and have.value == want for have, want in rows)
+
 
 @dataclass(frozen=True)
-class _Fit:
+class IntrinFit:
     """Iterators and buffers of a block that stand for those of a description."""
 
     chosen: tuple[Var, ...]  # in the order of the description
-    units: Mapping[Var, int]  # extents of the instruction, by iterator of the block
-    operands: Mapping[Buffer, _Operand]  # by buffer of the block
+    operands: tuple[Operand, ...]
 
     @staticmethod
-    def of(block: Block, desc: PrimFunc) -> _Fit | None:
+    def of(block: Block, desc: PrimFunc) -> IntrinFit | None:
         """What stands for what, None if the block computes something else."""
         target = description_nest(desc)[1].block
         matched = match_bodies(block, target)
         if matched is None:
             return None
-        accesses = [
-            (matched.mine[mine], matched.theirs[theirs])
-            for mine, theirs in matched.buffer_map.items()
-        ]
-        chosen: dict[Var, Var] = {}
+        pairs = list(matched.buffer_map.items())
+        accesses = [(matched.mine[mine], matched.theirs[theirs]) for mine, theirs in pairs]
+        chosen: dict[PrimExpr, Var] = {}
         for wanted in target.iter_vars:
             found = _stand_in(block.iter_vars, wanted, accesses)
             if found is None:
                 return None
             chosen[wanted.var] = found
-        extents = {iter_var.var: _extent(iter_var) for iter_var in target.iter_vars}
-        operands = {
-            mine: _Operand(
-                tuple(chosen[index] for index in matched.theirs[theirs] if isinstance(index, Var)),
-                tuple(extents[index] for index in matched.theirs[theirs] if isinstance(index, Var)),
+        extents: dict[PrimExpr, int] = {v.var: _extent(v) for v in target.iter_vars}
+        operands = []
+        for mine, theirs in pairs:
+            indices = [index for index in matched.theirs[theirs] if index in chosen]
+            role = ("write", 0)
+            if mine is not block.writes[0].buffer:
+                role = ("read", [region.buffer for region in block.reads].index(mine))
+            operands.append(
+                Operand(role, tuple(chosen[i] for i in indices), tuple(extents[i] for i in indices))
             )
-            for mine, theirs in matched.buffer_map.items()
-        }
-        units = {chosen[var]: extent for var, extent in extents.items()}
-        return _Fit(tuple(chosen.values()), units, operands)
+        return IntrinFit(tuple(chosen.values()), tuple(operands))
 
 
 def _stand_in(
@@ -120,7 +130,7 @@ def _stand_in(
     wanted: IterVar,
     accesses: Sequence[tuple[Sequence[PrimExpr], Sequence[PrimExpr]]],
 ) -> Var | None:
-    """The iterator that indexes the same operands; rather one that does nothing but that."""
+    """The iterator that indexes the same operands; rather one that is an index by itself."""
     uses = [_contains(theirs, wanted.var) for _, theirs in accesses]
     candidates = [
         iter_var.var
@@ -128,22 +138,19 @@ def _stand_in(
         if iter_var.iter_type is wanted.iter_type
         and [_contains(mine, iter_var.var) for mine, _ in accesses] == uses
     ]
-    plain = [
-        var
-        for var in candidates
-        if all(_is_plain(mine, var) for (mine, _), used in zip(accesses, uses, strict=True) if used)
-    ]
+    used = [mine for (mine, _), is_used in zip(accesses, uses, strict=True) if is_used]
+    plain = [var for var in candidates if all(_axis_of(mine, var) is not None for mine in used)]
     return next(reversed(plain or candidates), None)
 
 
 def _contains(indices: Sequence[PrimExpr], var: Var) -> bool:
-    return any(uses_var(index, var.__eq__ if False else lambda other: other is var) for index in indices)
+    return any(uses_var(index, lambda other: other is var) for index in indices)
 
 
-def _is_plain(indices: Sequence[PrimExpr], var: Var) -> bool:
-    """True when the variable is an index of its own and is part of no other."""
-    using = [index for index in indices if uses_var(index, lambda other: other is var)]
-    return len(using) == 1 and using[0] is var
+def _axis_of(indices: Sequence[PrimExpr], var: Var) -> int | None:
+    """The axis that a variable indexes by itself; None if it is part of another index, too."""
+    using = [axis for axis, index in enumerate(indices) if _contains([index], var)]
+    return using[0] if len(using) == 1 and indices[using[0]] is var else None
 
 
 def _extent(iter_var: IterVar) -> int:
@@ -152,9 +159,118 @@ def _extent(iter_var: IterVar) -> int:
     return iter_var.dom.extent.value
 
 
-def _order_iterators(sch: Schedule, block: BlockRV, fit: _Fit, desc: PrimFunc) -> None:
-    """Bring the chosen iterators where `get_tensorize_loop_mapping` looks for them: last."""
-    iters = [iter_var.var for iter_var in sch.get_sref(block).block.iter_vars]
-    ordered = [var for var in iters if var not in fit.units] + list(fit.chosen)
-    if ordered != iters:
-        sch.reorder_block_iter_var(block, [iters.index(var) for var in ordered])
+def _are_last(iters: Sequence[IterVar], chosen: Sequence[Var]) -> bool:
+    """True when each is the last of its kind before those that come after it."""
+    kinds = {iter_var.var: iter_var.iter_type for iter_var in iters}
+    left = list(iters)
+    for var in reversed(chosen):
+        while left and left[-1].iter_type is not kinds[var]:
+            left.pop()
+        if not left or left.pop().var is not var:
+            return False
+    return True
+
+
+# --- changing the block -------------------------------------------------------------------------
+
+
+class _Adapter:
+    def __init__(self, sch: Schedule, block: BlockRV, fit: IntrinFit) -> None:
+        self._sch = sch
+        self._block = block
+        self._fit = fit
+        self._copies: dict[tuple[str, int], BlockRV] = {}  # by role
+
+    @property
+    def _stmt(self) -> Block:
+        return self._sch.get_sref(self._block).block
+
+    def run(self, desc: PrimFunc) -> bool:
+        """Do all that is needed; False if the block does not fit or padding does not pay."""
+        self._order()
+        info = get_tensorize_loop_mapping(self._sch, self._block, desc, allow_padding=True)
+        if info is None:
+            return False
+        if info.block_iter_paddings is not None:
+            if _work_with(self._stmt, info.block_iter_paddings) > MAX_WORK_WITH_PADDING:
+                return False
+            self._pad(info.block_iter_paddings)
+        for operand in self._fit.operands:
+            self._pack(operand)
+        return True
+
+    def _order(self) -> None:
+        """Bring the chosen iterators where loops are looked for, and the loops into their order."""
+        sch, iters = self._sch, self._stmt.iter_vars
+        if not _are_last(iters, self._fit.chosen):
+            place = {var: len(iters) + number for number, var in enumerate(self._fit.chosen)}
+            order = sorted(range(len(iters)), key=lambda n: place.get(iters[n].var, n))
+            sch.reorder_block_iter_var(self._block, order)
+        bound = realize_of(sch.get_sref(self._block)).iter_values
+        loops: dict[PrimExpr, LoopRV] = {
+            sch.get_sref(loop).loop.loop_var: loop for loop in sch.get_loops(self._block)
+        }
+        is_trivial = len(bound) == len(loops) and all(value in loops for value in bound)
+        if is_trivial and any(a is not b for a, b in zip(loops, bound, strict=True)):
+            sch.reorder(*(loops[value] for value in bound))
+
+    def _pad(self, lacking: Sequence[int]) -> None:
+        """Work on copies with whole units; what is added to the result is not copied back."""
+        stmt = self._stmt
+        grown = {v.var for v, amount in zip(stmt.iter_vars, lacking, strict=True) if amount}
+        for operand in self._fit.operands:
+            region = operand.region_in(stmt)
+            if any(uses_var(axis.min, grown.__contains__) for axis in region.region):
+                self._copy(operand)
+        self._sch.pad_einsum(self._block, list(lacking))
+
+    def _copy(self, operand: Operand) -> BlockRV:
+        """The block that copies an operand; constants are marked, so that it runs only once."""
+        if operand.role in self._copies:
+            return self._copies[operand.role]
+        sch, (kind, number) = self._sch, operand.role
+        if kind == "write":
+            made = sch.cache_write(self._block, number, "global")
+        else:
+            source = operand.region_in(self._stmt).buffer
+            function = sch.mod[sch.state.function_of(sch.get_sref(self._block))]
+            made = sch.cache_read(self._block, number, "global")
+            if is_layout_free(function, source):
+                sch.annotate(made, LAYOUT_REWRITE_PREPROC, True)
+        self._copies[operand.role] = made
+        return made
+
+    def _pack(self, operand: Operand) -> None:
+        """Store an operand in units of the instruction, where its indices tell how.
+
+        A unit is followed by the next one of the reduction, which is the next to be read.
+        """
+        region = operand.region_in(self._stmt)
+        indices = [axis.min for axis in region.region]
+        axes = [_axis_of(indices, var) for var in operand.indices]
+        if None in axes or operand.lies_right(region):
+            return
+        units = {axis: n for axis, n in zip(axes, operand.extents, strict=True) if axis is not None}
+        spatial = {v.var for v in self._stmt.iter_vars if v.iter_type is IterType.DATA_PAR}
+        outer = sorted(
+            range(len(indices)), key=lambda axis: not uses_var(indices[axis], spatial.__contains__)
+        )
+
+        def panels(*at: PrimExpr) -> tuple[PrimExpr, ...]:
+            return (
+                *(floordiv(at[axis], units[axis]) if axis in units else at[axis] for axis in outer),
+                *(floormod(at[axis], unit) for axis, unit in units.items()),
+            )
+
+        copy = self._copy(operand)
+        self._sch.transform_layout(
+            self._block, operand.role, panels, assume_injective_transform=True
+        )
+        if operand.role[0] == "read":
+            self._sch.transform_block_layout(copy, panels)
+
+
+def _work_with(block: Block, lacking: Sequence[int]) -> float:
+    """How many times the work there is with padding."""
+    grown = [(v, amount) for v, amount in zip(block.iter_vars, lacking, strict=True) if amount]
+    return math.prod(1 + amount / _extent(iter_var) for iter_var, amount in grown)

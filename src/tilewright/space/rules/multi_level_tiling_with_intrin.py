@@ -11,6 +11,7 @@ from tilewright.schedule.analysis import is_auto_tensorize_applicable
 from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import AUTO_TENSORIZE
 from tilewright.space.base import schedule_rules
+from tilewright.space.rules.intrin_operands import adapt_to_intrin, is_tensorizable
 from tilewright.space.rules.multi_level_tiling import FilterFn, MultiLevelTiling, SubRule
 from tilewright.space.rules.reuse import ReuseLike
 from tilewright.space.rules.tiling_state import TilingState
@@ -18,7 +19,11 @@ from tilewright.space.rules.tiling_state import TilingState
 
 @schedule_rules.register("MultiLevelTilingWithIntrin")
 class MultiLevelTilingWithIntrin(MultiLevelTiling):
-    """Tiles blocks that compute what the instruction `intrin_name` does, and no others."""
+    """Tiles blocks that compute what the instruction `intrin_name` does, and no others.
+
+    With `adapt_operands`, extents that do not divide are padded where that pays, operands are
+    packed in the order of the instruction, and the untouched schedule competes with what is made.
+    """
 
     def __init__(
         self,
@@ -30,6 +35,8 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         reuse_read: ReuseLike = None,
         reuse_write: ReuseLike = None,
         filter_fn: FilterFn | None = None,
+        *,
+        adapt_operands: bool = False,
     ) -> None:
         super().__init__(
             structure,
@@ -42,12 +49,21 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         )
         TensorIntrin.get(intrin_name)  # raises if there is no such instruction
         self.intrin_name = intrin_name
+        self.adapt_operands = adapt_operands
+
+    @property
+    def intrin(self) -> TensorIntrin:
+        """The instruction."""
+        found = TensorIntrin.get(self.intrin_name)
+        assert found is not None
+        return found
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        intrin = TensorIntrin.get(self.intrin_name)
-        assert intrin is not None
-        if not is_auto_tensorize_applicable(sch, block, intrin.desc):
+        if not is_auto_tensorize_applicable(sch, block, self.intrin.desc):
             return [sch]
+        if self.adapt_operands:
+            is_wanted = self.is_applicable(sch, block)
+            return [*super().apply(sch.copy(), block), sch] if is_wanted else [sch]
         return super().apply(sch.copy(), block) or [sch]
 
     def sub_rules(self) -> Sequence[SubRule]:
@@ -56,9 +72,13 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
     def tile_for_intrin(self, state: TilingState) -> list[TilingState]:
         """Make the loops of the instruction a block of their own, around which tiles are put."""
         sch = state.sch
+        if self.adapt_operands and not adapt_to_intrin(sch, state.block, self.intrin):
+            return []
         tile = tile_with_tensor_intrin(sch, state.block, self.intrin_name)
         if tile is None:
             return []
         outer = sch.blockize(tile)
+        if self.adapt_operands and not is_tensorizable(sch, outer, self.intrin):
+            return []
         sch.annotate(outer, AUTO_TENSORIZE, self.intrin_name)
         return [replace(state, block=outer)]

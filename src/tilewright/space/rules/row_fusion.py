@@ -19,6 +19,7 @@ from tilewright.schedule.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
+from tilewright.space.contraction import Contraction
 from tilewright.space.rules.passes import PARALLEL_ELEMENTS, vectorize_last
 from tilewright.space.rules.vector_reduction import reduce_in_vectors, reduces_contiguously
 from tilewright.space.vector_shape import VectorShape
@@ -54,7 +55,8 @@ class FuseRows(ScheduleRule):
             self._fuse(copy, block, [copy.get_block(other.name) for other in before], rows)
         except ScheduleError:
             return [sch]
-        return [copy]
+        # Tiles read an operand that rows share less often: leave the choice to the search.
+        return [copy, sch] if any(_shares_an_operand(other) for other in before) else [copy]
 
     @staticmethod
     def _row_count(block: StmtSRef, rows: int) -> int:
@@ -78,6 +80,12 @@ class FuseRows(ScheduleRule):
                 vectorize_last(sch, other, sch.get_loops(other)[-1])
         if len(loops) > rows:
             vectorize_last(sch, block, sch.get_loops(block)[-1])
+
+
+def _shares_an_operand(reduction: StmtSRef) -> bool:
+    """Is this a product, of which several rows read the same columns?"""
+    found = Contraction.of(reduction.block, any_layout=True)
+    return found is not None and found.right is not None and bool(found.left)
 
 
 def _all_before(sch: Schedule, block: StmtSRef) -> list[StmtSRef]:

@@ -105,7 +105,7 @@ class TensorTiling(ScheduleRule):
             # Only sums that start from zero can be set by a fill instruction.
             if fit is not None and (fit.shifted is None or group.fill is None):
                 fits.append((group, fit))
-        return sorted(fits, key=lambda pair: pair[1].shifted is not None)
+        return sorted(fits, key=lambda pair: pair[1].effort)
 
     def _sketches(
         self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
@@ -149,6 +149,11 @@ class Fit:
     shifted: int | None  # the read that has the wrong sign
     paddings: tuple[int, ...] | None  # what iterators lack to units
     is_packed: bool  # the right operand is in the order of the instruction
+
+    @property
+    def effort(self) -> tuple[bool, bool]:
+        """What has to be done to the operands first: shifting costs more than padding."""
+        return self.shifted is not None, self.paddings is not None
 
     @staticmethod
     def of(block: Block, found: Contraction, tile: TensorTile) -> Fit | None:
@@ -358,7 +363,7 @@ class TensorTileBuilder(TileBuilder):
                 *unit,
             )
 
-        copy = sch.cache_read(block, number, "global")
+        copy = sch.cache_read(block, number, "global", consumer_blocks=[block])
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
