@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright import te
+from tilewright import te, topi
 from tilewright.ir import as_module
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import TILING_STRUCTURE
@@ -89,6 +89,17 @@ def test_few_elements_stay_on_one_thread() -> None:
 )
 def test_rows_that_are_not_fused(tensors: Tensors, block: str) -> None:
     assert not is_changed(applied(FuseRows(), tensors, block))
+
+
+def test_a_product_behind_which_something_follows_may_still_be_tiled() -> None:
+    data, weight = te.placeholder((32, 64), name="data"), te.placeholder((16, 64), name="weight")
+    out = topi.nn.relu(topi.nn.dense(data, weight))
+    module = as_module(te.create_prim_func([data, weight, out]))
+    rule = FuseRows()
+    rule._initialize_with_tune_context(Task(module, TARGET))
+    sch = Schedule(module)
+    made = rule.apply(sch, sch.get_block("compute"))
+    assert [is_changed(each) for each in made] == [True, False]
 
 
 # --- ReduceInVectors ----------------------------------------------------------------------------
