@@ -32,6 +32,7 @@ from tilewright.schedule.analysis import get_tensorize_loop_mapping
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
 from tilewright.schedule.scope import realize_of
+from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.space.layout_free import is_layout_free
 
@@ -45,13 +46,18 @@ def adapt_to_intrin(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool
 
     After False the schedule is of no use.
     """
-    fit = IntrinFit.of(sch.get_sref(block).block, intrin.desc)
-    if fit is None:
-        return False
     try:
-        return _Adapter(sch, block, fit).run(intrin.desc)
+        if _fits_already(sch.copy(), block, intrin):
+            return True
+        fit = IntrinFit.of(sch.get_sref(block).block, intrin.desc)
+        return fit is not None and _Adapter(sch, block, fit).run(intrin.desc)
     except ScheduleError:
         return False  # the program around the block does not allow it
+
+
+def _fits_already(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool:
+    tile = tile_with_tensor_intrin(sch, block, intrin.name)
+    return tile is not None and is_tensorizable(sch, sch.blockize(tile), intrin)
 
 
 def is_tensorizable(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool:
