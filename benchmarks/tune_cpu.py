@@ -14,11 +14,12 @@ import importlib.util
 import sys
 
 import numpy as np
-from harness import HEADER, Report, Row, finish
+from harness import HEADER, Report, finish
 from tuning import (
     RIVALS,
     Measure,
     TvmTuner,
+    add_rows,
     in_a_row,
     medians_in_turns,
     show_mean,
@@ -53,23 +54,24 @@ class Workload:
     def row(self) -> str:
         return f"{self.name}_{self.index}"
 
-    def torch_kernels(self) -> list[Measure]:
+    def torch_kernels(self) -> dict[str, Measure]:
         """PyTorch's eager and compiled kernels, checked against each other's layout by shape."""
         if importlib.util.find_spec("torch") is None:
-            return []
+            return {}
         import torch
 
         sys.path.insert(0, str(RIVALS))
         workloads = importlib.import_module("torch_workloads")
         torch.set_num_threads(THREADS)
         arguments = CONFIGS[self.name][1][self.index]
-        kernels = []
-        for compiled in (False, True):
+        kernels = {}
+        for name in ("eager", "compiled"):
+            compiled = name == "compiled"
             try:
                 call, _ = workloads.make(self.name, arguments, self.arrays, compiled=compiled)
-                kernels.append(in_a_row(call))
+                kernels[name] = in_a_row(call)
             except Exception as error:
-                print(f"{self.row}: PyTorch {'compiled' if compiled else 'eager'}: {error}")
+                print(f"{self.row}: PyTorch {name}: {error}")
         return kernels
 
 
@@ -81,23 +83,10 @@ def measure_workload(report: Report, workload: Workload, trials: int, tvm: TvmTu
     theirs = None if tvm is None else tvm.tune(report, workload.row, *question)
     if theirs is not None:
         kernels["tvm"] = theirs.measure
-    eager_and_compiled = workload.torch_kernels()
-    names = ("eager", "compiled")
-    kernels |= dict(zip(names, eager_and_compiled, strict=False))
-    times = dict(zip(kernels, medians_in_turns(list(kernels.values())), strict=True))
-    best = times["ours"] * 1e6
-    torch_times = {name: times[name] for name in names if name in times}
-    note = ours.spread_note
-    if torch_times:
-        which = min(torch_times, key=lambda name: torch_times[name])
-        rival = torch_times[which] * 1e6
-        report.add(Row(workload.row, best, rival, "pytorch", "us", f"{which}; {note}"))
-    else:
-        report.add(Row(workload.row, best, None, "pytorch", "us", note))
-    if theirs is not None:
-        report.add(Row(workload.row, best, times["tvm"] * 1e6, "tvm", "us", theirs.note))
-    their_wall = None if theirs is None else theirs.wall
-    report.add(Row(f"tune_wall_{workload.row}", ours.wall, their_wall, "tvm", "s"))
+    torch_kernels = workload.torch_kernels()
+    kernels |= torch_kernels
+    times = medians_in_turns(kernels)
+    add_rows(report, workload.row, ours, theirs, times, torch_kernels)
 
 
 def main() -> None:

@@ -10,17 +10,16 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from harness import SETTLE_SECONDS, TVM_PYTHON, Report, Rival
+from harness import SETTLE_SECONDS, TVM_PYTHON, Report, Rival, Row
 
 from tilewright import meta_schedule as ms
 from tilewright.driver import build
 from tilewright.ir import IRModule, PrimFunc
-from tilewright.runtime import Module
 from tilewright.target import Target
 
 RIVALS = Path(__file__).resolve().parent / "rivals"
@@ -28,6 +27,12 @@ ROW_SECONDS = 0.02  # of each measurement
 ROUNDS = 15
 
 Measure = Callable[[], float]  # seconds of one call
+
+
+class Timed(Protocol):
+    """A compiled function."""
+
+    def time_evaluator(self, *, number: int) -> Callable[..., Any]: ...
 
 
 def times_to_call(seconds: float) -> int:
@@ -52,21 +57,21 @@ def in_a_row(call: Callable[[], object]) -> Measure:
     return measure
 
 
-def in_rows(module: Module, arrays: Sequence[Any]) -> Measure:
-    """The same for the function `main` of a module of ours."""
-    once = module.time_evaluator("main", number=1)(*arrays).mean
-    timer = module.time_evaluator("main", number=times_to_call(once))
+def in_rows(function: Timed, arrays: Sequence[Any]) -> Measure:
+    """The same for a function of ours."""
+    once = function.time_evaluator(number=1)(*arrays).mean
+    timer = function.time_evaluator(number=times_to_call(once))
     return lambda: float(timer(*arrays).mean)
 
 
-def medians_in_turns(kernels: Sequence[Measure], rounds: int = ROUNDS) -> list[float]:
+def medians_in_turns(kernels: Mapping[str, Measure]) -> dict[str, float]:
     """The median of each kernel, measured in turns."""
-    seconds: list[list[float]] = [[] for _ in kernels]
-    for _ in range(rounds):
-        for own, measure in zip(seconds, kernels, strict=True):
+    seconds: dict[str, list[float]] = {name: [] for name in kernels}
+    for _ in range(ROUNDS):
+        for name, measure in kernels.items():
             time.sleep(SETTLE_SECONDS)
-            own.append(measure())
-    return [statistics.median(own) for own in seconds]
+            seconds[name].append(measure())
+    return {name: statistics.median(own) for name, own in seconds.items()}
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,18 @@ class Tuned:
     wall: float
     spread: float  # how many times slower than the best the median candidate was
 
-    def measure(self, arrays: Sequence[Any]) -> Measure:
-        """The best kernel on these arrays, packing of weights included."""
-        return in_rows(build(self.mod), arrays)
+    def measure(self, arrays: Sequence[Any], constants: Sequence[int] = ()) -> Measure:
+        """The best kernel on these arrays.
+
+        What it packs is part of the time, but for the arguments at the positions of `constants`.
+        """
+        module = build(self.mod)
+        if not constants:
+            return in_rows(module["main"], arrays)
+        names = [spec.name for spec in module.signature()]
+        bound = module.bind(**{names[position]: arrays[position] for position in constants})
+        others = [array for n, array in enumerate(arrays) if n not in constants]
+        return in_rows(bound, others)
 
     @property
     def spread_note(self) -> str:
@@ -145,6 +159,29 @@ def tvm_tuner(script: str) -> TvmTuner | None:
         print("TVM is missing: `make bench-env` installs it")
         return None
     return TvmTuner(script)
+
+
+def add_rows(
+    report: Report,
+    row: str,
+    ours: Tuned,
+    theirs: TunedByTvm | None,
+    times: Mapping[str, float],
+    torch_kernels: Collection[str],
+) -> None:
+    """Our kernel beside PyTorch's best and TVM's, then what tuning took."""
+    best = times["ours"] * 1e6
+    note = ours.spread_note
+    rivals = sorted(torch_kernels, key=lambda name: times[name])
+    if rivals:
+        fastest, *others = (f"{name} {times[name] * 1e6:.0f}" for name in rivals)
+        note = f"{fastest}{', beside ' if others else ''}{', '.join(others)}; {note}"
+    torch_best = times[rivals[0]] * 1e6 if rivals else None
+    report.add(Row(row, best, torch_best, "pytorch", "us", note))
+    if theirs is not None:
+        report.add(Row(row, best, times["tvm"] * 1e6, "tvm", "us", theirs.note))
+    their_wall = None if theirs is None else theirs.wall
+    report.add(Row(f"tune_wall_{row}", ours.wall, their_wall, "tvm", "s"))
 
 
 def tuning_arguments(description: str, quick: str) -> argparse.Namespace:

@@ -11,10 +11,12 @@ throughput is what is measured. The assembly is checked: the loop touches no mem
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tuning import Measure, in_rows, medians_in_turns
+from harness import HEADER, Report, Row, interleaved
+from tuning import Measure, in_rows
 
 from tilewright.driver import build
 from tilewright.ir import PrimFunc
@@ -106,6 +108,7 @@ class Peak:
 
     def __init__(self, form: Form, threads: int) -> None:
         self.threads = threads
+        self.bits = 32 * form.lanes
         self.operations = threads * REPEATS * form.sums * form.lanes * OPERATIONS
         module = build(program(form, threads), target=Target(f"llvm -num-cores={threads}"))
         check_registers_only(module.get_source("asm"), form.sums)
@@ -114,31 +117,34 @@ class Peak:
         module(operands, results)
         first = np.arange(form.sums)[:, None]
         np.testing.assert_array_equal(results, np.broadcast_to(first + 4 * REPEATS, results.shape))
-        self._seconds = in_rows(module, [operands, results])
+        self._seconds = in_rows(module["main"], [operands, results])
 
-    def gops(self) -> float:
-        """10^9 operations a second, measured now."""
-        return self.operations / self._seconds() / 1e9
+    def measure(self, operations: int) -> Measure:
+        """Seconds of so many operations."""
+        return lambda: self._seconds() * operations / self.operations
 
-    @property
-    def measure(self) -> Measure:
-        """Seconds of one operation."""
-        return lambda: self._seconds() / self.operations
+
+def peaks_of(target: Target) -> list[Peak]:
+    """On one thread and on all; nothing where there is no such instruction."""
+    form = form_of(target)
+    return [] if form is None else [Peak(form, n) for n in sorted({1, target.num_cores})]
+
+
+def show_peaks(report: Report, peaks: Sequence[Peak]) -> None:
+    """Measure, and add a row for each: the time of 10^9 operations."""
+    if not peaks:
+        report.skip("vnni_peak", f"{Target('llvm').cpu.name} has no {INSTRUCTION}")
+    seconds = interleaved([peak.measure(10**9) for peak in peaks], rounds=15)
+    for peak, each in zip(peaks, seconds, strict=True):
+        threads = "1 thread" if peak.threads == 1 else f"{peak.threads} threads"
+        note = f"{1 / each:.0f} GOP/s on {threads}, {peak.bits}-bit registers"
+        report.add(Row(f"vnni_peak_{peak.threads}", each * 1e6, None, "none", "us", note))
 
 
 def main() -> None:
     """Measure and show."""
-    target = Target("llvm")
-    form = form_of(target)
-    if form is None:
-        print(f"{target.cpu.name} has no {INSTRUCTION}")
-        return
-    peaks = [Peak(form, threads) for threads in sorted({1, target.num_cores})]
-    seconds = medians_in_turns([peak.measure for peak in peaks], rounds=15)
-    for peak, each in zip(peaks, seconds, strict=True):
-        threads = "1 thread" if peak.threads == 1 else f"{peak.threads} threads"
-        width = 32 * form.lanes
-        print(f"{INSTRUCTION} on {width}-bit registers, {threads}: {1e-9 / each:.0f} GOP/s")
+    print(HEADER)
+    show_peaks(Report("vnni_peak"), peaks_of(Target("llvm")))
 
 
 if __name__ == "__main__":
