@@ -3,7 +3,8 @@
 A byte `q` stands for the number `(q - zero_point) * scale`. The zero point of the data is taken out
 behind the sums, so that they stay plain products of bytes which dot-product instructions can do:
 `sum((a - z) * w) = sum(a * w) - z * sum(w)`. Weights are symmetric: their zero point is 0.
-Their sums for each channel are constants; give them as `weight_sums` where they are known ahead.
+Their sums for each channel are constants: give them as `weight_sums` where they are known ahead.
+Otherwise the same function computes them, and what follows the layer cannot be fused with it.
 """
 
 from __future__ import annotations
