@@ -146,6 +146,11 @@ def all_tensor_intrins() -> list[str]:
     return list(_registry)
 
 
+def is_made(name: str) -> bool:
+    """Has the instruction been made already, so that asking for it costs nothing?"""
+    return isinstance(_registry.get(name), TensorIntrin)
+
+
 def features_of_intrin(name: str) -> frozenset[str]:
     """The extensions that an instruction needs, known without making it."""
     found = _registry.get(name)

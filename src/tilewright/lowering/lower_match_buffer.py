@@ -117,7 +117,7 @@ class _ViewRemover(FoldingSubstituter):
             self.bindings[declared] = actual
             return
         both_known = isinstance(known, IntImm) and isinstance(actual, IntImm)
-        if both_known and not structural_equal(known, actual):
+        if both_known and not _same_number(known, actual):
             raise LowerError(f"{place} declares {what} of {known}, but it is {actual}")
 
     def visit_buffer_load(self, node: BufferLoad) -> Any:
@@ -158,9 +158,16 @@ def _check_rows(buffer: Buffer, indices: tuple[PrimExpr, ...], view: _View) -> N
 
 def _is_contiguous(shape: tuple[PrimExpr, ...], strides: tuple[PrimExpr, ...]) -> bool:
     return all(
-        _is_one(extent) or structural_equal(stride, wanted)
+        _is_one(extent) or _same_number(stride, wanted)
         for extent, stride, wanted in zip(shape, strides, compact_strides(shape), strict=True)
     )
+
+
+def _same_number(a: PrimExpr, b: PrimExpr) -> bool:
+    """Are two extents the same, be they 32 or 64 bits wide?"""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return structural_equal(a, b)
 
 
 def _is_one(extent: PrimExpr) -> bool:

@@ -19,6 +19,7 @@ from tilewright.lowering.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from tilewright.lowering.flatten_buffer import FlattenBuffer
 from tilewright.lowering.hoist_if_then_else import HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI
+from tilewright.lowering.intrinsic_fallback import IntrinsicFallback
 from tilewright.lowering.legalize_small_floats import LegalizeSmallFloats
 from tilewright.lowering.loop_partition import LoopPartition
 from tilewright.lowering.lower_init_block import LowerInitBlock
@@ -54,6 +55,7 @@ def passes_of(context: PassContext) -> list[Pass]:
 
     return [
         *context.user_passes(0),
+        IntrinsicFallback(),
         LowerInitBlock(),
         ConvertBlocksToOpaque(),
         PlanBufferAllocation(),

@@ -17,6 +17,7 @@ from tilewright.lowering.convert_blocks_to_opaque import (
 from tilewright.lowering.flatten_buffer import FlattenBuffer as FlattenBuffer
 from tilewright.lowering.hoist_if_then_else import HoistIfThenElse as HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI as HostABI
+from tilewright.lowering.intrinsic_fallback import IntrinsicFallback as IntrinsicFallback
 from tilewright.lowering.legalize_small_floats import LegalizeSmallFloats as LegalizeSmallFloats
 from tilewright.lowering.loop_partition import LoopPartition as LoopPartition
 from tilewright.lowering.lower_init_block import LowerInitBlock as LowerInitBlock

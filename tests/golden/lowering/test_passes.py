@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilewright.intrin  # noqa: F401 (its instructions are looked for)
 from tilewright.ir import IntImm, IRModule, PrimFunc, as_module
 from tilewright.lowering import get_pass, list_passes
 from tilewright.script import from_source
@@ -47,6 +48,27 @@ def flat(body: str, **buffers: int) -> str:
     lines = "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
     return f"@T.prim_func\ndef main({params}):\n{lines}\n"
 
+
+DOT_PRODUCT = """
+@T.prim_func
+def main(A: T.Buffer((8,), "uint8"), B: T.Buffer((2, 16, 4), "int8"), C: T.Buffer((16,), "int32")):
+    for k in range(2):
+        with T.block("dot_o"):
+            vk = T.axis.reduce(2, k)
+            T.reads(C[0:16], A[vk * 4:vk * 4 + 4], B[vk, 0:16, 0:4])
+            T.writes(C[0:16])
+            a = T.match_buffer(A[vk * 4:vk * 4 + 4], (4,), "uint8", offset_factor=1)
+            b = T.match_buffer(B[vk, 0:16, 0:4], (16, 4), "int8", offset_factor=1)
+            c = T.match_buffer(C[0:16], (16,), "int32", offset_factor=1)
+            a_bytes = a.vload([0], "uint8x4")
+            a_word = T.reinterpret("int32", a_bytes)
+            b_bytes = b.vload([0, 0], "int8x64")
+            b_words = T.reinterpret("int32x16", b_bytes)
+            sums = c.vload([0], "int32x16")
+            c[0:16] = T.call_llvm_pure_intrin(
+                "int32x16", "llvm.x86.avx512.vpdpbusd.512", sums, T.broadcast(a_word, 16), b_words
+            )
+"""
 
 ROW_SUM = """
 @T.prim_func
@@ -205,6 +227,7 @@ def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
 """
 
 CASES = [
+    Case("IntrinsicFallback", DOT_PRODUCT, target="llvm -mcpu=x86-64"),
     Case("LowerInitBlock", ROW_SUM),
     Case("ConvertBlocksToOpaque", ROW_SUM, ("LowerInitBlock",)),
     Case("PlanBufferAllocation", TWO_STAGES, TO_OPAQUE),
@@ -569,8 +592,8 @@ def test_pass_changes_something_once(case: Case) -> None:
 CONSTANT_CASES = [
     case
     for case in CASES
-    # The select of an unsafe load cannot run before the pass.
-    if case.pass_name not in ("HostABI", "RewriteUnsafeSelect")
+    # Neither an instruction of a machine nor the select of an unsafe load can run before the pass.
+    if case.pass_name not in ("HostABI", "IntrinsicFallback", "RewriteUnsafeSelect")
     and not {"fallback", "strides"} & set(case.name.split("-"))
     and case.source != WIDE
 ]

@@ -135,11 +135,11 @@ def test_users_pass_must_be_callable() -> None:
 
 def test_stages_can_be_printed_and_found() -> None:
     stages = lower(PROGRAM, stages=True)
-    assert [stage.name for stage in stages][:2] == ["input", "LowerInitBlock"]
+    assert [stage.name for stage in stages][:2] == ["input", "IntrinsicFallback"]
     assert stages.items[0].module["main"] is PROGRAM
     assert str(stages).count("# after ") == len(stages)
     assert stages.after("HostABI") is stages.module
-    with pytest.raises(LowerError, match="no pass 'Nothing' was run; there are input, Lower"):
+    with pytest.raises(LowerError, match="no pass 'Nothing' was run; there are input, Intrinsic"):
         stages.after("Nothing")
 
 

@@ -36,7 +36,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.init_block import reads_with_writes
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
 from tilewright.schedule.interference import Access, accesses_of
-from tilewright.schedule.renew import Renewer
+from tilewright.ir.renew import Renewer
 from tilewright.schedule.scope import child_blocks, loops_of, realize_of
 from tilewright.schedule.splice import copy_path, replace_in_parent
 from tilewright.schedule.sref import StmtSRef

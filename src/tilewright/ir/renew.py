@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.ir import (
-    INT32,
+from tilewright.ir.arithmetic import cast, const
+from tilewright.ir.buffer import Buffer
+from tilewright.ir.dtype import INT32, DType
+from tilewright.ir.expr import BinaryOp, IntImm, IterVar, Let, PrimExpr, Var
+from tilewright.ir.node import map_children, map_tuple, replace
+from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
     AttrStmt,
-    BinaryOp,
     Block,
-    Buffer,
-    BufferRewriter,
     DeclBuffer,
-    DType,
     For,
-    IntImm,
-    IterVar,
-    Let,
     LetStmt,
-    PrimExpr,
     Stmt,
-    Var,
-    cast,
-    const,
-    map_children,
-    map_tuple,
-    replace,
 )
+from tilewright.ir.visit import BufferRewriter
 
 
 class Renewer(BufferRewriter):

@@ -1,0 +1,182 @@
+"""Where the target lacks an instruction, the program that describes it runs instead.
+
+A tensorized block carries the implementation of an instruction. If it is that of an instruction
+whose CPU features the target does not have, the description takes its place, on the same operands:
+a program that was scheduled for one machine runs right on any other, only slower.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from tilewright.ir import (
+    HANDLE,
+    INT32,
+    Block,
+    Buffer,
+    Call,
+    DType,
+    MatchBufferRegion,
+    Op,
+    PrimFunc,
+    Rewriter,
+    Stmt,
+    Var,
+    Visitor,
+    map_children,
+    replace,
+    root_realize,
+    structural_equal,
+)
+from tilewright.ir.renew import Renewer
+from tilewright.ir.tensor_intrin import (
+    TensorIntrin,
+    all_tensor_intrins,
+    features_of_intrin,
+    is_made,
+    parameters,
+    root_block_of,
+)
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.target import Target
+
+# Only through these can an implementation depend on a machine.
+_MACHINE_CALLS = frozenset(
+    {"tir.call_llvm_intrin", "tir.call_llvm_pure_intrin", "tir.call_extern", "tir.call_pure_extern"}
+)
+
+
+class _MachineCalls(Visitor):
+    """Is anything called that not every machine has?"""
+
+    def __init__(self) -> None:
+        self.found = False
+
+    def visit_call(self, node: Call) -> None:
+        if isinstance(node.op, Op) and node.op.name in _MACHINE_CALLS:
+            self.found = True
+        else:
+            self.generic_visit(node)
+
+    @staticmethod
+    def inside(stmt: Stmt) -> bool:
+        visitor = _MachineCalls()
+        visitor.visit(stmt)
+        return visitor.found
+
+
+class _Fallback(Rewriter):
+    def __init__(self, features: frozenset[str]) -> None:
+        self._features = features
+
+    def visit_block(self, node: Block) -> Block:
+        if node.match_buffers and _MachineCalls.inside(node.body):
+            intrin = self._missing_intrin(node)
+            if intrin is not None:
+                return _described(node, intrin)
+        return map_children(node, self.visit)
+
+    def _missing_intrin(self, block: Block) -> TensorIntrin | None:
+        """The instruction that the block issues, if the target cannot.
+
+        Two instructions may have one implementation (one extension among several will do), so none
+        is missing while another is there. What was tensorized in this process has been made, and
+        on a machine that has it nothing else needs to be made to see that.
+        """
+        names = [name for name in all_tensor_intrins() if features_of_intrin(name)]
+        there = [name for name in names if features_of_intrin(name) <= self._features]
+        for name in sorted(there, key=is_made, reverse=True):
+            if is_implementation(block, _get(name)):
+                return None
+        missing = (name for name in names if name not in there)
+        return next(
+            (found for found in map(_get, missing) if is_implementation(block, found)), None
+        )
+
+
+def _get(name: str) -> TensorIntrin:
+    found = TensorIntrin.get(name)
+    assert found is not None
+    return found
+
+
+def is_implementation(block: Block, intrin: TensorIntrin) -> bool:
+    """Does a block do what `tensorize` makes of one that it lets `intrin` carry out?"""
+    wanted = parameters(intrin.impl)
+    views = [match.buffer for match in block.match_buffers[: len(wanted)]]
+    if [_kind(view) for view in views] != [_kind(buffer) for buffer in wanted]:
+        return False
+    own = replace(block, match_buffers=block.match_buffers[len(wanted) :])
+    return structural_equal(_as_function(views, own), _renewed(intrin, _index_dtype(views)))
+
+
+def _kind(buffer: Buffer) -> tuple[DType, str, int]:
+    return buffer.dtype, buffer.scope, len(buffer.shape)
+
+
+def _index_dtype(views: list[Buffer]) -> DType:
+    """The type that `tensorize` gave to the variables of an implementation."""
+    parts = (expr for view in views for expr in (view.elem_offset, *view.strides))
+    return next((expr.dtype for expr in parts if isinstance(expr, Var)), INT32)
+
+
+@lru_cache(maxsize=256)
+def _renewed(intrin: TensorIntrin, index_dtype: DType) -> PrimFunc:
+    """The implementation with indices of that type."""
+    renewer = Renewer(index_dtype)
+    buffers = [renewer.define_buffer(buffer) for buffer in parameters(intrin.impl)]
+    root = replace(root_block_of(intrin.impl), reads=(), writes=())
+    return _as_function(buffers, renewer.rewrite(root))
+
+
+def _as_function(buffers: list[Buffer], block: Block) -> PrimFunc:
+    """What a block does with buffers, in a form that can be compared."""
+    params = tuple(Var(buffer.name, HANDLE) for buffer in buffers)
+    inner = Block(
+        (),
+        (),
+        (),
+        "",
+        block.body,
+        alloc_buffers=block.alloc_buffers,
+        match_buffers=block.match_buffers,
+    )
+    return PrimFunc(params, root_realize(inner), dict(zip(params, buffers, strict=True)))
+
+
+def _described(block: Block, intrin: TensorIntrin) -> Block:
+    """The block with the description of an instruction in place of its implementation."""
+    renewer = Renewer(_index_dtype([match.buffer for match in block.match_buffers]))
+    wanted = parameters(intrin.desc)
+    views = tuple(
+        MatchBufferRegion(renewer.define_buffer(buffer), match.source)
+        for buffer, match in zip(wanted, block.match_buffers, strict=False)
+    )
+    root = replace(root_block_of(intrin.desc), reads=(), writes=())
+    body = renewer.rewrite(root)
+    return replace(
+        block,
+        body=body.body,
+        alloc_buffers=body.alloc_buffers,
+        match_buffers=(*views, *body.match_buffers),
+    )
+
+
+def _features_of(target: Target) -> frozenset[str]:
+    """What code for the target may use; C has no names for instructions."""
+    return frozenset() if target.kind.name == "c" else target.features
+
+
+@register_pass
+@dataclass(frozen=True)
+class IntrinsicFallback(FunctionPass):
+    """Run the description of an instruction that the target does not have."""
+
+    name: ClassVar[str] = "IntrinsicFallback"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        if target is None or not target.is_cpu or not _MachineCalls.inside(func.body):
+            return func
+        return func.with_body(_Fallback(_features_of(target)).rewrite(func.body))
