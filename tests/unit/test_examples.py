@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from tilewright import meta_schedule as ms
+from tilewright.errors import RegistryError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule, Trace
 from tilewright.testing.handwritten import matmul
@@ -57,10 +58,20 @@ def check_template(printed: str) -> None:
         assert re.search(rf"^{name}: \d+ us, [\d.]+ GFLOP/s, right$", printed, re.M)
 
 
+def check_new_instruction(printed: str) -> None:
+    uses = re.findall(r"^ *[\d.]+ us (with|without) dot_16x2$", printed, re.M)
+    assert len(uses) == 8
+    assert "with" in uses
+    body = "C_1[0:16] = C_1[0:16] + first + T.Broadcast(A_1[1], 16) * B_1[1, 0:16]"
+    assert (body in printed) == (uses[0] == "with")  # the best program is shown
+    assert "right: True" in printed
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     "custom_rule.py": check_custom_rule,
     "custom_rule_by_annotation.py": check_annotated_rule,
     "autotvm_template.py": check_template,
+    "new_instruction.py": check_new_instruction,
 }
 
 
@@ -135,3 +146,21 @@ def test_knobs_have_names() -> None:
     assert list(knobs) == ["tile_y", "tile_x", "tile_k", "unroll"]
     (first, *_) = loops_around(sch, "C_update")
     assert first == ("PARALLEL", str(knobs["tile_y"][0]))
+
+
+def test_a_new_instruction_is_used_where_it_fits() -> None:
+    example = load("new_instruction.py")
+    func = matmul(128, 128, 128)
+    rule = ms.schedule_rule.TensorTiling(["dot_16x2"])
+    space = ms.space_generator.PostOrderApply(sch_rules=[rule], postprocs=[], mutator_probs={})
+    line = "first: T.float32x16 = T.Broadcast(A_1[0], 16) * B_1[0, 0:16]"
+    made = sketches(func, space)
+    tensorized = [sch for sch in made if line in sch.mod.script()]
+    assert len(tensorized) == len(made) - 1 >= 1  # the last is left to other rules
+    for sch in tensorized:
+        assert_same_result(func, sch.mod)
+    text = "the tensor intrinsic 'dot_16x2' is registered already"
+    with pytest.raises(RegistryError, match=text):
+        example.TensorIntrin.register(
+            "dot_16x2", example.dot_16x2_description, example.dot_16x2_implementation
+        )

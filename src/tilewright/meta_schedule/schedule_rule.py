@@ -20,6 +20,7 @@ from tilewright.space.rules import (
     RegisterTiling as RegisterTiling,
     ReuseType as ReuseType,
     SpatialPass as SpatialPass,
+    TensorTiling as TensorTiling,
 )
 
 PyScheduleRule = ScheduleRule

@@ -16,6 +16,7 @@ from tilewright.search import EvolutionarySearch
 from tilewright.search.base import SearchStrategy
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import DefaultSpace
+from tilewright.space.mutators import MutateCategorical
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.events import Observer
 from tilewright.tune.limits import Limits
@@ -116,12 +117,20 @@ def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy 
     Our own sketches leave few decisions open, and most of what they lead to is good: a small
     population that evolves twice finds as much as a large one, in a fraction of the time.
     """
-    if given == "evolutionary" and (space == "tilewright" or isinstance(space, DefaultSpace)):
+    if given == "evolutionary" and _has_own_sketches(space):
         return EvolutionarySearch.frugal(
             population_size=48, genetic_num_iters=2, init_min_unmeasured=8
         )
     chosen: SearchStrategy | str = copy_of(given)
     return chosen
+
+
+def _has_own_sketches(space: object) -> bool:
+    """Are the decisions of a space choices among a few, as ours are?"""
+    if space == "tilewright" or isinstance(space, DefaultSpace):
+        return True
+    mutators = space.mutator_probs if isinstance(space, SpaceGenerator) else {}
+    return bool(mutators) and all(isinstance(each, MutateCategorical) for each in mutators)
 
 
 def copy_of(member: Any) -> Any:

@@ -17,7 +17,7 @@ from tilewright.ir import IRModule, PrimFunc, replace
 from tilewright.records import FailureKind, normalize_mod
 from tilewright.script import tir as T
 from tilewright.search import EvolutionarySearch, ReplayTrace
-from tilewright.space.generators import DefaultSpace, ScheduleFn
+from tilewright.space.generators import DefaultSpace, PostOrderApply, ScheduleFn
 from tilewright.target import Target
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, nothing, tile_all, tile_two
@@ -177,7 +177,10 @@ def test_our_own_space_needs_a_small_population() -> None:
     assert isinstance(small, EvolutionarySearch)
     assert small.population_size == 48
     assert isinstance(make_strategy("evolutionary", DefaultSpace()), EvolutionarySearch)
+    own = PostOrderApply(sch_rules="kernels", postprocs="kernels", mutator_probs="kernels")
+    assert isinstance(make_strategy("evolutionary", own), EvolutionarySearch)
     assert make_strategy("evolutionary", "post-order-apply") == "evolutionary"
+    assert make_strategy("evolutionary", PostOrderApply(sch_rules="kernels")) == "evolutionary"
     assert make_strategy("replay-trace", "tilewright") == "replay-trace"
     given = ReplayTrace()
     copied = make_strategy(given, "tilewright")
