@@ -88,7 +88,9 @@ def test_requantize_along_two_axes(evaluate: Evaluate) -> None:
 def test_a_zero_point_read_from_a_tensor(evaluate: Evaluate) -> None:
     x = sums()
     a, z = te.placeholder(x.shape, "int32", "A"), te.placeholder((1,), "uint8", "z")
-    result = evaluate(topi.requantize(a, HALF, 0, z[0], "uint8"), [a, z], x, np.array([200], "uint8"))
+    result = evaluate(
+        topi.requantize(a, HALF, 0, z[0], "uint8"), [a, z], x, np.array([200], "uint8")
+    )
     assert result.tolist() == [requantized(int(v), HALF, 0, 200, "uint8") for v in x]
 
 
