@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +15,20 @@ from tilewright.driver import build
 from tilewright.errors import RegistryError
 from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum
 from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE
+from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.generators.default_space import DefaultSpace
 from tilewright.space.rules.tensor_tiling import TensorTiling
 from tilewright.space.tensor_tile import TensorTile
 from tilewright.target import Target
 from tilewright.testing.int8_workload import int8_batch_matmul, int8_conv, int8_dense, int8_gemm
 from tilewright.testing.space_generation import Task, sampling_steps
+from tilewright.testing.tile_simulator import run_in_tiles
 
 VNNI = "llvm -mcpu=icelake-server -num-cores=2"
+AMX = "llvm -mcpu=sapphirerapids -num-cores=2"
 PLAIN_AVX512 = "llvm -mcpu=skylake-avx512 -num-cores=2"
 NAMES = ("dot_16x4_vnni_local",)
 Tensors = tuple[te.Tensor, ...]
@@ -35,7 +40,7 @@ def module_of(tensors: Tensors) -> IRModule:
 
 
 def tiled(
-    module: IRModule, block: str, names: tuple[str, ...] = NAMES, target: str = VNNI
+    module: IRModule, block: str, names: tuple[Any, ...] = NAMES, target: str = VNNI
 ) -> list[Schedule]:
     """What the rule makes of a block; the last one is what it leaves to others."""
     rule = TensorTiling(names)
@@ -136,6 +141,29 @@ def test_what_follows_takes_results_from_registers() -> None:
 
     (sketch, *_) = check((a, b, d), "C", expected)
     assert "C_local" in sketch.mod.script()
+
+
+# --- tile registers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "form", "size"),
+    [((64, 32, 64), "s8s8", 32), ((16, 48, 64), "u8s8", 16), ((20, 33, 70), "u8u8", 32)],
+)
+def test_tile_registers(shape: tuple[int, int, int], form: str, size: int) -> None:
+    """What needs no padding is preferred; all of it computes the same."""
+    tensors = int8_gemm(*shape, form=form)
+    module = module_of(tensors)
+    amx = tuple(given for given in KERNEL_INTRINSICS if not isinstance(given, str))
+    (sketch, *_) = tiled(module, "C", amx, AMX)
+    assert sketch.trace is not None
+    used = [inst.attrs[0] for inst in sketch.trace.insts if inst.primitive.kind == "Tensorize"]
+    depth = f"{size}x{size}x64"
+    assert {f"amx_dot_{depth}_{form}", f"amx_fill_{size}x{size}_int32"} <= set(used)
+    arguments = inputs_of(tensors)
+    result = np.zeros(shape[:2], np.int32)
+    run_in_tiles(lower(sketch.mod, Target(AMX)), *arguments, result)
+    np.testing.assert_array_equal(result, product(*arguments))
 
 
 # --- convolutions -------------------------------------------------------------------------------
