@@ -2,6 +2,7 @@
 
 from tilewright.intrin import (
     amx as amx,
+    arm_cpu as arm_cpu,
     cuda as cuda,
     cuda_mma as cuda_mma,
     cuda_wmma as cuda_wmma,

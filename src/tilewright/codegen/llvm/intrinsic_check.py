@@ -14,11 +14,10 @@ from typing import Any
 from tilewright.errors import CodegenError
 from tilewright.target import Target, isa
 
-# First match wins: a pattern of the name behind "llvm.x86." and the CPU feature that it needs;
+# First match wins: a pattern of the name behind the architecture and the CPU feature that it needs;
 # features joined by "+" are needed all, and one of those joined by "or".
-_X86_FEATURES = tuple(
-    (re.compile(pattern), feature)
-    for pattern, feature in (
+_FEATURES: dict[str, tuple[tuple[str, str], ...]] = {
+    "x86": (
         (r"avx512\.vpdp\w+\.(128|256)", "avxvnni or avx512vnni+avx512vl"),
         (r"avx512\.vpdp", "avx512vnni"),
         (r"avx512\.(vpmadd52)", "avx512ifma"),
@@ -47,8 +46,19 @@ _X86_FEATURES = tuple(
         (r"aesni\.", "aes"),
         (r"pclmulqdq", "pclmul"),
         (r"bmi\.", "bmi2"),
-    )
-)
+    ),
+    "aarch64": (
+        (r"neon\.[su]dot\.", "dotprod"),
+        (r"neon\.(usdot|[su]mmla|usmmla)\.", "i8mm"),
+        (r"neon\.bf", "bf16"),
+        (r"neon\.fml[as]l", "fp16fml"),
+        (r"neon\.sqrdml", "rdm"),
+        (r"neon\.vc(add|mla)", "complxnum"),
+        (r"neon\.frint(32|64)", "fptoint"),
+        (r"neon\..*f16", "fullfp16"),
+        (r"neon\.", "neon"),
+    ),
+}
 _ARCHITECTURES = frozenset(
     {"aarch64", "amdgcn", "arm", "bpf", "dx", "hexagon", "loongarch", "mips", "nvvm", "ppc", "r600"}
     | {"riscv", "s390", "spv", "ve", "wasm", "x86", "xcore"}
@@ -68,16 +78,24 @@ def _check_feature(symbol: str, target: Target) -> None:
     family = symbol.split(".")[1]
     if family not in _ARCHITECTURES:
         return
-    if family != "x86" or not isa.is_x86(target.cpu.triple):
+    if family != _architecture(target):
         raise CodegenError(f"{symbol!r} is an intrinsic of another architecture than {target.mcpu}")
-    name = symbol.removeprefix("llvm.x86.")
-    feature = next((found for pattern, found in _X86_FEATURES if pattern.match(name)), None)
+    feature = _feature_of(family, symbol.removeprefix(f"llvm.{family}."))
     if feature is None:
         raise CodegenError(f"{symbol!r}: it is not known which CPU feature this intrinsic needs")
     if not any(target.features.issuperset(needed.split("+")) for needed in feature.split(" or ")):
         raise CodegenError(
             f"{symbol!r} needs the CPU feature {feature!r}, which {target.mcpu} does not have"
         )
+
+
+def _architecture(target: Target) -> str:
+    triple = target.cpu.triple
+    return "x86" if isa.is_x86(triple) else "aarch64" if isa.is_aarch64(triple) else ""
+
+
+def _feature_of(family: str, name: str) -> str | None:
+    return next((found for pattern, found in _FEATURES[family] if re.match(pattern, name)), None)
 
 
 @lru_cache(maxsize=1024)

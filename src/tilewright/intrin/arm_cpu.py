@@ -1,0 +1,104 @@
+"""Dot products of Arm CPUs: four 32-bit sums of four products of bytes each.
+
+`sdot` and `udot` do it in one instruction (feature `dotprod`); every AArch64 CPU has the longer way
+over widening products. Names with the suffix `_local` take accumulators in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tilewright.intrin.dot_product_common import (
+    DotForm,
+    Pair,
+    Update,
+    dot_description,
+    dot_implementation,
+)
+from tilewright.intrin.x86 import LOCAL
+from tilewright.ir import Broadcast, PrimExpr
+from tilewright.ir.intrinsics import call_intrin, call_llvm_pure_intrin, reinterpret
+from tilewright.ir.tensor_intrin import TensorIntrin
+
+ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
+ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
+ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
+ARM_DOT_4x4_u8_HDOT_INTRIN = "dot_4x4_u8u8i32_hdot"
+
+
+def neon(form: DotForm) -> Update:
+    """Widening products of two rows at a time, then sums of neighbours, twice.
+
+    A product of two int8 fits 16 bits, and `saddlp` widens while it adds: nothing is ever cut off.
+    """
+    del form
+
+    def sums_of_pairs(a: PrimExpr, rows: PrimExpr) -> PrimExpr:
+        products = call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.smull.v8i16", a, rows)
+        return call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", products)
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = reinterpret("int8x8", Broadcast(a_word, 2))
+        pairs = [
+            sums_of_pairs(a, call_intrin("int8x8", half, b_vector))
+            for half in ("tir.vectorlow", "tir.vectorhigh")
+        ]
+        return acc + call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.addp.v4i32", *pairs)
+
+    return update
+
+
+def dotprod(instruction: str) -> Callable[[DotForm], Update]:
+    """`sdot` or `udot`: all products and sums in one instruction."""
+
+    def with_form(form: DotForm) -> Update:
+        name = f"llvm.aarch64.neon.{instruction}.v4i32.v16i8"
+
+        def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+            a = reinterpret(f"{form.a_dtype}x16", Broadcast(a_word, 4))
+            return call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
+
+        return update
+
+    return with_form
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    name: str
+    byte: str
+    result: str
+    update: Callable[[DotForm], Update]
+    feature: str
+
+    @property
+    def form(self) -> DotForm:
+        return DotForm(4, 4, self.byte, self.byte, self.result)
+
+
+_INSTRUCTIONS = (
+    _Instruction(ARM_DOT_4x4_i8_NEON_INTRIN, "int8", "int32", neon, "neon"),
+    _Instruction(ARM_DOT_4x4_i8_SDOT_INTRIN, "int8", "int32", dotprod("sdot"), "dotprod"),
+    _Instruction(ARM_DOT_4x4_u8_UDOT_INTRIN, "uint8", "uint32", dotprod("udot"), "dotprod"),
+    _Instruction(ARM_DOT_4x4_u8_HDOT_INTRIN, "uint8", "int32", dotprod("udot"), "dotprod"),
+)
+
+
+def _make(instruction: _Instruction, scope: str) -> Pair:
+    form = replace(instruction.form, c_scope=scope)
+    return dot_description(form), dot_implementation(form, instruction.update(form))
+
+
+def _register_all() -> None:
+    for instruction in _INSTRUCTIONS:
+        for suffix, scope in (("", "global"), (LOCAL, "local")):
+            TensorIntrin.register_maker(
+                instruction.name + suffix,
+                partial(_make, instruction, scope),
+                features=(instruction.feature,),
+            )
+
+
+_register_all()
