@@ -1,7 +1,7 @@
 """A hardware instruction of your own: say what it computes and how, and the tuner uses it.
 
 The instruction here is made up: sixteen sums of two products each. What would be one call of an
-LLVM intrinsic (see `tilewright/intrin/x86.py`) is a line of vector arithmetic.
+LLVM intrinsic (see `tilewright/intrin/`) is a line of vector arithmetic.
 
     python examples/new_instruction.py
 """
@@ -23,28 +23,23 @@ TRIALS = 8
 
 @T.prim_func
 def dot_16x2_description(
-    A: T.Buffer((2,), "float32", offset_factor=1),
-    B: T.Buffer((2, 16), "float32", offset_factor=1),
-    C: T.Buffer((16,), "float32", offset_factor=1, scope="local"),
+    A: T.Buffer((2,), "float32"),
+    B: T.Buffer((2, 16), "float32"),
+    C: T.Buffer((16,), "float32", scope="local"),
 ):
-    with T.block("root"):
-        T.reads(C[0:16], A[0:2], B[0:2, 0:16])
-        T.writes(C[0:16])
-        for i, k in T.grid(16, 2):
-            with T.block("update"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                C[vi] = C[vi] + A[vk] * B[vk, vi]
+    for i, k in T.grid(16, 2):
+        with T.block("update"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] = C[vi] + A[vk] * B[vk, vi]
 
 
 @T.prim_func
 def dot_16x2_implementation(
-    A: T.Buffer((2,), "float32", offset_factor=1),
-    B: T.Buffer((2, 16), "float32", offset_factor=1),
-    C: T.Buffer((16,), "float32", offset_factor=1, scope="local"),
+    A: T.Buffer((2,), "float32"),
+    B: T.Buffer((2, 16), "float32"),
+    C: T.Buffer((16,), "float32", scope="local"),
 ):
     with T.block("root"):
-        T.reads(C[0:16], A[0:2], B[0:2, 0:16])
-        T.writes(C[0:16])
         first = T.broadcast(A[0], 16) * B[0, 0:16]
         C[0:16] = C[0:16] + first + T.broadcast(A[1], 16) * B[1, 0:16]
 
