@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from tilewright.errors import RegistryError
 from tilewright.ir.buffer import Buffer, BufferLoad
+from tilewright.ir.dtype import max_value_of, min_value_of
 from tilewright.ir.expr import IntImm, PrimExpr
 from tilewright.ir.function import PrimFunc
 from tilewright.ir.node import Node
@@ -37,7 +37,7 @@ class TensorIntrin:
     desc: PrimFunc
     impl: PrimFunc
     features: frozenset[str] = frozenset()
-    value_ranges: ValueRanges = field(default_factory=lambda: MappingProxyType({}))
+    value_ranges: ValueRanges = field(default_factory=dict)
 
     @staticmethod
     def register(
@@ -107,10 +107,15 @@ class _Needs:
 
     @staticmethod
     def of(name: str, features: Iterable[str], value_ranges: ValueRanges | None) -> _Needs:
+        if isinstance(features, str):
+            raise RegistryError(
+                f"tensor intrinsic {name!r}: features is a collection of names; write "
+                f"features=[{features!r}]"
+            )
         needed = frozenset(features)
         for feature in sorted(needed):
             isa.check_feature(feature, f"tensor intrinsic {name!r}")
-        return _Needs(needed, MappingProxyType(dict(value_ranges or {})))
+        return _Needs(needed, dict(value_ranges or {}))
 
 
 @dataclass(frozen=True)
@@ -207,19 +212,29 @@ def _check(intrin: TensorIntrin) -> None:
                 f"tensor intrinsic {intrin.name!r}: parameter {position} is {expected} in the "
                 f"description and {found} in the implementation"
             )
-    for name in intrin.value_ranges:
-        names = [buffer.name for buffer in desc]
-        if name not in names:
-            raise RegistryError(
-                f"tensor intrinsic {intrin.name!r}: value_ranges names {name!r}, which is no "
-                f"parameter of the description{did_you_mean(name, names)}"
-            )
+    _check_ranges(intrin)
     used = _accessed_buffers(intrin.desc)
     for buffer in desc:
         if buffer not in used:
             raise RegistryError(
                 f"tensor intrinsic {intrin.name!r}: the description never accesses its parameter "
                 f"{buffer.name!r}, so nothing could be found to stand for it"
+            )
+
+
+def _check_ranges(intrin: TensorIntrin) -> None:
+    by_name = {buffer.name: buffer for buffer in parameters(intrin.desc)}
+    for name, (low, high) in intrin.value_ranges.items():
+        if name not in by_name:
+            raise RegistryError(
+                f"tensor intrinsic {intrin.name!r}: value_ranges names {name!r}, which is no "
+                f"parameter of the description{did_you_mean(name, by_name)}"
+            )
+        dtype = by_name[name].dtype
+        if not min_value_of(dtype) <= low <= high <= max_value_of(dtype):
+            raise RegistryError(
+                f"tensor intrinsic {intrin.name!r}: value_ranges says {name!r} is from {low} to "
+                f"{high}, which is no range of {dtype!s}"
             )
 
 

@@ -205,6 +205,20 @@ def test_a_range_of_a_parameter_that_does_not_exist_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize("bounds", [(3, 2), (-40000, 0), (0, 32768)])
+def test_a_range_outside_of_the_type_is_refused(bounds: tuple[int, int]) -> None:
+    assert refused(saturating_impl, value_ranges={"A": bounds}) == (
+        f"tensor intrinsic 'test_double': value_ranges says 'A' is from {bounds[0]} to "
+        f"{bounds[1]}, which is no range of int16"
+    )
+
+
+def test_features_are_a_collection() -> None:
+    assert refused(shift_impl, features="avx2") == (
+        "tensor intrinsic 'test_double': features is a collection of names; write features=['avx2']"
+    )
+
+
 def test_what_cannot_run_here_is_not_tried() -> None:
     TensorIntrin.register("test_double", double_desc, extern_impl)
     foreign = "neon" if "neon" not in Target("llvm").features else "avx2"
