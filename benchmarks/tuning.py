@@ -143,7 +143,7 @@ class TvmTuner:
             report.skip(f"{row} against tvm", answer["error"])
             return None
         number = times_to_call(self._time(1))
-        note = f"its median candidate {answer['spread']:.1f}x the best{answer.get('note', '')}"
+        note = f"its median candidate {answer['spread']:.1f}x the best{answer['note']}"
         return TunedByTvm(answer["wall"], lambda: self._time(number), note)
 
     def _time(self, number: int) -> float:

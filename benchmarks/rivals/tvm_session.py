@@ -2,7 +2,7 @@
 
 Runs in TVM's own environment. Each line on standard input is a JSON list, each answer a line:
 
-    ["tune", ...]      {"wall": seconds, "trials": measured, "spread": median / best}, or {"error"}
+    ["tune", ...]      {"wall": seconds, "spread": median / best, "note": what else}, or {"error"}
     ["time", number]   seconds of one run, the mean of `number` in a row
 """
 
@@ -54,7 +54,8 @@ class Session:
         self.kernel = self.executable["main"]
         device = tvm.cpu()
         self.arguments = [tvm.runtime.tensor(array, device) for array in self.data(func)]
-        return {"wall": wall, "trials": len(records), "spread": statistics.median(ran) / ran[0]}
+        note = f"; {len(ran)} of {len(records)} ran" if len(ran) < len(records) else ""
+        return {"wall": wall, "spread": statistics.median(ran) / ran[0], "note": note}
 
     def time(self, number: int) -> float:
         """The mean of some runs in a row."""

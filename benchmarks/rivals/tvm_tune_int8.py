@@ -110,8 +110,9 @@ class Int8(Session):
             self.question = None  # until this one is answered
             answer = super().tune(*question)
             self.check(question[0], question[1])
-            vnni = "vpdpbusd" in self.executable.mod.inspect_source("asm")
-            self.answer = {**answer, "note": "" if vnni else "; no VNNI in its best"}
+            if "vpdpbusd" not in self.executable.mod.inspect_source("asm"):
+                answer["note"] += "; no VNNI in its best"
+            self.answer = answer
             self.question = question
         return self.answer
 
