@@ -52,6 +52,11 @@ def _needs_some(*prefixes: str) -> Callable[[TensorIntrin], bool]:
 # Heading, what belongs under it (first match wins), and what is to be said of them all.
 SECTIONS: tuple[tuple[str, Callable[[TensorIntrin], bool], str], ...] = (
     (
+        "x86 outer products",
+        lambda intrin: intrin.name.startswith("outer_"),
+        "Rows of a register tile in float32. LLVM makes the same of plain loops.",
+    ),
+    (
         "x86 dot products",
         _needs_some("avx"),
         "Each adds a few products to every lane of one register. `vpdpbusd` multiplies unsigned by "

@@ -9,5 +9,6 @@ from tilewright.intrin import (
     dot_product_common as dot_product_common,
     x86 as x86,
     x86_dot as x86_dot,
+    x86_fma as x86_fma,
     x86_pack as x86_pack,
 )
