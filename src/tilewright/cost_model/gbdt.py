@@ -32,8 +32,8 @@ from tilewright.schedule.random import RandomEngine
 
 _logger = logging.getLogger(__name__)
 _WARMUP, _WARMUP_WITH_PRIOR = 100, 16
-# Rows from which on a library grows trees faster than we do.
-_MANY_ROWS = 2000
+# Rows from which on a library grows trees as fast as we do.
+_MANY_ROWS = 16_000
 
 
 class Prior(Protocol):

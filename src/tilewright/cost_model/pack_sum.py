@@ -32,6 +32,12 @@ class PackSum:
         total: Vector = np.bincount(self.ids, row_scores, self.num_samples).astype(np.float64)
         return total
 
+    def constant(self) -> float:
+        """The score that fits best where all rows get the same."""
+        count = np.bincount(self.ids, minlength=self.num_samples)
+        size = float((self.weights * count * count).sum())
+        return float((self.weights * count * self.labels).sum()) / size if size else 0.0
+
     def gradients(self, row_scores: Vector) -> tuple[Vector, Vector]:
         """First and second derivatives of the weighted square error, row by row."""
         error = (self.sum(row_scores) - self.labels) * self.weights

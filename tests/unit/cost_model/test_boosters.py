@@ -53,6 +53,19 @@ def test_sums_of_rows_are_learnt(kind: BoosterKind) -> None:
 
 
 @pytest.mark.parametrize("kind", [HISTOGRAM, LIGHTGBM, XGBOOST], ids=lambda kind: kind.name)
+def test_labels_that_are_all_far_from_zero(kind: BoosterKind) -> None:
+    """While they are, regularisation makes every split a loss."""
+    if not kind.installed:
+        pytest.skip(f"{kind.name} is not installed")
+    random = np.random.RandomState(0)
+    features = [random.rand(4, 30) for _ in range(200)]
+    labels = np.array([30 + rows[:, :2].sum() for rows in features])
+    pack = PackSum(features, labels, np.ones(len(labels)))
+    trees = kind.make().train(pack, replace(CONFIG, reg_lambda=4.0), keep_going)
+    assert pack.rmse(trees.predict(pack.rows)) < 0.7 * labels.std()
+
+
+@pytest.mark.parametrize("kind", [HISTOGRAM, LIGHTGBM, XGBOOST], ids=lambda kind: kind.name)
 def test_training_stops_when_it_is_told_to(kind: BoosterKind) -> None:
     if not kind.installed:
         pytest.skip(f"{kind.name} is not installed")
@@ -118,6 +131,14 @@ def test_objective() -> None:
     np.testing.assert_allclose(gradients, [-0.25, -0.25, 0.125])
     np.testing.assert_allclose(hessians, [1, 1, 0.5])
     assert pack.rmse(np.array([0.25, 0.5, 0.75])) == pytest.approx(0.25)
+
+
+def test_constant() -> None:
+    pack = PackSum([np.zeros((2, 1)), np.zeros((1, 1))], np.array([1.0, 0.5]), np.array([1.0, 0.5]))
+    around = [pack.constant() + step for step in (-0.01, 0.0, 0.01)]
+    errors = [(pack.weights * (pack.sum(np.full(3, c)) - pack.labels) ** 2).sum() for c in around]
+    assert min(errors) == errors[1]
+    assert PackSum([np.zeros((1, 1))], np.ones(1), np.zeros(1)).constant() == 0.0
 
 
 def test_average_peak() -> None:
