@@ -4,7 +4,8 @@ Our rules (kind "kernels") write kernels as an expert would, with few decisions,
 They do not know every program. One that they leave a block of untouched is given to the rules that
 MetaSchedule has for the target.
 
-Where a tensor instruction fits, MetaSchedule's sketches around it compete with ours.
+Where a tensor instruction fits, MetaSchedule's sketches around it compete with ours; operands are
+packed and padded for it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tilewright.schedule import Schedule
 from tilewright.space.annotations import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, space_generators
 from tilewright.space.generators.post_order_apply import PostOrderApply
+from tilewright.space.layout_free import blocks_below
+from tilewright.space.rules import MultiLevelTilingWithIntrin
 
 KERNELS = "kernels"
 
@@ -30,11 +33,16 @@ class DefaultSpace(SpaceGenerator):
         self.general = PostOrderApply()
         self._chosen: tuple[PostOrderApply, ...] = (self.general,)
         self._is_cpu = False
+        self._intrin_rules: list[MultiLevelTilingWithIntrin] = []
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._is_cpu = context.target is not None and context.target.is_cpu
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
+        rules = self.general.sch_rules
+        self._intrin_rules = [r for r in rules if isinstance(r, MultiLevelTilingWithIntrin)]
+        for rule in self._intrin_rules:
+            rule.adapt_operands = True
 
     # The members of the spaces that sketches were last taken from. Each leaves alone what it does
     # not know, so that the members of two may work on the sketches of either.
@@ -60,14 +68,20 @@ class DefaultSpace(SpaceGenerator):
             self._chosen = (self.kernels,)
             sketches = self.kernels.generate_design_space(mod)
             complete = [sketch for sketch in sketches if _is_complete(sketch)]
-            if any(map(_is_tensorized, complete)):
+            rivals = self._around_instructions(mod) if complete else []
+            if rivals:
                 self._chosen = (self.kernels, self.general)
-                rivals = self.general.generate_design_space(mod)
-                return [*complete, *filter(_will_be_tensorized, rivals)]
             if complete:
-                return complete
+                return [*complete, *rivals]
         self._chosen = (self.general,)
         return self.general.generate_design_space(mod)
+
+    def _around_instructions(self, mod: IRModule) -> list[Schedule]:
+        """MetaSchedule's sketches that have an instruction in them."""
+        blocks = [block for func in mod.functions.values() for block in blocks_below(func.body)]
+        if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
+            return []
+        return [s for s in self.general.generate_design_space(mod) if _will_be_tensorized(s)]
 
 
 def _is_complete(sketch: Schedule) -> bool:
@@ -77,11 +91,6 @@ def _is_complete(sketch: Schedule) -> bool:
         for sref in sketch.state.infos
         if sref.parent is not None
     )
-
-
-def _is_tensorized(sketch: Schedule) -> bool:
-    assert sketch.trace is not None
-    return any(inst.primitive.kind == "Tensorize" for inst in sketch.trace.insts)
 
 
 def _will_be_tensorized(sketch: Schedule) -> bool:

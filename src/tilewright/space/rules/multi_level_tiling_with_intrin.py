@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.ir import Block
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.schedule.analysis import is_auto_tensorize_applicable
+from tilewright.schedule.analysis.auto_tensorize import match_bodies
+from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import AUTO_TENSORIZE
 from tilewright.space.base import schedule_rules
@@ -58,8 +60,12 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         assert found is not None
         return found
 
+    def computes(self, block: Block) -> bool:
+        """True when a block computes what the instruction does, whatever its loops and layouts."""
+        return match_bodies(block, description_block(self.intrin.desc).block) is not None
+
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if not is_auto_tensorize_applicable(sch, block, self.intrin.desc):
+        if not self.computes(sch.get_sref(block).block):
             return [sch]
         if self.adapt_operands:
             is_wanted = self.is_applicable(sch, block)
