@@ -134,6 +134,13 @@ _CHECKS: dict[str, Sequence[Check]] = {
         _UNUSUAL,
         (_always, "there are no reductions over rows before it, or fewer rows than cores"),
     ),
+    "TensorTiling": (
+        _ROOT,
+        _TILED,
+        _NO_REDUCTION,
+        (lambda _, b: Contraction.of(b.block, any_layout=True) is None, "it is no contraction"),
+        (_always, "no tensor instruction of the target computes what it does"),
+    ),
     "RegisterTiling": (
         _ROOT,
         _TILED,
