@@ -44,6 +44,20 @@ def test_intrinsics_need_their_cpu(symbol: str, feature: str) -> None:
         check_intrinsic(symbol, "declare void @f()", NEW)  # the feature is there, the type is wrong
 
 
+def test_one_of_several_extensions_is_enough() -> None:
+    symbol = "llvm.x86.avx512.vpdpbusd.256"
+    lanes = "<8 x i32>"
+    declaration = f"declare {lanes} @{symbol}({lanes}, {lanes}, {lanes})"
+    for cpu in ("cascadelake", "alderlake"):  # AVX-512 VNNI with narrow registers, and AVX-VNNI
+        check_intrinsic(symbol, declaration, Target(f"llvm -mcpu={cpu}"))
+    with pytest.raises(CodegenError) as caught:
+        check_intrinsic(symbol, declaration, Target("llvm -mcpu=haswell"))
+    assert str(caught.value) == (
+        "'llvm.x86.avx512.vpdpbusd.256' needs the CPU feature 'avxvnni or avx512vnni+avx512vl', "
+        "which haswell does not have"
+    )
+
+
 def test_intrinsics_that_cannot_work() -> None:
     with pytest.raises(CodegenError, match="is an intrinsic of another architecture than x86-64"):
         check_intrinsic("llvm.nvvm.barrier0", "declare void @llvm.nvvm.barrier0()", OLD)
