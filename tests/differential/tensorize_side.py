@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import analysis
-from tvm_side import to_tvm
+from tvm_side import to_tvm  # type: ignore[import-not-found]
 
 
 def loop_mapping(schedule: Any, block: Any, description: Any, allow_padding: bool) -> Any:

@@ -27,7 +27,6 @@ from tilewright.ir import ForKind, PrimFunc, Var
 from tilewright.records import MeasureCandidate, entry_function
 from tilewright.target import Target
 
-
 TILE_SCOPES = "amx"  # of buffers that are registers for tiles
 
 

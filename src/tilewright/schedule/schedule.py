@@ -350,7 +350,8 @@ class Schedule(ScheduleCore):
 
         The blocks that make the shifted operand and the sums that results start from.
         """
-        return self._run("ShiftOperand", (self.block(block),), (read_buffer_index,))
+        made = self._run("ShiftOperand", (self.block(block),), (read_buffer_index,))
+        return cast(list[BlockRV], made)
 
     def enter_postproc(self) -> None:
         self._run("EnterPostproc", ())

@@ -31,12 +31,12 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import replace
+from tilewright.ir.renew import Renewer
 from tilewright.schedule.conditions import LoopHasAnnotations
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.init_block import reads_with_writes
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
 from tilewright.schedule.interference import Access, accesses_of
-from tilewright.ir.renew import Renewer
 from tilewright.schedule.scope import child_blocks, loops_of, realize_of
 from tilewright.schedule.splice import copy_path, replace_in_parent
 from tilewright.schedule.sref import StmtSRef

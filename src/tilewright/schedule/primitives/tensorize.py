@@ -21,11 +21,11 @@ from tilewright.ir import (
     Visitor,
     replace,
 )
+from tilewright.ir.renew import Renewer
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.primitives.blockize import blockized_loop
-from tilewright.ir.renew import Renewer
 from tilewright.schedule.splice import replace_in_parent
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
