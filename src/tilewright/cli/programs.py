@@ -18,6 +18,7 @@ from tilewright.ir import IRModule, PrimFunc
 from tilewright.support.suggestions import did_you_mean
 from tilewright.workloads import CONFIGS, create_te_workload
 
+_ARROW = " --> "  # stands before the place in errors that show a line of source
 _FORMS = "write FILE.py:NAME, or WORKLOAD or WORKLOAD:INDEX with one of "
 
 
@@ -149,19 +150,21 @@ def _import(path: Path) -> ModuleType:
         sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
     try:
         spec.loader.exec_module(module)
-    except TilewrightError:
-        raise
     except Exception as error:
-        raise TuneError(_failure(path, "does not run", error)) from error
+        raise _failure(path, "does not run", error) from error
     return module
 
 
-def _failure(path: Path, what: str, error: Exception) -> str:
+def _failure(path: Path, what: str, error: Exception) -> TilewrightError:
+    """What a user's file raised, with the line; errors of scripts show it themselves."""
+    if isinstance(error, TilewrightError) and _ARROW in str(error):
+        return error
     own = path.resolve()
     trace = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in trace if Path(frame.filename).resolve() == own]
     place = f" (line {frames[-1].lineno})" if frames else ""
-    return f"{path} {what}: {type(error).__name__}: {error}{place}"
+    kind = "" if isinstance(error, TilewrightError) else f"{type(error).__name__}: "
+    return TuneError(f"{path} {what}: {kind}{error}{place}")
 
 
 def _as_programs(path: Path, name: str, value: Any) -> list[Program]:
@@ -169,10 +172,8 @@ def _as_programs(path: Path, name: str, value: Any) -> list[Program]:
     if callable(value) and not isinstance(value, PrimFunc | IRModule):
         try:
             value = value()
-        except TilewrightError:
-            raise
         except Exception as error:
-            raise TuneError(_failure(path, f"cannot call {name}()", error)) from error
+            raise _failure(path, f"cannot call {name}()", error) from error
     match value:
         case PrimFunc():
             return [Program(name, value)]

@@ -159,6 +159,13 @@ def test_a_file_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert _refusal("broken.py:f") == (
         "broken.py does not run: NameError: name 'z' is not defined (line 2)"
     )
+    Path("no_type.py").write_text(
+        "from tilewright.script import tir as T\n"
+        "@T.prim_func\ndef f(a: T.Buffer((8,), 'float4')):\n    a[0] = a[1]\n"
+    )
+    assert _refusal("no_type.py:f") == (
+        "no_type.py does not run: dtype 'float4': float comes in 8, 16, 32, 64 bits (line 3)"
+    )
     Path("no_script.py").write_text(
         "from tilewright.script import tir as T\n"
         "@T.prim_func\ndef f(a: T.Buffer((8,))):\n    a[0] = b[1]\n"
