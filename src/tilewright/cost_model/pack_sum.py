@@ -21,7 +21,7 @@ class PackSum:
         weights: Vector | None = None,
     ) -> None:
         lengths = [len(rows) for rows in features]
-        self.rows = np.concatenate(list(features)).astype(np.float64)
+        self.rows = np.concatenate(list(features))
         self.ids = np.repeat(np.arange(len(lengths)), lengths)
         self.num_samples = len(lengths)
         self.labels = np.zeros(self.num_samples) if labels is None else labels

@@ -11,7 +11,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TrainingWatch:
-    """Follows the rounds of one training.
+    """Follows the rounds of one training; after `finish` only the figures are left.
 
     It stops when the error has not fallen for `early_stopping_rounds`, and logs both metrics every
     `verbose_eval` rounds. `rank` turns predictions into scores (higher is better).
@@ -57,6 +57,7 @@ class TrainingWatch:
     def finish(self, row_scores: Vector) -> None:
         """The scores of the finished trees."""
         self.average_peak = self._peak(row_scores)
+        del self._data, self._throughputs  # as large as all samples together
         _logger.debug(
             "stopped after %d rounds on %d samples; best round %d: tr-p-rmse: %.6f\t"
             "tr-a-peak@%d: %.6f",

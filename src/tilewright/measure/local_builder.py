@@ -46,7 +46,7 @@ class LocalBuilder(Builder):
         f_export: Hook | None = None,
         initializer: Hook | None = None,
         memory_limit: int | None = None,
-        max_uses: int = 250,
+        max_uses: int = 128,
     ) -> None:
         self.max_workers = available_cores() if max_workers is None else max_workers
         self.timeout_sec = timeout_sec

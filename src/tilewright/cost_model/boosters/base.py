@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tilewright.cost_model.pack_sum import PackSum
 
 Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.floating]
 OnRound = Callable[[int, Vector], bool]  # round and scores of rows so far; False: stop
 
 

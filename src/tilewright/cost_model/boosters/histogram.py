@@ -15,6 +15,8 @@ from tilewright.cost_model.boosters.base import BoosterConfig, Matrix, OnRound, 
 from tilewright.cost_model.pack_sum import PackSum
 
 Indices = npt.NDArray[np.int64]
+Bins = npt.NDArray[np.uint8]  # there are as many as values in all rows: memory counts
+Cells = npt.NDArray[np.int32]
 MAX_BINS = 32
 MAX_DEPTH = 5  # trees are complete, so each level costs twice the one before
 ROWS_PER_TREE = 512  # splits are looked for on a sample of so many rows, values on all
@@ -31,35 +33,37 @@ class _Columns:
     edges: tuple[Vector, ...]
 
     @staticmethod
-    def of(rows: Matrix) -> tuple[_Columns, Indices]:
+    def of(rows: Matrix) -> tuple[_Columns, Bins]:
         kept: list[int] = []
         edges: list[Vector] = []
-        bins: list[Indices] = []
+        bins: list[Bins] = []
         seen: set[bytes] = set()
         for column in range(rows.shape[1]):
             values = rows[:, column]
             cuts = _cuts(values)
             if not len(cuts):
                 continue
-            binned = np.searchsorted(cuts, values)
-            print_of = binned.astype(np.uint8).tobytes()
+            binned = np.searchsorted(cuts, values).astype(np.uint8)
+            print_of = binned.tobytes()
             if print_of in seen:
                 continue
             seen.add(print_of)
             kept.append(column)
             edges.append(cuts)
             bins.append(binned)
-        all_bins = np.stack(bins, axis=1) if bins else np.zeros((len(rows), 0), np.int64)
+        all_bins = np.stack(bins, axis=1) if bins else np.zeros((len(rows), 0), np.uint8)
         return _Columns(np.array(kept, dtype=np.int64), tuple(edges)), all_bins
 
-    def binned(self, rows: Matrix) -> Indices:
-        pairs = zip(self.kept, self.edges, strict=True)
-        columns = [np.searchsorted(cuts, rows[:, column]) for column, cuts in pairs]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(rows), 0), np.int64)
+    def binned(self, rows: Matrix) -> Bins:
+        made = np.zeros((len(rows), len(self.kept)), np.uint8)
+        for place, (column, cuts) in enumerate(zip(self.kept, self.edges, strict=True)):
+            made[:, place] = np.searchsorted(cuts, rows[:, column])
+        return made
 
 
-def _cuts(values: Vector) -> Vector:
+def _cuts(values: Matrix) -> Vector:
     """Thresholds between the values of a column, at most one fewer than there are bins."""
+    values = values.astype(np.float64)
     distinct = np.unique(values)
     if len(distinct) > MAX_BINS:
         shares = np.linspace(0, 1, MAX_BINS + 1)[1:-1]
@@ -123,7 +127,7 @@ class HistogramBooster:
 class _Sample:
     """Rows to look for splits on: the cell of each value in the histograms, and the derivatives."""
 
-    def __init__(self, cells: Indices, gradients: Vector, hessians: Vector) -> None:
+    def __init__(self, cells: Cells, gradients: Vector, hessians: Vector) -> None:
         self._cells = cells
         num_columns = cells.shape[1]
         self._gradients = np.repeat(gradients, num_columns)
@@ -143,14 +147,15 @@ class _Sample:
 class _Grower:
     """Grows one tree after another on the same rows."""
 
-    def __init__(self, bins: Indices, config: BoosterConfig, depth: int) -> None:
+    def __init__(self, bins: Bins, config: BoosterConfig, depth: int) -> None:
         self._bins = bins
         self._depth = depth
         self._config = config
         self._all = np.arange(len(bins))
         self._num_columns = bins.shape[1]
         self._num_bins = int(bins.max(initial=0)) + 1
-        self._cells = bins + np.arange(self._num_columns) * self._num_bins
+        columns = np.arange(self._num_columns, dtype=np.int32)
+        self._cells: Cells = bins + columns * np.int32(self._num_bins)
         self._random = np.random.RandomState(config.seed)
         self._shrinkage = max(config.reg_lambda, 1e-12)  # nodes without rows have no weight
 
