@@ -6,13 +6,14 @@ from tilewright.errors import IRError, TuneError
 from tilewright.ir import (
     Block,
     Buffer,
+    For,
     IntImm,
     IRModule,
     IterType,
     Node,
-    PrimExpr,
     PrimFunc,
-    pre_order_visit,
+    Stmt,
+    children,
 )
 from tilewright.ir.numpy_bridge import to_numpy
 
@@ -25,17 +26,18 @@ def check_can_be_tuned(mod: IRModule) -> None:
         raise TuneError("the module has no functions, so there is nothing to tune")
     for name, func in mod.functions.items():
         _check_parameters(name, func)
-        blocks = [block for block in _blocks(func) if block.name_hint != "root"]
+        blocks = [(block, loops) for block, loops in _blocks(func) if block.name_hint != "root"]
         if not blocks:
             raise TuneError(
                 f"function {name!r} has no blocks, so there is nothing to schedule; write its "
                 "statements inside `with T.block(...)`, or make it with te.create_prim_func"
             )
-        opaque = [block.name_hint for block in blocks if _is_opaque(block)]
+        opaque = [block.name_hint for block, in_loops in blocks if _is_opaque(block, in_loops)]
         if len(opaque) == len(blocks):
+            names = ", ".join(hint or "one without a name" for hint in opaque[:3])
             raise TuneError(
-                f"all blocks of function {name!r} are opaque ({', '.join(opaque[:3])}): their "
-                "iterators say neither spatial nor reduce; use T.axis.spatial / T.axis.reduce"
+                f"all blocks of function {name!r} are opaque ({names}): none of their iterators is "
+                "spatial or reduce; use T.axis.spatial / T.axis.reduce"
             )
 
 
@@ -71,18 +73,23 @@ def _check_type(name: str, buffer: Buffer) -> None:
     )
 
 
-def _blocks(func: PrimFunc) -> list[Block]:
-    found: list[Block] = []
+def _blocks(func: PrimFunc) -> list[tuple[Block, bool]]:
+    """All blocks, and whether loops run each of them several times."""
+    found: list[tuple[Block, bool]] = []
 
-    def visit(node: Node) -> bool:
+    def visit(node: Node, in_loops: bool) -> None:
         if isinstance(node, Block):
-            found.append(node)
-        return not isinstance(node, PrimExpr)
+            found.append((node, in_loops))
+        inner = isinstance(node, For) or (in_loops and not isinstance(node, Block))
+        for child in children(node):
+            if isinstance(child, Stmt):
+                visit(child, inner)
 
-    pre_order_visit(func.body, visit)
+    visit(func.body, False)
     return found
 
 
-def _is_opaque(block: Block) -> bool:
+def _is_opaque(block: Block, in_loops: bool) -> bool:
+    """A block that runs once needs no iterators."""
     kinds = {iter_var.iter_type for iter_var in block.iter_vars}
-    return bool(kinds) and not kinds & _SCHEDULABLE
+    return not kinds & _SCHEDULABLE if kinds else in_loops

@@ -53,6 +53,21 @@ def all_opaque(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> 
 
 
 @T.prim_func
+def without_iterators(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> None:
+    for i in range(16):
+        with T.block():
+            T.reads(A[i])
+            T.writes(B[i])
+            B[i] = A[i]
+
+
+@T.prim_func
+def once(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")) -> None:
+    with T.block("B"):
+        B[0] = A[0] + 1.0
+
+
+@T.prim_func
 def half_opaque(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> None:
     C = T.alloc_buffer((16,), "float32")
     for i in range(16):
@@ -103,8 +118,13 @@ def tune(mod: Any, target: Any = "llvm", **options: Any) -> Any:
         ),
         (
             all_opaque,
-            "all blocks of function 'main' are opaque (copy): their iterators say neither spatial "
-            "nor reduce; use T.axis.spatial / T.axis.reduce",
+            "all blocks of function 'main' are opaque (copy): none of their iterators is spatial "
+            "or reduce; use T.axis.spatial / T.axis.reduce",
+        ),
+        (
+            without_iterators,
+            "all blocks of function 'main' are opaque (one without a name): none of their "
+            "iterators is spatial or reduce; use T.axis.spatial / T.axis.reduce",
         ),
         (
             vectors,
@@ -112,7 +132,7 @@ def tune(mod: Any, target: Any = "llvm", **options: Any) -> Any:
             "random numbers to measure with; use a number type",
         ),
     ],
-    ids=["symbolic", "scalar", "no blocks", "opaque", "vectors"],
+    ids=["symbolic", "scalar", "no blocks", "opaque", "no iterators", "vectors"],
 )
 def test_programs(func: PrimFunc, text: str) -> None:
     with pytest.raises(TuneError) as error:
@@ -132,6 +152,10 @@ def test_an_empty_module() -> None:
 
 def test_some_opaque_blocks_are_no_obstacle() -> None:
     check_can_be_tuned(IRModule({"main": half_opaque}))
+
+
+def test_a_block_that_runs_once_needs_no_iterators() -> None:
+    check_can_be_tuned(IRModule({"main": once}))
 
 
 # --- targets and options ------------------------------------------------------------------------
