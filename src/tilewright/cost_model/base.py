@@ -40,5 +40,18 @@ class CostModel(Member, ABC):
     ) -> npt.NDArray[np.float64]:
         """One score a candidate."""
 
+    @staticmethod
+    def create(kind: str, **options: Any) -> CostModel | None:
+        """A model by name; "none" is none."""
+        if kind == "none":
+            return None
+        if kind not in WITH_CORES:
+            options.pop("num_tuning_cores", None)
+        made: CostModel = cost_models.create(kind, **options)
+        return made
+
+
+WITH_CORES = ("gbdt", "xgb")  # those that say how many cores they may use
+
 
 cost_models: Family[Any] = Family("cost model", "tilewright.cost_model")

@@ -23,5 +23,11 @@ class FeatureExtractor(Member, ABC):
     def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
         """One matrix a candidate."""
 
+    @staticmethod
+    def create(kind: str = "per-store-feature", **options: Any) -> FeatureExtractor:
+        """An extractor by name."""
+        made: FeatureExtractor = feature_extractors.create(kind, **options)
+        return made
+
 
 feature_extractors: Family[Any] = Family("feature extractor", "tilewright.feature_extractor")

@@ -27,7 +27,11 @@ from tilewright.meta_schedule import (
 from tilewright.meta_schedule.builder import Builder as Builder
 from tilewright.meta_schedule.cost_model import CostModel as CostModel
 from tilewright.meta_schedule.custom_rules import connect_global_functions
-from tilewright.meta_schedule.database import Database as Database
+from tilewright.meta_schedule.database import (
+    Database as Database,
+    TuningRecord as TuningRecord,
+    Workload as Workload,
+)
 from tilewright.meta_schedule.derived_object import derived_object as derived_object
 from tilewright.meta_schedule.feature_extractor import FeatureExtractor as FeatureExtractor
 from tilewright.meta_schedule.measure_callback import MeasureCallback as MeasureCallback

@@ -11,4 +11,4 @@ from tilewright.cost_model import (
 from tilewright.cost_model.prior import AnalyticPrior as AnalyticPrior
 
 PyCostModel = CostModel
-create = cost_models.create
+create = CostModel.create

@@ -14,4 +14,4 @@ from tilewright.database import (
 from tilewright.records import TuningRecord as TuningRecord, Workload as Workload
 
 PyDatabase = Database
-create = databases.create
+create = Database.create

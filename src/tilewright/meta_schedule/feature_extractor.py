@@ -10,4 +10,4 @@ from tilewright.features.base import (
 )
 
 PyFeatureExtractor = FeatureExtractor
-create = feature_extractors.create
+create = FeatureExtractor.create

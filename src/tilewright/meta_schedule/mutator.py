@@ -1,7 +1,6 @@
 """Mutators."""
 
 from tilewright.space.base import Mutator as Mutator
-from tilewright.space.defaults import create_mutators
 from tilewright.space.mutators import (
     MutateCategorical as MutateCategorical,
     MutateComputeLocation as MutateComputeLocation,
@@ -12,4 +11,4 @@ from tilewright.space.mutators import (
 )
 
 PyMutator = Mutator
-create = create_mutators
+create = Mutator.create

@@ -1,7 +1,6 @@
 """Post-processors."""
 
 from tilewright.space.base import Postproc as Postproc
-from tilewright.space.defaults import create_postprocs
 from tilewright.space.postprocs import (
     DisallowAsyncStridedMemCopy as DisallowAsyncStridedMemCopy,
     DisallowDynamicLoop as DisallowDynamicLoop,
@@ -16,4 +15,4 @@ from tilewright.space.postprocs import (
 )
 
 PyPostproc = Postproc
-create = create_postprocs
+create = Postproc.create

@@ -5,7 +5,6 @@ from tilewright.measure import (
     LocalRunner as LocalRunner,
     ReplayRunner as ReplayRunner,
     Runner as Runner,
-    runners,
 )
 from tilewright.records import (
     RunnerFuture as RunnerFuture,
@@ -15,4 +14,4 @@ from tilewright.records import (
 
 PyRunner = Runner
 PyRunnerFuture = RunnerFuture
-create = runners.create
+create = Runner.create

@@ -1,7 +1,6 @@
 """Schedule rules."""
 
 from tilewright.space.base import ScheduleRule as ScheduleRule
-from tilewright.space.defaults import create_schedule_rules
 from tilewright.space.rules import (
     AddRFactor as AddRFactor,
     ApplyCustomRule as ApplyCustomRule,
@@ -24,4 +23,4 @@ from tilewright.space.rules import (
 )
 
 PyScheduleRule = ScheduleRule
-create = create_schedule_rules
+create = ScheduleRule.create

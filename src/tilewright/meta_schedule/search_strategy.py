@@ -10,4 +10,4 @@ from tilewright.search import (
 )
 
 PySearchStrategy = SearchStrategy
-create = search_strategies.create
+create = SearchStrategy.create

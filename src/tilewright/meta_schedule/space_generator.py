@@ -6,8 +6,7 @@ from tilewright.space.generators import (
     PostOrderApply as PostOrderApply,
     ScheduleFn as ScheduleFn,
     SpaceGeneratorUnion as SpaceGeneratorUnion,
-    create_space_generator,
 )
 
 PySpaceGenerator = SpaceGenerator
-create = create_space_generator
+create = SpaceGenerator.create

@@ -6,6 +6,7 @@ from tilewright.tune.schedulers import (
     TaskScheduler as TaskScheduler,
     task_schedulers as task_schedulers,
 )
+from tilewright.tune.task import TaskRecord as TaskRecord
 
 PyTaskScheduler = TaskScheduler
-create = task_schedulers.create
+create = TaskScheduler.create

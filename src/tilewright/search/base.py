@@ -63,5 +63,11 @@ class SearchStrategy(Member, ABC):
         Candidates that were proposed but not measured by then are proposed again.
         """
 
+    @staticmethod
+    def create(kind: str = "evolutionary", **options: Any) -> SearchStrategy:
+        """A strategy by name."""
+        made: SearchStrategy = search_strategies.create(kind, **options)
+        return made
+
 
 search_strategies: Family[Any] = Family("search strategy", "tilewright.search_strategy")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from typing_extensions import Self
 
@@ -18,6 +18,8 @@ from tilewright.ir import IRModule
 from tilewright.schedule import BlockRV, Schedule, Trace
 from tilewright.support.plugins import Family
 from tilewright.target import Target
+
+MakerT = TypeVar("MakerT", bound=Callable[..., Any])
 
 
 class TuneContextLike(Protocol):
@@ -29,6 +31,33 @@ class TuneContextLike(Protocol):
     rand_state: int
     task_name: str
     logger: logging.Logger
+
+
+class DefaultLists:
+    """What `create` of a contract answers: the members that a kind of target gets by default.
+
+    The lists name members of all kinds (`space/defaults.py`), and each member knows its contract:
+    so the lists make themselves known here.
+    """
+
+    def __init__(self) -> None:
+        self._makers: dict[str, Callable[..., Any]] = {}
+
+    def register(self, what: str) -> Callable[[MakerT], MakerT]:
+        """Decorator: a function makes the default members of one contract."""
+
+        def add(make: MakerT) -> MakerT:
+            self._makers[what] = make
+            return make
+
+        return add
+
+    def make(self, what: str, *args: Any, **kwargs: Any) -> Any:
+        """Call it."""
+        return self._makers[what](*args, **kwargs)
+
+
+default_lists = DefaultLists()
 
 
 class Member:
@@ -49,6 +78,12 @@ class ScheduleRule(Member, ABC):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """The schedules to go on with; `[sch]` if the rule has nothing to say about the block."""
 
+    @staticmethod
+    def create(kind: str) -> list[ScheduleRule]:
+        """The default rules of a kind of target: "llvm", "cuda", "cuda-tensorcore", ..."""
+        made: list[ScheduleRule] = default_lists.make("schedule rule", kind)
+        return made
+
 
 class Postproc(Member, ABC):
     """Finishes a candidate, or rejects it."""
@@ -56,6 +91,12 @@ class Postproc(Member, ABC):
     @abstractmethod
     def apply(self, sch: Schedule) -> bool:
         """False, or an exception: the candidate is rejected."""
+
+    @staticmethod
+    def create(kind: str) -> list[Postproc]:
+        """The default post-processors of a kind of target."""
+        made: list[Postproc] = default_lists.make("post-processor", kind)
+        return made
 
 
 class Mutator(Member, ABC):
@@ -68,6 +109,12 @@ class Mutator(Member, ABC):
         `seed` is a state of the random engine (`schedule.random`), all randomness comes from it.
         """
 
+    @staticmethod
+    def create(kind: str) -> dict[Mutator, float]:
+        """The default mutators of a kind of target, and how likely each is chosen."""
+        made: dict[Mutator, float] = default_lists.make("mutator", kind)
+        return made
+
 
 class SpaceGenerator(Member, ABC):
     """Makes the sketches of a task: schedules whose traces have open decisions."""
@@ -79,6 +126,14 @@ class SpaceGenerator(Member, ABC):
     @abstractmethod
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
         """The sketches."""
+
+    @staticmethod
+    def create(
+        kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any
+    ) -> SpaceGenerator:
+        """A generator from its name, a kind of target, or a schedule function."""
+        made: SpaceGenerator = default_lists.make("space generator", kind, *args, **kwargs)
+        return made
 
 
 schedule_rules: Family[Any] = Family("schedule rule", "tilewright.schedule_rule")

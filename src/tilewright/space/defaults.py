@@ -22,6 +22,7 @@ from tilewright.space.base import (
     Mutator,
     Postproc,
     ScheduleRule,
+    default_lists,
     mutators,
     postprocs,
     schedule_rules,
@@ -288,17 +289,20 @@ MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
 # --- members from the lists ---------------------------------------------------------------------
 
 
+@default_lists.register("schedule rule")
 def create_schedule_rules(kind: str) -> list[ScheduleRule]:
     """The default rules of a kind, less those whose tensor instruction is not registered."""
     specs = map(_with_known_intrins, _listed(SCHEDULE_RULES, kind))
     return [schedule_rules.create(s.name, **s.options) for s in specs if _has_intrin(s)]
 
 
+@default_lists.register("post-processor")
 def create_postprocs(kind: str) -> list[Postproc]:
     """The default post-processors of a kind."""
     return [postprocs.create(spec.name, **spec.options) for spec in _listed(POSTPROCS, kind)]
 
 
+@default_lists.register("mutator")
 def create_mutators(kind: str) -> dict[Mutator, float]:
     """The default mutators of a kind and how likely each is chosen."""
     return {

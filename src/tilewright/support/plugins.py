@@ -50,7 +50,14 @@ class Family(Generic[MemberT]):
         offered = self._offered()
         if name not in offered:
             raise RegistryError(f"unknown {self.what} {name!r}; known: {', '.join(self)}")
-        member: MemberT = offered[name].load()
+        point = offered[name]
+        try:
+            member: MemberT = point.load()
+        except Exception as error:
+            raise RegistryError(
+                f"{self.what} {name!r} ({point.value}, of an installed package) cannot be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         return member
 
     def create(self, name: str, *args: Any, **kwargs: Any) -> Any:

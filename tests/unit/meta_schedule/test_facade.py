@@ -68,7 +68,7 @@ NAMES = {
         "SpaceGeneratorUnion", "create",
     ],
     "task_scheduler": [
-        "GradientBased", "PyTaskScheduler", "RoundRobin", "TaskScheduler", "create",
+        "GradientBased", "PyTaskScheduler", "RoundRobin", "TaskRecord", "TaskScheduler", "create",
     ],
     "tir_integration": ["compile_tir", "tune_tir"],
     "tune": ["tune_tasks"],
@@ -78,8 +78,8 @@ NAMES = {
 TOP = [
     "Builder", "CostModel", "Database", "FeatureExtractor", "MeasureCallback", "MeasureCandidate",
     "Mutator", "Postproc", "Profiler", "Runner", "ScheduleRule", "SearchStrategy",
-    "SpaceGenerator", "TaskScheduler", "TuneContext", "compile_tir", "derived_object",
-    "tune_tasks", "tune_te", "tune_tir",
+    "SpaceGenerator", "TaskScheduler", "TuneContext", "TuningRecord", "Workload", "compile_tir",
+    "derived_object", "tune_tasks", "tune_te", "tune_tir",
 ]  # fmt: skip
 
 
@@ -97,6 +97,45 @@ def test_top_level_names() -> None:
 def test_importing_it_needs_nothing_else() -> None:
     code = "from tilewright import meta_schedule as ms; ms.TuneContext()"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+CREATED: dict[str, tuple[Any, type]] = {
+    "builder": (lambda: ms.Builder.create("local", max_workers=1), ms.builder.LocalBuilder),
+    "runner": (lambda: ms.Runner.create("local", max_workers=4), ms.runner.LocalRunner),
+    "database": (lambda: ms.Database.create("memory"), ms.database.MemoryDatabase),
+    "cost model": (lambda: ms.CostModel.create("xgb", num_tuning_cores=2), ms.cost_model.XGBModel),
+    "random model": (
+        lambda: ms.CostModel.create("random", num_tuning_cores=2),
+        ms.cost_model.RandomModel,
+    ),
+    "no model": (lambda: ms.CostModel.create("none"), type(None)),
+    "features": (
+        lambda: ms.FeatureExtractor.create("per-store-feature"),
+        ms.feature_extractor.PerStoreFeature,
+    ),
+    "search": (lambda: ms.SearchStrategy.create(), ms.search_strategy.EvolutionarySearch),
+    "scheduler": (lambda: ms.TaskScheduler.create("round-robin"), ms.task_scheduler.RoundRobin),
+    "space": (lambda: ms.SpaceGenerator.create("llvm"), ms.space_generator.PostOrderApply),
+    "function": (lambda: ms.SpaceGenerator.create(tile_all), ms.space_generator.ScheduleFn),
+    "first rule": (lambda: ms.ScheduleRule.create("llvm")[0], ms.schedule_rule.ApplyCustomRule),
+    "last post-processor": (lambda: ms.Postproc.create("llvm")[-1], ms.postproc.RewriteLayout),
+    "a mutator": (lambda: next(iter(ms.Mutator.create("llvm"))), ms.mutator.MutateTileSize),
+    "last callback": (
+        lambda: ms.MeasureCallback.create("default")[-1],
+        ms.measure_callback.UpdateCostModel,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CREATED)
+def test_contracts_make_members(name: str) -> None:
+    make, expected = CREATED[name]
+    assert type(make()) is expected
+
+
+def test_kinds_that_have_no_default_members() -> None:
+    with pytest.raises(TuneError, match=r"there are no default members for 'cudda'; did you mean"):
+        ms.ScheduleRule.create("cudda")
 
 
 # --- members of one's own -----------------------------------------------------------------------

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import TuneError
-from tilewright.space.base import SpaceGenerator, space_generators
+from tilewright.space.base import SpaceGenerator, default_lists, space_generators
 from tilewright.space.defaults import FROM_TARGET, SCHEDULE_RULES
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.generators.schedule_fn import ScheduleFn
 from tilewright.support.suggestions import did_you_mean
 
 
+@default_lists.register("space generator")
 def create_space_generator(
     kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any
 ) -> SpaceGenerator:
