@@ -118,9 +118,12 @@ def _predictions(task: TaskSummary) -> str:
     return _figure(charts.prediction_chart(task), "Predicted against measured", caption)
 
 
+_PARTICIPLES = {"ran": "run"}  # the others are what they say
+
+
 def _funnel(task: TaskSummary) -> str:
     losses = [
-        f"{escape(stage.name)}: {number} lost to {escape(reason)}"
+        f"{number} not {escape(_PARTICIPLES.get(stage.name, stage.name))}: {escape(reason)}"
         for stage in task.funnel
         for reason, number in stage.losses.items()
     ]

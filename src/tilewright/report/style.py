@@ -20,5 +20,5 @@ pre{background:var(--soft);padding:1rem;border-radius:8px;overflow:auto;font-siz
 svg text{font:11px system-ui,sans-serif;fill:var(--dim)}.tick.x,.label.x{text-anchor:middle}
 .tick.y,.note{text-anchor:end}.grid{stroke:var(--rule)}.mark{stroke:var(--dim);
 stroke-dasharray:4 3}.line{fill:none;stroke:var(--main);stroke-width:2}
-.dot{fill:var(--main);fill-opacity:.35}.bar{fill:var(--main)}.bar.bad{fill:var(--bad)}
+.dot{fill:var(--main);fill-opacity:.5}.bar{fill:var(--main)}.bar.bad{fill:var(--bad)}
 """.strip()

@@ -20,7 +20,7 @@ def begin_run(tasks: Sequence[TaskRecord], database: Database, options: Mapping[
         run = database.history.begin_run(
             ", ".join(task.ctx.task_name for task in tasks),
             target=str(first.ctx.target),
-            seed=first.seed,
+            seed=first.seed if first.asked_seed is None else first.asked_seed,
             options=options,
         )
     for task in tasks:

@@ -37,6 +37,7 @@ class TaskRecord:
     ctx: TuneContext
     task_weight: float = 1.0
     seed: int | None = None
+    asked_seed: int | None = None  # what the user gave, where the task has one drawn from it
     run: int | None = None
     flop: float = field(init=False)
     sketches: list[Schedule] = field(default_factory=list)

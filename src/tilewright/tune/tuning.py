@@ -108,7 +108,7 @@ def tune_tir(
                 num_threads=num_tuning_cores,
                 logger=logger,
             )
-            tasks.append(TaskRecord(context.clone(), seed=task_seed))
+            tasks.append(TaskRecord(context.clone(), seed=task_seed, asked_seed=seed))
         return tune_tasks(
             tasks=tasks,
             task_weights=[float(len(group)) for group in groups],

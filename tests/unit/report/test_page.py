@@ -77,7 +77,7 @@ def test_it_says_what_was_found(page: str, database: Database) -> None:
         "Predicted against measured",
         "rank correlation within a round: 1.00",
         "Funnel",
-        "legal: 5 lost to VerifyGPUCode",
+        "5 not legal: VerifyGPUCode",
         "Failures by cause",
         "took <10 s>",
         "Winning script",

@@ -243,6 +243,7 @@ def test_a_run_is_in_the_history(tmp_path: Path) -> None:
     database = tune(IRModule({"a": matmul, "b": named(matmul, "b")}), space=tile_two, seed=1)
     (run,) = database.history.runs()
     assert (run.name, run.status, run.target) == ("a, b", "finished", str(Target(TARGET)))
+    assert run.seed == 1  # as it was given, so that it can be given again
     assert run.options == {"max_trials": 4, "budget_secs": None}
     assert run.finished is not None
 
