@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from tilewright import meta_schedule as ms
+from tilewright.cost_model.base import cost_models
+from tilewright.database import databases
+from tilewright.features.base import feature_extractors
+from tilewright.measure.base import builders, runners
+from tilewright.search.base import search_strategies
+from tilewright.space.base import mutators, postprocs, schedule_rules, space_generators
+from tilewright.tune.callbacks.base import measure_callbacks
+from tilewright.tune.schedulers.base import task_schedulers
+
+FAMILIES = (
+    builders, cost_models, databases, feature_extractors, measure_callbacks, mutators, postprocs,
+    runners, schedule_rules, search_strategies, space_generators, task_schedulers,
+)  # fmt: skip
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _LINK = re.compile(r"\]\(([^)#]+)\)")
@@ -30,6 +45,20 @@ def test_architecture_lists_every_folder() -> None:
     folders = {path.parent.name for path in packages.glob("*/__init__.py")}
     missing = [name for name in sorted(folders) if f"`{name}/`" not in text]
     assert missing == []
+
+
+def test_families_are_listed_as_they_are() -> None:
+    rows = re.findall(
+        r"^\| [a-z -]+ \| `ms\.(\w+)` \(`(\w+)`\) \| `([\w.]+)` \| `(\w+)` \|$",
+        (DOCS / "extending.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    groups = {group for _, _, group, _ in rows}
+    assert groups == {family.group for family in FAMILIES}
+    for contract, tvm_name, group, suite in rows:
+        module = getattr(ms, group.removeprefix("tilewright."))
+        assert getattr(module, tvm_name) is getattr(ms, contract)
+        assert importlib.import_module(f"tilewright.testing.conformance.{suite}").CHECKS
 
 
 def test_every_decision_is_listed() -> None:

@@ -4,7 +4,7 @@ from tilewright.testing.conformance import schedule_rule
 
 @pytest.mark.parametrize("check", schedule_rule.CHECKS)
 def test_conformance(check):
-    check(MyRule)
+    check(MyRule, Target("llvm"))
 
 Checks take a function that makes the rule, and the target it is initialised for.
 """

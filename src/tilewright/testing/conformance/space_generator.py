@@ -4,7 +4,7 @@ from tilewright.testing.conformance import space_generator
 
 @pytest.mark.parametrize("check", space_generator.CHECKS)
 def test_conformance(check):
-    check(MyGenerator)
+    check(MyGenerator, Target("llvm"))
 
 Checks take a function that makes the generator, and the target it is initialised for.
 """
