@@ -57,6 +57,11 @@ SECTIONS: tuple[tuple[str, Callable[[TensorIntrin], bool], str], ...] = (
         "Rows of a register tile in float32. LLVM makes the same of plain loops.",
     ),
     (
+        "x86 sums",
+        lambda intrin: intrin.name.startswith("sum_"),
+        "What products of signed bytes start from, if one operand is taken as unsigned.",
+    ),
+    (
         "x86 dot products",
         _needs_some("avx"),
         "Each adds a few products to every lane of one register. `vpdpbusd` multiplies unsigned by "

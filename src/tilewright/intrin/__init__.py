@@ -11,4 +11,5 @@ from tilewright.intrin import (
     x86_dot as x86_dot,
     x86_fma as x86_fma,
     x86_pack as x86_pack,
+    x86_sum as x86_sum,
 )

@@ -67,7 +67,8 @@ class TileVariant:
 
     columns: int  # of a tile
     packed: bool  # the right operand is copied into panels first
-    place: Place
+    place: Place  # of producers
+    packing: Place = Place.BEFORE  # where those copies are made
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,7 @@ class TileBuilder:
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
         home = task if any(loop is tiles.home for loop in tasks) else tiles.home
         sch.parallel(task)
-        if self._variant.packed:
-            self._pack_right()
+        self._place_operands(task)
         for stage in stages:
             if beside:
                 move_beside(sch, stage, task)
@@ -208,6 +208,11 @@ class TileBuilder:
         for loop in rows:
             sch.unroll(loop)
         sch.vectorize(whole_vectors(sch, lanes, self._wide))
+
+    def _place_operands(self, task: LoopRV) -> None:
+        """Bring operands into the order they are read in; an iteration of `task` is one task."""
+        if self._variant.packed:
+            self._pack_right()
 
     def _pack_right(self) -> None:
         """Copy the right operand into panels as wide as a tile, in the order they are read in."""
