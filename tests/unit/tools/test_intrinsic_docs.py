@@ -47,4 +47,4 @@ def test_ranges_and_features_are_told() -> None:
 def test_every_section_has_rows(tool: ModuleType) -> None:
     sections = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
     assert [text.splitlines()[0] for text in sections] == [title for title, _, _ in tool.SECTIONS]
-    assert all(text.count("\n| `") >= 4 for text in sections)
+    assert all(text.count("\n| `") >= 1 for text in sections)
