@@ -21,6 +21,8 @@ from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
 
 DRAFTS = 32
+STEPS = 2000  # to replay in all: well under a second
+SLOW_STEPS = {"SampleComputeLocation": 40}  # tries each place, and counts for so many others
 SEED = 1
 
 
@@ -45,6 +47,10 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
     return drafts[int(costs.argmin())].candidate.sch
 
 
+def _steps_of(trace: Trace) -> int:
+    return sum(SLOW_STEPS.get(inst.primitive.kind, 1) for inst in trace.insts)
+
+
 def _drafts(module: IRModule, target: Target, logger: logging.Logger) -> list[Draft]:
     context = TuneContext(module, target=target, space_generator="tilewright", rand_state=SEED)
     sketches = context.generate_design_space()
@@ -58,9 +64,13 @@ def _drafts(module: IRModule, target: Target, logger: logging.Logger) -> list[Dr
     )
     engine = RandomEngine(SEED)
     found: dict[int, Draft] = {}
+    left = STEPS
     for number in range(max(DRAFTS, len(sketches))):
         trace = sketches[number % len(sketches)].trace
         assert trace is not None
+        left -= _steps_of(trace)
+        if left < 0 and number >= len(sketches):
+            break
         draft = replayer.replay(Trace(trace.insts), engine.fork_seed())
         if draft is not None:
             found.setdefault(draft.shash, draft)

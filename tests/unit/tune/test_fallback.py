@@ -11,9 +11,11 @@ from tilewright.database import MemoryDatabase
 from tilewright.errors import ScheduleError
 from tilewright.ir import structural_equal
 from tilewright.records import normalize_mod
+from tilewright.schedule import Trace
 from tilewright.script import tir as T
+from tilewright.search.replayer import Draft, Replayer
 from tilewright.testing.te_workload import create_te_workload
-from tilewright.tune import default_schedule
+from tilewright.tune import default_schedule, fallback
 
 
 def test_a_matmul_gets_a_kernel_that_is_right() -> None:
@@ -32,6 +34,27 @@ def test_the_same_program_gets_the_same_schedule() -> None:
     first, second = default_schedule(func), default_schedule(func)
     assert str(first.trace) == str(second.trace)
     assert structural_equal(first.mod, second.mod)
+
+
+def test_long_traces_are_replayed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed: list[int] = []
+    replay = Replayer.replay
+
+    def counting(self: Replayer, trace: Trace, seed: int) -> Draft | None:
+        replayed.append(len(trace.insts))
+        return replay(self, trace, seed)
+
+    monkeypatch.setattr(Replayer, "replay", counting)
+    default_schedule(create_te_workload("GMM", 0))
+    assert len(replayed) == fallback.DRAFTS
+    monkeypatch.setattr(fallback, "STEPS", 10 * replayed[0])
+    replayed.clear()
+    default_schedule(create_te_workload("GMM", 0))
+    assert len(replayed) == 10
+    monkeypatch.setattr(fallback, "STEPS", 0)
+    replayed.clear()
+    default_schedule(create_te_workload("GMM", 0))
+    assert len(replayed) == 2  # each sketch once
 
 
 @T.prim_func
