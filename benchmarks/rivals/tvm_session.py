@@ -16,6 +16,10 @@ import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
+# A worker of TVM's first spends some 20 s on imports. On a busy machine that is more than the 30 s
+# that a build may take by default; it is then started again, and none ever gets ready.
+BUILD_SECONDS = 120
+
 
 class Session:
     """The function that was tuned last; subclasses make functions from questions."""
@@ -41,7 +45,11 @@ class Session:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             database = ms.tune_tir(
-                mod=func, target=self.target, work_dir=folder, max_trials_global=question[-1]
+                mod=func,
+                target=self.target,
+                work_dir=folder,
+                max_trials_global=question[-1],
+                builder=ms.builder.LocalBuilder(timeout_sec=BUILD_SECONDS),
             )
             wall = time.perf_counter() - start
             schedule = ms.tir_integration.compile_tir(database, func, self.target)
