@@ -25,7 +25,7 @@ from tilewright.target import Target
 
 INSTRUCTION = "vpdpbusd"
 SUMS = 24  # of 32 registers; the instruction takes 4 to 5 cycles and starts up to twice in one
-REPEATS = 20_000
+REPEATS = 100_000  # a call takes the better part of a millisecond, launching some microseconds
 OPERATIONS = 8  # of a lane: four products and four sums
 
 
