@@ -24,10 +24,18 @@ def matmul_bias_relu(n: int, m: int, k: int) -> te_workload.Tensors:
     return a, b, bias, out
 
 
+def dense(rows: int, columns: int, depth: int) -> te_workload.Tensors:
+    a, w = te.placeholder((rows, depth), name="A"), te.placeholder((columns, depth), name="W")
+    k = te.reduce_axis((0, depth), name="k")
+    c = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * w[j, k], axis=k), name="C")
+    return a, w, c
+
+
 PROGRAMS: dict[str, te_workload.Tensors] = {
     "product": te_workload.matmul(16, 48, 32),
     "ragged_product": te_workload.matmul(17, 31, 19),
     "packed_product": te_workload.matmul(64, 256, 256),
+    "dense": dense(64, 48, 32),
     "convolution": te_workload.conv2d_nhwc(1, 14, 14, 8, 32, 3, 1, 1),
     "groups": te_workload.conv2d_nhwc(1, 7, 7, 8, 64, 3, 1, 1, groups=4),
     "depthwise": te_workload.depthwise_conv2d_nhwc(1, 14, 14, 32, 3, 1, 1),

@@ -32,6 +32,19 @@ def transposing(rows: int, columns: int) -> te_workload.Tensors:
     return a, te.compute((columns, rows), lambda i, j: a[j, i] * 2.0, name="B")
 
 
+def dense(batch: int, rows: int, columns: int, depth: int) -> te_workload.Tensors:
+    """Products with matrices that lie across the vectors of the result."""
+    a = te.placeholder((batch, rows, depth), name="A")
+    w = te.placeholder((batch, columns, depth), name="W")
+    k = te.reduce_axis((0, depth), name="k")
+    shape = (batch, rows, columns)
+    return (
+        a,
+        w,
+        te.compute(shape, lambda b, i, j: te.sum(a[b, i, k] * w[b, j, k], axis=k), name="C"),
+    )
+
+
 PROGRAMS: dict[str, te_workload.Tensors] = {
     "product": te_workload.matmul(8, 32, 16),
     "product of primes": te_workload.matmul(7, 13, 5),
@@ -41,6 +54,8 @@ PROGRAMS: dict[str, te_workload.Tensors] = {
     "with an epilogue": te_workload.matmul_relu(13, 17, 11),
     "batched": te_workload.batch_matmul_nkkm(2, 7, 19, 5),
     "transposed operand": te_workload.transpose_batch_matmul(1, 11, 2, 13),
+    "dense": dense(1, 9, 32, 16),
+    "dense of primes": dense(2, 7, 37, 5),
     "convolution": te_workload.conv2d_nhwc(1, 7, 5, 3, 18, 3, 1, 1),
     "strided convolution": te_workload.conv2d_nhwc(1, 9, 7, 4, 8, 3, 2, 1),
     "dilated convolution": te_workload.conv1d_nlc(1, 13, 3, 17, 3, 1, 1, 2),

@@ -9,6 +9,9 @@ the last vector is masked, the last rows are a smaller tile.
 One sketch for each number of vectors, with and without a packed right operand, and with producers
 (padding) in a pass of their own, beside the rows that need them or, where the reduction is so short
 that a pass would count, not at all: tiles at the border leave out what is zero.
+
+A right operand that lies across the vectors (the weights of a dense layer: `A[i, k] * W[j, k]`) is
+always packed. If few rows use the copy, other rules get the block as well.
 """
 
 from __future__ import annotations
@@ -60,16 +63,21 @@ class RegisterTiling(ScheduleRule):
         if is_root(sref) or is_tiled(sref):
             return [sch]
         found = Contraction.of(sref.block)
-        if found is None or found.right is None:
-            return [sch]
+        variants = []
+        if found is not None and found.right is not None:
+            variants = self._variants(sch, block, found)
+        elif (found := _turned(sref)) is not None:
+            variants = self._turned_variants(sch, block, found)
         sketches = []
-        for variant in self._variants(sch, block, found):
+        for variant in variants:
             copy = sch.copy()
             try:
                 TileBuilder(copy, block, variant, self._shape, self._cores).run()
             except (NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)
+        if found is not None and sketches and variants[0].turned and not _is_reused(found):
+            sketches.append(sch)
         return sketches or [sch]
 
     def _variants(self, sch: Schedule, block: BlockRV, found: Contraction) -> list[TileVariant]:
@@ -89,6 +97,26 @@ class RegisterTiling(ScheduleRule):
             for packed in packing
             for place in places
         ]
+
+    def _turned_variants(
+        self, sch: Schedule, block: BlockRV, found: Contraction
+    ) -> list[TileVariant]:
+        sref = sch.get_sref(block)
+        lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
+        return [
+            TileVariant(vectors * lanes, packed=True, place=Place.BEFORE, turned=True)
+            for vectors in _widths(found, lanes)
+        ]
+
+
+def _turned(block: StmtSRef) -> Contraction | None:
+    """A contraction whose right operand lies across the vectors; its only one."""
+    found = Contraction.of(block.block, any_layout=True)
+    if found is None or found.right is None or not found.rows:
+        return None
+    written = block.block.writes[0].buffer
+    operands = [region for region in block.block.reads if region.buffer is not written]
+    return found if len(found.left) == len(operands) - 1 else None
 
 
 def _widths(found: Contraction, lanes: int) -> list[int]:
@@ -116,5 +144,9 @@ def _is_worth_packing(
     if is_layout_free(func, buffer):
         return True
     size = math.prod(getattr(extent, "value", 0) for extent in buffer.shape)
-    again = math.prod(found.extents[n] for n in found.rows)
-    return again >= PACKING_REUSE and size * buffer.dtype.bits // 8 >= PACKING_BYTES
+    return _is_reused(found) and size * buffer.dtype.bits // 8 >= PACKING_BYTES
+
+
+def _is_reused(found: Contraction) -> bool:
+    """Do many rows use each element of the right operand?"""
+    return math.prod(found.extents[n] for n in found.rows) >= PACKING_REUSE

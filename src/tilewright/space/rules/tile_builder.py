@@ -14,6 +14,7 @@ from tilewright.ir import (
     Block,
     Buffer,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     Call,
     FloatImm,
@@ -69,6 +70,7 @@ class TileVariant:
     packed: bool  # the right operand is copied into panels first
     place: Place  # of producers
     packing: Place = Place.BEFORE  # where those copies are made
+    turned: bool = False  # the right operand lies across the vectors: only its copy will do
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class TileBuilder:
 
     def _contraction(self) -> Contraction:
         """The computation of the block as it is now."""
-        found = Contraction.of(self._sch.get_sref(self._block).block)
+        found = Contraction.of(self._sch.get_sref(self._block).block, self._variant.turned)
         if found is None or found.right is None:
             raise NotTiled
         return found
@@ -219,21 +221,30 @@ class TileBuilder:
         sch, block, wide = self._sch, self._block, self._variant.columns
         number = self._found.right
         assert number is not None
-        source = sch.get_sref(block).block.reads[number].buffer
+        region = sch.get_sref(block).block.reads[number]
+        axis = self._vector_axis(region)
         copy = sch.cache_read(block, number, "global")
-        self._mark_packing(copy, source)
+        self._mark_packing(copy, region.buffer)
 
         def panels(*indices: PrimExpr) -> tuple[PrimExpr, ...]:
-            *outer, last = indices
-            return (floordiv(last, wide), *outer, floormod(last, wide))
+            outer = list(indices)
+            own = outer.pop(axis)
+            return (floordiv(own, wide), *outer, floormod(own, wide))
 
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
-        *outer, last = sch.get_loops(copy)
-        panel, lanes = sch.split(last, [None, wide])
+        outer = list(sch.get_loops(copy))
+        panel, lanes = sch.split(outer.pop(axis), [None, wide])
         sch.reorder(panel, *outer, lanes)
         sch.parallel(panel)
         sch.vectorize(lanes)
+
+    def _vector_axis(self, region: BufferRegion) -> int:
+        """The axis of the right operand that vectors run along."""
+        if not self._variant.turned:
+            return len(region.region) - 1
+        vector = self._sch.get_sref(self._block).block.iter_vars[self._found.vector].var
+        return next(n for n, axis in enumerate(region.region) if axis.min is vector)
 
     def _mark_packing(self, copy: BlockRV, source: Buffer) -> None:
         """Tell whoever builds the program which copies are made of constants, once."""

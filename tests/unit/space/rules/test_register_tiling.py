@@ -9,6 +9,7 @@ import pytest
 from tilewright import te
 from tilewright.ir import as_module
 from tilewright.lowering import lower
+from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.rules import RegisterTiling
@@ -192,11 +193,47 @@ def test_transposed_producers_go_in_tiles() -> None:
 # --- blocks that are left alone -----------------------------------------------------------------
 
 
+def dense(rows: int, columns: int, depth: int, **attrs: object) -> Tensors:
+    """A product with a matrix that lies across the vectors of the result."""
+    a, w = te.placeholder((rows, depth), name="A"), te.placeholder((columns, depth), name="W")
+    k = te.reduce_axis((0, depth), name="k")
+    named = {name: [w] for name in attrs}
+    c = te.compute(
+        (rows, columns), lambda i, j: te.sum(a[i, k] * w[j, k], axis=k), name="C", attrs=named
+    )
+    return a, w, c
+
+
+def test_a_right_operand_that_lies_across_is_packed() -> None:
+    sketches = tiled(dense(64, 64, 16), "C")
+    assert widths(sketches) == [32, 64]
+    for sketch in sketches:
+        script = sketch.mod.script()
+        assert "W_global = T.alloc_buffer((" in script
+        assert re.search(r"W_global\[[^]]+\] = W\[v0, v1\]", script)
+        assert packed_weights(sketch.mod["main"]) == []
+
+
+def test_where_few_rows_use_it_other_rules_may_try() -> None:
+    *sketches, untouched = tiled(dense(8, 64, 16), "C")
+    assert widths(sketches) == [32, 64]
+    assert TILING_STRUCTURE not in untouched.mod.script()
+
+
+def test_weights_that_lie_across_are_packed_once() -> None:
+    sketches = tiled(dense(64, 64, 16, layout_free_placeholders=True), "C")
+    assert [packed_weights(sketch.mod["main"]) for sketch in sketches] == [["W"], ["W"]]
+
+
 def test_gathered_operands() -> None:
-    a, b = te.placeholder((8, 6), name="A"), te.placeholder((10, 6), name="B")
+    a, b, c = (
+        te.placeholder((rows, 6), name=name) for rows, name in ((8, "A"), (10, "B"), (10, "C"))
+    )
     k = te.reduce_axis((0, 6), name="k")
-    c = te.compute((8, 10), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
-    assert is_left_alone((a, b, c), "C")
+    d = te.compute((8, 10), lambda i, j: te.sum(a[i, k] * b[j, k] * c[j, k], axis=k), name="D")
+    assert is_left_alone((a, b, c, d), "D")
+    e = te.compute((10,), lambda j: te.sum(b[j, k] * c[0, k], axis=k), name="E")
+    assert is_left_alone((b, c, e), "E")  # no rows that would use a copy
 
 
 def test_producers_that_reduce() -> None:
