@@ -17,7 +17,7 @@ from tilewright.database import MemoryDatabase
 from tilewright.errors import TuneError
 from tilewright.ir import structural_hash
 from tilewright.measure import FinishedFuture
-from tilewright.runtime import register_func
+from tilewright.runtime import register_func, remove_global_func
 from tilewright.schedule import BlockRV, Schedule, Trace
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import MODULE, matmul, tile_all
@@ -335,5 +335,8 @@ def test_a_global_function_is_a_rule() -> None:
 
     register_func("meta_schedule.cpu.unrolled_copy", unrolled, override=True)
     context = ms.TuneContext(copy, target="llvm", space_generator="post-order-apply")
-    (sketch,) = context.generate_design_space()
+    try:
+        (sketch,) = context.generate_design_space()
+    finally:
+        remove_global_func("meta_schedule.cpu.unrolled_copy")
     assert "T.unroll(32)" in sketch.mod.script()
