@@ -218,6 +218,7 @@ def test_the_runtime_compiles_for_every_known_platform() -> None:
         assert sorted(defined) == [
             "tw_num_threads",
             "tw_parallel_launch",
+            "tw_request_tiles",
             "tw_set_num_threads",
             "tw_set_spin_ns",
             "tw_workspace_alloc",
