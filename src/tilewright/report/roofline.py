@@ -18,6 +18,8 @@ from tilewright.schedule.analysis import estimate_tir_flops
 from tilewright.target import Target
 
 _OPERATIONS_PER_LANE_AND_CYCLE = 4.0  # two multiply-adds
+# Processors that do one multiply-add of 512 bits a cycle: two halves of it, or one unit for it.
+_HALF_AS_MANY_IF_WIDE = frozenset({"znver4", "icelake-client", "rocketlake", "tigerlake"})
 _SINGLE_BITS = 32
 
 
@@ -48,10 +50,15 @@ def roofline_of(mod: IRModule, target: Target | None) -> Roofline | None:
     machine = Machine.of(target)
     arguments = args_info_of(mod)
     lanes = machine.vector_bytes * 8 / _widest_bits(arguments)
-    peak = machine.cores * lanes * _OPERATIONS_PER_LANE_AND_CYCLE * machine.hertz
+    peak = machine.cores * lanes * _operations_per_lane(target) * machine.hertz
     compute = flop_of(mod) / peak
     memory = _traffic_seconds(sum(map(_bytes, arguments)), machine)
     return Roofline(max(compute, memory), "compute" if compute >= memory else "memory")
+
+
+def _operations_per_lane(target: Target) -> float:
+    halved = target.vector_bits >= 512 and target.mcpu in _HALF_AS_MANY_IF_WIDE
+    return _OPERATIONS_PER_LANE_AND_CYCLE / (2 if halved else 1)
 
 
 def _traffic_seconds(size: int, machine: Machine) -> float:

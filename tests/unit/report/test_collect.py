@@ -123,6 +123,18 @@ def test_rooflines() -> None:
     assert roofline_of(matmul(8, 8, 8), None) is None
 
 
+def test_wide_vectors_in_two_halves() -> None:
+    """What is twice as wide is no faster where it takes two steps."""
+
+    def least(options: str) -> float:
+        found = roofline_of(matmul(256, 256, 256), Target(f"llvm -num-cores=2 {options}"))
+        assert found is not None
+        return found.seconds
+
+    assert least("-mcpu=znver4") == pytest.approx(least("-mcpu=haswell"))
+    assert least("-mcpu=skylake-avx512") == pytest.approx(least("-mcpu=haswell") / 2)
+
+
 def test_operations_are_counted() -> None:
     assert flop_of(matmul(8, 8, 8)) == 2 * 8**3
 
