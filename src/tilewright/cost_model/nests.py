@@ -142,7 +142,13 @@ _COSTS: dict[type, float] = {
     Add: 1.0, Sub: 1.0, Mul: 1.0, Max: 1.0, Min: 1.0, Div: 8.0, Cast: 1.0,
 }  # fmt: skip
 _CALL_COST = 20.0
-_CHEAP_CALLS = frozenset({"tir.if_then_else", "tir.likely", "tir.fabs"})
+_CHEAP_CALLS = frozenset(
+    f"tir.{name}"
+    for name in (
+        "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "fabs", "if_then_else", "likely",
+        "reinterpret", "shift_left", "shift_right",
+    )
+)  # fmt: skip
 
 
 def nests_of(func: PrimFunc) -> list[Nest]:

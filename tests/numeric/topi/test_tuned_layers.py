@@ -67,12 +67,12 @@ def test_a_convolution_that_ends_in_bytes() -> None:
 
 
 def test_the_residual_block() -> None:
-    func = create_int8_workload("Conv2dInt8", N=1, H=7, W=7, CI=16, CO=CHANNELS)
+    func = create_int8_workload("Conv2dInt8", N=1, H=7, W=7, CI=64, CO=CHANNELS)
     module = tuned(func)
     per_channel = (1, 1, 1, CHANNELS)
     inputs = [
-        random_of("int8", 1, 7, 7, 16),
-        random_of("int8", CHANNELS, 1, 1, 16),
+        random_of("int8", 1, 7, 7, 64),
+        random_of("int8", CHANNELS, 1, 1, 64),
         random_of("int16", *per_channel).astype("int32"),
         random_of("int16", *per_channel).astype("int32"),
         random_of("int8", *per_channel).astype("int64"),
