@@ -63,6 +63,8 @@ def vnni(form: DotForm) -> Update:
                 return dot(acc - dot(zeros, signs, b), bitwise_xor(a, signs), b)
             case "uint8", "uint8":
                 return dot(acc - dot(zeros, a, signs), a, bitwise_xor(b, signs))
+            case "int8", "uint8":
+                return dot(acc, b, a)
         return dot(acc, a, b)
 
     return update
@@ -123,6 +125,7 @@ def bf16(form: DotForm) -> Update:
 # --- all of them --------------------------------------------------------------------------------
 
 _U8S8, _S8S8, _U8U8 = ("", "uint8", "int8"), ("_s8s8", "int8", "int8"), ("_u8u8", "uint8", "uint8")
+_S8U8 = ("_s8u8", "int8", "uint8")
 _ALL_SIGNS = (_U8S8, _S8S8, _U8U8)
 
 
@@ -139,7 +142,7 @@ class _Int8Family:
 
 
 _FAMILIES = (
-    _Int8Family("dot_16x4_vnni", 16, ("avx512vnni",), vnni, (_S8S8, _U8U8)),
+    _Int8Family("dot_16x4_vnni", 16, ("avx512vnni",), vnni, (_S8S8, _U8U8, _S8U8)),
     _Int8Family("dot_8x4_vnni", 8, ("avx512vnni", "avx512vl"), vnni),
     _Int8Family("dot_8x4_avxvnni", 8, ("avxvnni",), vnni),
     _Int8Family("dot_16x4_avx512_exact", 16, ("avx512bw",), exact),

@@ -200,6 +200,7 @@ KERNEL_INTRINSICS = (
     ),
     *(_amx(f"{size}x{size}x32", "bf16", "float32") for size in (32, 16)),
     "dot_16x4_vnni_local",
+    "dot_16x4_vnni_s8u8_local",
     "dot_8x4_avxvnni_local",
     "dot_16x4_avx512_exact_local",
     "dot_8x4_avx2_exact_local",

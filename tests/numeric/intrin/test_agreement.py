@@ -29,6 +29,7 @@ DOT_PRODUCTS = {
     "dot_16x4_vnni": ("cascadelake", r"vpdpbusd.*%zmm"),
     "dot_16x4_vnni_s8s8": ("cascadelake", r"vpdpbusd.*%zmm"),
     "dot_16x4_vnni_u8u8": ("cascadelake", r"vpdpbusd.*%zmm"),
+    "dot_16x4_vnni_s8u8": ("cascadelake", r"vpdpbusd.*%zmm"),
     "dot_16x4_avx512": ("skylake-avx512", r"(?s)vpmaddubsw[^\n]*%zmm.*vpmaddwd[^\n]*%zmm"),
     "dot_16x4_avx512_exact": ("skylake-avx512", r"vpmaddwd.*%zmm"),
     "dot_16x4_avx512_exact_s8s8": ("skylake-avx512", r"vpmaddwd.*%zmm"),

@@ -39,10 +39,15 @@ class Fit:
     paddings: tuple[int, ...] | None  # what iterators lack to units
     is_packed: bool  # the right operand is in the order of the instruction
 
-    @property
-    def effort(self) -> tuple[bool, bool]:
-        """What has to be done to the operands first: shifting costs more than padding."""
-        return self.shifted is not None, self.paddings is not None
+    def effort(self, func: PrimFunc, block: Block) -> tuple[bool, bool, bool]:
+        """What has to be done to the operands first: shifting costs more than padding.
+
+        The right operand is shifted while it is packed, unless that was done ahead. What results
+        start from then is a sum over the left one, which windows would compute again and again.
+        """
+        is_right = self.shifted is not None and self.shifted == self.found.right
+        is_dear = is_right and (self.is_constant(func, block) or len(self.found.depth) > 1)
+        return self.shifted is not None, self.paddings is not None, is_dear
 
     def is_constant(self, func: PrimFunc, block: Block) -> bool:
         """Is the right operand packed once, ahead of all calls?"""

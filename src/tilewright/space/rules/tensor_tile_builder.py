@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.ir import Buffer, DType, IterType, PrimExpr, Var, floordiv, floormod
+from tilewright.ir import Buffer, IterType, PrimExpr, Var, floordiv, floormod
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.scope import loops_of
-from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.space.contraction import Contraction
 from tilewright.space.rules.passes import enough_tasks, extent_of
 from tilewright.space.rules.tensor_fit import Fit, TensorGroup
@@ -59,6 +59,7 @@ class TensorTileBuilder(TileBuilder):
         self._group = group
         self._features = features
         self._start: BlockRV | None = None  # what results start from, if it is not zero
+        self._flipping: BlockRV | None = None  # what gives the right operand the other sign
 
     @property
     def _vectors(self) -> int:
@@ -94,13 +95,16 @@ class TensorTileBuilder(TileBuilder):
         sch = self._sch
         source = sch.get_sref(self._block).block.reads[number].buffer
         shifted, start = sch.shift_operand(self._block, number)
+        self._start = start
+        if number == self._fit.found.right:
+            self._flipping = shifted  # becomes part of the packing
+            return list(stages)
         kept = []
         for stage in stages:
             if sch.get_sref(stage).block.writes[0].buffer is source:
                 sch.compute_inline(stage)
             else:
                 kept.append(stage)
-        self._start = start
         return [*kept, shifted]
 
     def _place_operands(self, task: LoopRV) -> None:
@@ -111,6 +115,8 @@ class TensorTileBuilder(TileBuilder):
         packing = self._pack_units(readers) if self._variant.packed else None
         if self._start is not None and sums is not None:
             self._sum_packed(self._start, sums, task)
+        elif self._start is not None and self._fit.shifted == self._fit.found.right:
+            self._sum_rows(self._start)
         elif self._start is not None:
             self._sum_columns(self._start)
         if packing is not None:
@@ -154,6 +160,21 @@ class TensorTileBuilder(TileBuilder):
             return sch.get_loops(block)
         sch.compute_at(block, task, preserve_unit_loops=True)
         return sch.get_loops(block)[len(loops_of(sch.get_sref(task))) + 1 :]
+
+    def _sum_rows(self, start: BlockRV) -> None:
+        """The sums that results start from, of rows that lie in one piece."""
+        sch = self._sch
+        stmt = sch.get_sref(start).block
+        rows = sum(v.iter_type is IterType.DATA_PAR for v in stmt.iter_vars)
+        loops = sch.get_loops(start)
+        if not rows:
+            raise NotTiled
+        sch.annotate(start, TILING_STRUCTURE, STRUCTURE)
+        sch.parallel(sch.fuse(*loops[:rows]) if rows > 1 else loops[0])
+        sch.decompose_reduction(start, loops[rows])
+        lanes = START_VECTORS * self._shape.lanes(stmt.writes[0].buffer.dtype.bits)
+        if extent_of(sch, loops[-1]) >= lanes:
+            sch.annotate(loops[rows], VECTOR_REDUCTION, lanes)
 
     def _sum_columns(self, start: BlockRV) -> None:
         """The sums that results start from, many columns at a time."""
@@ -243,6 +264,9 @@ class TensorTileBuilder(TileBuilder):
             )
 
         copy = sch.cache_read(block, number, "global", consumer_blocks=readers)
+        if self._flipping is not None:
+            sch.compute_inline(self._flipping)
+            source = sch.get_sref(copy).block.reads[0].buffer
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
@@ -257,8 +281,8 @@ class TensorTileBuilder(TileBuilder):
             outer = enough_tasks(sch, loops[: len(loops) - len(units) - 1])
             sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
         lanes, step = units[-2:]
-        dtype = packing.source.dtype
-        shuffle = _shuffle(extent_of(sch, lanes), extent_of(sch, step), dtype)
+        suffix = f"{packing.source.dtype}" + ("" if self._flipping is None else "_shifted")
+        shuffle = _shuffle(extent_of(sch, lanes), extent_of(sch, step), suffix)
         if packing.is_row_major and shuffle is not None:
             width, name = shuffle
             _, lanes = sch.split(lanes, [None, width])
@@ -304,10 +328,10 @@ class TileRegisterBuilder(TensorTileBuilder):
         sch.tensorize(init, self._group.fill)
 
 
-def _shuffle(lanes: int, depth: int, dtype: DType) -> tuple[int, str] | None:
+def _shuffle(lanes: int, depth: int, suffix: str) -> tuple[int, str] | None:
     """The widest instruction that interleaves rows of a unit, and its width."""
     for width in (lanes, *PACK_WIDTHS):
-        name = f"pack_{depth}x{width}_{dtype}"
+        name = f"pack_{depth}x{width}_{suffix}"
         if lanes % width == 0 and TensorIntrin.get(name, allow_missing=True) is not None:
             return width, name
     return None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block
+from tilewright.ir import Block, PrimFunc
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
@@ -31,7 +31,7 @@ MAX_VECTORS = 4
 
 @schedule_rules.register("TensorTiling")
 class TensorTiling(ScheduleRule):
-    """Tiles contractions around the first of some instructions that fits; plain ones compete.
+    """Tiles contractions around the instructions that fit best; plain tiles compete.
 
     An instruction is given by its name, or as the names of a group (`compute`, `fill`, `store`).
     """
@@ -61,13 +61,22 @@ class TensorTiling(ScheduleRule):
         found = Contraction.of(sref.block, any_layout=True)
         if found is None or found.right is None or len(found.left) != 1:
             return [sch]
-        for group, fit in self._fits(sref.block, found):
-            sketches = self._sketches(sch, block, fit, group)
-            if sketches:
-                return [*sketches, sch]
-        return [sch]
+        func = sch.mod[sch.state.function_of(sref)]
+        made: dict[int | None, list[Schedule]] = {}
+        effort = None
+        for group, fit in self._fits(func, sref.block, found):
+            # Where either operand may be shifted, both ways compete; else the first way wins.
+            is_another = bool(made) and fit.shifted not in made and fit.shifted is not None
+            if not made or (is_another and fit.effort(func, sref.block) == effort):
+                sketches = self._sketches(sch, block, fit, group)
+                if sketches:
+                    made[fit.shifted] = sketches
+                    effort = fit.effort(func, sref.block)
+        return [*(sketch for sketches in made.values() for sketch in sketches), sch]
 
-    def _fits(self, block: Block, found: Contraction) -> list[tuple[TensorGroup, Fit]]:
+    def _fits(
+        self, func: PrimFunc, block: Block, found: Contraction
+    ) -> list[tuple[TensorGroup, Fit]]:
         """The instructions that fit a block; first those that take its operands as they are."""
         fits = []
         for group in self._groups:
@@ -79,7 +88,7 @@ class TensorTiling(ScheduleRule):
             # Only sums that start from zero can be set by a fill instruction.
             if fit is not None and (fit.shifted is None or group.fill is None):
                 fits.append((group, fit))
-        return sorted(fits, key=lambda pair: pair[1].effort)
+        return sorted(fits, key=lambda pair: pair[1].effort(func, block))
 
     def _sketches(
         self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
@@ -104,8 +113,9 @@ class TensorTiling(ScheduleRule):
         most = MAX_VECTORS if group.store is None else 1
         widths = [count for count in range(1, most + 1) if units % count == 0]
         wide = [count for count in widths if count > 1] or widths
+        has_producers = bool(neighbours(sch, sch.get_sref(block), before=True))
         places = [Place.BEFORE]
-        if neighbours(sch, sch.get_sref(block), before=True) and fit.found.rows:
+        if fit.found.rows and (has_producers or fit.shifted in fit.found.left):
             places.append(Place.BESIDE)
         variants = [
             TileVariant(count, packed=not fit.is_packed, place=place)

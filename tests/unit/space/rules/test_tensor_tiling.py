@@ -30,7 +30,7 @@ from tilewright.testing.tile_simulator import run_in_tiles
 VNNI = "llvm -mcpu=icelake-server -num-cores=2"
 AMX = "llvm -mcpu=sapphirerapids -num-cores=2"
 PLAIN_AVX512 = "llvm -mcpu=skylake-avx512 -num-cores=2"
-NAMES = ("dot_16x4_vnni_local",)
+NAMES = ("dot_16x4_vnni_s8u8_local", "dot_16x4_vnni_local")
 Tensors = tuple[te.Tensor, ...]
 Arrays = list[npt.NDArray[np.generic]]
 
