@@ -76,7 +76,7 @@ class TorchNetwork:
 
     def _forward(self, batch: PackSum, training: bool) -> Any:
         torch = self._torch
-        hidden = self._layer("encoder_0", torch.from_numpy(batch.rows))
+        hidden = self._layer("encoder_0", torch.from_numpy(batch.rows).double())
         hidden = self._layer("encoder_1", hidden)
         summed = torch.zeros(batch.num_samples, hidden.shape[1], dtype=hidden.dtype)
         summed = summed.index_add(0, torch.from_numpy(batch.ids), hidden)
