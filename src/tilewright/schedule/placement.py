@@ -15,6 +15,7 @@ from tilewright.schedule.conditions import why_not_complete, why_not_reduction
 from tilewright.schedule.domains import Domain, Solution, clip, make_nest, solve, unite
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import check_stage_pipeline
+from tilewright.schedule.races import check_reads_stay_inside
 from tilewright.schedule.regions import (
     NOWHERE,
     Box,
@@ -239,6 +240,7 @@ def plan_compute_at(
     if not consumers:
         raise NothingToComputeFor(block, block=block.name)
     check_under_loop(site, consumers, "consumers")
+    check_reads_stay_inside(site.scope, block, [loop])
     position = find_position(site, index)
     solutions: list[Solution] = []
     for written in block.block.writes:

@@ -17,10 +17,8 @@ from tilewright.ir import (
     ForKind,
     IntImm,
     IterType,
-    PrimExpr,
     Range,
     replace,
-    uses_var,
 )
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.domains import CannotInvert, Solution, make_nest, solve, unite
@@ -36,6 +34,7 @@ from tilewright.schedule.placement import (
     find_site,
     values_of,
 )
+from tilewright.schedule.races import check_no_race, depends_on, is_unit
 from tilewright.schedule.regions import Box, View, join, loops_between
 from tilewright.schedule.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
@@ -78,24 +77,6 @@ class IterationsLost(PrimitiveError):
 class ReductionOutOfOrder(PrimitiveError):
     reason = "the reduction of block {block!r} would run {how} under loop {loop!r}"
     remedy = "choose a loop around the reduction"
-
-
-class WrittenByAll(PrimitiveError):
-    reason = "all iterations of the parallel loop {loop!r} would write what block {block!r} writes"
-    remedy = "make the loop parallel only where each iteration writes elements of its own"
-
-
-def check_no_race(block: StmtSRef, values: Sequence[PrimExpr], loops: Sequence[For]) -> None:
-    """No parallel loop runs a block with these bindings several times for the same iterators."""
-    for loop in loops:
-        if loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED) or _is_unit(loop):
-            continue
-        if not any(uses_var(value, lambda var, own=loop.loop_var: var is own) for value in values):  # type: ignore[misc]
-            raise WrittenByAll(block, loop, block=block.name, loop=loop.loop_var.name)
-
-
-def _is_unit(loop: For) -> bool:
-    return type(loop.extent) is IntImm and loop.extent.value == 1
 
 
 def plan_reverse_compute_at(
@@ -216,7 +197,7 @@ def _check_all_iterations(
 
 def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
     """Each iteration runs once, the one that initialises first."""
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops if not _is_unit(loop)}
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops if not is_unit(loop)}
     found = detect_iter_map(realize.iter_values, domains, TRUE, IterMapLevel.BIJECTIVE)
     in_order = not found.errors and all(
         type(split.scale) is IntImm and split.scale.value > 0
@@ -232,7 +213,7 @@ def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) ->
     for loop in loops:
         if loop.kind in (ForKind.SERIAL, ForKind.UNROLLED):
             continue
-        if any(uses_var(value, lambda var, own=loop.loop_var: var is own) for value in reduced):  # type: ignore[misc]
+        if depends_on(loop, reduced):
             how = "in parallel"
     if how:
         raise ReductionOutOfOrder(

@@ -83,7 +83,7 @@ PINNED_ELSEWHERE = {
         "primitives.compute_inline: ValueUsesOtherIterator",
         "primitives.reverse_compute_inline: HasPredicate IndicesNotBijective NotCovered",
         "primitives.reverse_compute_inline: NotOneProducer ProducerNotComplete UnlikeLoads",
-        "reverse_placement: WrittenByAll",
+        "races: WrittenByAll",
     ),
     "test_loop_kind_annotate.py": (
         "conditions: NotCompactDataflow",
@@ -107,6 +107,7 @@ PINNED_ELSEWHERE = {
     "test_regressions.py": (
         "primitives.loop_kind: IterationsShareResult",
         "primitives.reorder: ReductionOutOfOrder",
+        "races: ReadOutsideParallelLoop",
         "reverse_placement: ConsumersRunBefore",
     ),
     "test_reindex.py": (

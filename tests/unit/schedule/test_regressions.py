@@ -143,6 +143,41 @@ def test_parallel_iterations_have_results_of_their_own() -> None:
     sch.unroll(loop)
 
 
+@pytest.mark.parametrize("primitive", ["compute_at", "compute_inline"])
+def test_results_of_a_parallel_iteration_stay_in_it(primitive: str) -> None:
+    """The only reader of what each iteration makes for itself left the loop: a race."""
+
+    @T.prim_func
+    def own_results(A: T.Buffer((8,), "int32"), D: T.Buffer((8,), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((8,), "int32")
+        C = T.alloc_buffer((8,), "int32")
+        for i in T.parallel(8):
+            for j in range(8):
+                with T.block("B"):
+                    vj = T.axis.spatial(8, j)
+                    B[vj] = A[vj] + 1
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[vi] * 2
+        for i in range(8):
+            with T.block("D"):
+                vi = T.axis.spatial(8, i)
+                D[vi] = C[vi] + 1
+
+    sch = Schedule(own_results, error_render_level="fast")
+    where = sch.get_loops("D") if primitive == "compute_at" else []
+    with pytest.raises(ScheduleError) as failure:
+        getattr(sch, primitive)("C", *where)
+    assert str(failure.value) == (
+        f"ScheduleError: {primitive}: each iteration of the parallel loop 'i' runs all of block "
+        "'B' for itself, and block 'C' would read its result outside of the loop; move block 'B' "
+        "out of the loop first, or make the loop serial"
+    )
+    sch.reverse_compute_inline("D")
+    assert_same_result(own_results, sch.mod)
+
+
 @T.prim_func
 def gather(A: T.Buffer((4, 2), "float32"), B: T.Buffer((2, 2), "float32")):
     T.func_attr({"tir.noalias": T.bool(True)})

@@ -29,6 +29,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.placement import check_not_output
+from tilewright.schedule.races import check_reads_stay_inside
 from tilewright.schedule.regions import domain_of
 from tilewright.schedule.relocate import check_removable, remove
 from tilewright.schedule.scope import DepKind, scope_of, scope_root
@@ -111,6 +112,7 @@ def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
     )
     for consumer in consumers:
         check_plain_loads(consumer, store.buffer)
+    check_reads_stay_inside(scope, block, consumers)
     return InlinePlan(block, check_removable(block), consumers, store)
 
 

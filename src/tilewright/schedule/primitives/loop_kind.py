@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import Buffer, For, ForKind, IntImm, IterType, IterVar, Var, uses_var
+from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions import check_compact_dataflow
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.races import depends_on, is_unit
 from tilewright.schedule.scope import child_blocks, realize_of, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -87,21 +88,12 @@ def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction
             )
 
 
-def is_unit(loop: For) -> bool:
-    """A loop that runs once."""
-    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
-
-
 def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> None:
     """A block that does not depend on the loop may only fill buffers private to an iteration."""
-    variable = loop.loop.loop_var
+    root = scope_root(loop)
     for block in blocks:
-        values = realize_of(block).iter_values
-        if any(value is variable for value in values):
+        if depends_on(loop.loop, realize_of(block).iter_values):
             continue
-        if any(uses_var(value, lambda var: var is variable) for value in values):
-            continue
-        root = scope_root(loop)
         for region in block.block.writes:
             if _is_seen_outside(state, root, blocks, region.buffer):
                 raise IterationsShareResult(

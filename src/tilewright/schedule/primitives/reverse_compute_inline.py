@@ -52,9 +52,9 @@ from tilewright.schedule.primitives.compute_inline import (
     check_plain_loads,
     single_store,
 )
+from tilewright.schedule.races import check_no_race
 from tilewright.schedule.regions import Surroundings, View, domain_of, interval_of
 from tilewright.schedule.relocate import check_removable, remove
-from tilewright.schedule.reverse_placement import check_no_race
 from tilewright.schedule.scope import (
     BlockScope,
     DepKind,
