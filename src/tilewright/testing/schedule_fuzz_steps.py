@@ -388,6 +388,16 @@ def _pad_einsum(draw: Draw) -> None:
     draw.sch.pad_einsum(block, [draw.rng.choice([1, 2, 4]) for _ in range(count)])
 
 
+@step("shift_operand", 4)
+def _shift_operand(draw: Draw) -> None:
+    block = draw.block()
+    reads = draw.stmt(block).reads
+    bytes_read = [n for n, region in enumerate(reads) if region.buffer.dtype.bits == 8]
+    if not bytes_read:
+        raise NothingToDo
+    draw.sch.shift_operand(block, draw.rng.choice(bytes_read))
+
+
 @step("tensorize", 3)
 def _tensorize(draw: Draw) -> None:
     """Mostly an instruction on a tile that is cut out for it; now and then any on anything."""

@@ -38,7 +38,11 @@ class ProgramFuzzer:
         """A tensor to read from, mostly the last one."""
         if self.stages and self.rng.random() < 0.8:
             return self.stages[-1]
-        return self.rng.choice([*self.inputs, *self.stages])
+        return self.rng.choice(self.tensors())
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors that a stage can read: those of the type of the program."""
+        return [t for t in (*self.inputs, *self.stages) if t.dtype == self.dtype]
 
     def _results(self) -> list[Tensor]:
         read = {tensor.op for stage in self.stages for tensor in stage.op.input_tensors}
@@ -53,9 +57,9 @@ class ProgramFuzzer:
         """A random size."""
         return self.rng.choice(EXTENTS)
 
-    def add_input(self, shape: tuple[int, ...]) -> Tensor:
+    def add_input(self, shape: tuple[int, ...], dtype: str = "") -> Tensor:
         """A new parameter."""
-        made = te.placeholder(shape, name=f"X{len(self.inputs)}", dtype=self.dtype)
+        made = te.placeholder(shape, name=f"X{len(self.inputs)}", dtype=dtype or self.dtype)
         self.inputs.append(made)
         return made
 
@@ -81,7 +85,7 @@ def _relu(fuzz: ProgramFuzzer, source: Tensor) -> Tensor:
 
 
 def _joined(fuzz: ProgramFuzzer, source: Tensor) -> Tensor:
-    same = [t for t in (*fuzz.inputs, *fuzz.stages) if _shape(t) == _shape(source)]
+    same = [t for t in fuzz.tensors() if _shape(t) == _shape(source)]
     other = fuzz.rng.choice([*same, fuzz.add_input(_shape(source))])
     return fuzz.compute(_shape(source), lambda *i: source(*i) + other(*i))
 
@@ -156,6 +160,23 @@ def _product(fuzz: ProgramFuzzer, source: Tensor) -> Tensor:
     return fuzz.compute((rows, columns), lambda i, j: te.sum(source(i, k) * weights(k, j), axis=k))
 
 
+def _product_of_bytes(fuzz: ProgramFuzzer, source: Tensor) -> Tensor:
+    """A product of parameters, which a second stage adds to what it reads."""
+    rows, columns = _shape(source)
+    depth = fuzz.extent()
+    kinds = ("int8", "uint8") if fuzz.dtype == "int32" else ("float32",)
+    left = fuzz.add_input((rows, depth), fuzz.rng.choice(kinds))
+    right = fuzz.add_input((columns, depth), fuzz.rng.choice(kinds))
+    k = te.reduce_axis((0, depth), name="k")
+    dtype = fuzz.dtype
+    product = fuzz.compute(
+        (rows, columns),
+        lambda i, j: te.sum(left(i, k).astype(dtype) * right(j, k).astype(dtype), axis=k),
+    )
+    fuzz.stages.append(product)
+    return fuzz.compute((rows, columns), lambda i, j: source(i, j) + product(i, j))
+
+
 def _convolution(fuzz: ProgramFuzzer, source: Tensor) -> Tensor:
     rows, columns = _shape(source)
     high, wide = min(rows, 2), min(columns, 3)
@@ -185,6 +206,7 @@ STAGES: tuple[tuple[int, Callable[[ProgramFuzzer, Tensor], Tensor]], ...] = (
     (2, _column_max),
     (2, _product),
     (2, _product),
+    (2, _product_of_bytes),
     (2, _convolution),
 )
 

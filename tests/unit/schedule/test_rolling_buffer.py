@@ -129,6 +129,28 @@ def test_windows_of_different_sizes_do_not_roll() -> None:
     assert str(caught.value).endswith("`, not all of one size")
 
 
+@pytest.mark.parametrize("factor", [2, 4])
+def test_a_split_window_is_as_large_as_before(factor: int) -> None:
+    """The split was taken for a window that is a multiple of its factor."""
+    func = stencils()
+    sch = Schedule(func, debug_mask="all")
+    loop = sch.get_loops("C")[0]
+    sch.compute_at("B", loop)
+    sch.split(sch.get_loops("B")[1], [None, factor])
+    sch.rolling_buffer("B", 0)
+    assert 'B = T.alloc_buffer((3, 12), "int32")' in sch.mod.script()
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
+def test_split_rows_that_do_not_overlap() -> None:
+    sch = Schedule(stencils("B[vi, vj + vs]"), error_render_level="fast")
+    sch.compute_at("B", sch.get_loops("C")[0], preserve_unit_loops=True)
+    sch.split(sch.get_loops("B")[1], [None, 4])
+    with pytest.raises(ScheduleError, match="windows of consecutive iterations do not overlap"):
+        sch.rolling_buffer("B", 0)
+
+
 def test_iterations_must_run_in_order() -> None:
     sch = Schedule(stencils(), error_render_level="fast")
     outer = sch.get_loops("C")[0]

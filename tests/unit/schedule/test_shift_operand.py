@@ -167,3 +167,16 @@ def main(A: T.Buffer((5,), "int8"), C: T.Buffer((5,), "int8")):
     assert isinstance(func, PrimFunc)
     with pytest.raises(ScheduleError, match="it has no init statement"):
         Schedule(func).shift_operand("C", 0)
+
+
+def test_an_operand_that_is_made_under_the_same_loop() -> None:
+    """The sums to start from were made of an operand that was not there yet."""
+    program = product("int8", "int8")
+    sch = Schedule(program, debug_mask="all", error_render_level="fast")
+    sch.read_at(sch.get_loops("C")[0], "C", 0, "global")
+    with pytest.raises(ScheduleError) as caught:
+        sch.shift_operand("C", 1)
+    assert str(caught.value) == (
+        "ScheduleError: shift_operand: block 'A_global' makes an operand of block 'C' under the "
+        "same loop 'i'; shift the operand first, and move its producer afterwards"
+    )

@@ -7,11 +7,18 @@ window, in which positions are taken modulo its size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith import Analyzer, estimate_region_upper_bound, to_range
+from tilewright.arith import (
+    Analyzer,
+    IntervalSet,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+    to_range,
+)
 from tilewright.ir import (
     Add,
     Block,
@@ -38,6 +45,7 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
+from tilewright.ir.expr import GE, GT, LE, LT
 from tilewright.ir.node import map_children, replace
 from tilewright.schedule.allocated_buffer import (
     AllocationChanger,
@@ -48,6 +56,7 @@ from tilewright.schedule.conditions import why_not_complete, why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import region_cover
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.predicates import conjuncts
 from tilewright.schedule.scope import (
     DepKind,
     is_ancestor,
@@ -162,7 +171,7 @@ def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Wi
     produced = substitute(region, values)
     analyzer = Analyzer()
     analyzer.bind_all({loop.loop_var: Range(loop.min, loop.extent) for loop in outer})
-    bounds = estimate_region_upper_bound(produced.region, inner, analyzer=analyzer)
+    bounds = _bounds(block, produced, inner, analyzer)
     windows = []
     for axis, (bound, point) in enumerate(zip(bounds, produced.region, strict=True)):
         if not (bound.has_lower_bound and bound.has_upper_bound):
@@ -177,6 +186,47 @@ def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Wi
     if not windows:
         raise _nothing(block, region.buffer, "windows of consecutive iterations do not overlap")
     return windows
+
+
+def _bounds(
+    block: StmtSRef, produced: BufferRegion, inner: Mapping[Var, Range], analyzer: Analyzer
+) -> list[IntervalSet]:
+    """What one iteration of the common loops produces, apart from what none ever does.
+
+    A condition on positions leaves out the same elements in every iteration. Any other one cuts
+    the window, and where that happens must be known: what it leaves out is not there for the next.
+    """
+    realize = realize_of(block)
+    cuts = [
+        part
+        for part in conjuncts(realize.predicate)
+        if not _tells_positions(part, realize.iter_values, analyzer)
+    ]
+    if not cuts:
+        return estimate_region_upper_bound(produced.region, inner, analyzer=analyzer)
+    bounds = None
+    if all(uses_var(part, inner.__contains__) for part in cuts):
+        bounds = estimate_region_strict_bound(
+            produced.region, inner, reduce(logical_and, cuts), analyzer
+        )
+    if bounds is None:
+        why = f"`{cuts[0]}` cuts windows at places that are not known"
+        raise _nothing(block, produced.buffer, why)
+    return bounds
+
+
+def _tells_positions(
+    condition: PrimExpr, iter_values: Sequence[PrimExpr], analyzer: Analyzer
+) -> bool:
+    """Whether a condition compares a single iterator of the block with a constant."""
+    if not isinstance(condition, LT | LE | GT | GE):
+        return False
+    gap = condition.a - condition.b
+    return any(
+        isinstance(analyzer.simplify(rest), IntImm)
+        for value in iter_values
+        for rest in (gap - value, gap + value)
+    )
 
 
 def _nothing(block: StmtSRef, buffer: Buffer, why: str) -> NothingRolls:

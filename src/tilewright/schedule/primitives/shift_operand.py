@@ -42,7 +42,7 @@ from tilewright.schedule.conditions import why_not_reduction
 from tilewright.schedule.copy_block import realize_in_loops, spatial_iterator
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.scope import is_ancestor, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -60,6 +60,11 @@ class NotASumOfProducts(PrimitiveError):
 class CannotShift(PrimitiveError):
     reason = "operand {buffer!r} of block {block!r} is of type {dtype}"
     remedy = "operands of type int8, uint8, int16 and uint16 can be shifted"
+
+
+class MadeUnderTheSameLoop(PrimitiveError):
+    reason = "block {producer!r} makes an operand of block {block!r} under the same loop {loop!r}"
+    remedy = "shift the operand first, and move its producer afterwards"
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[St
     target = _OTHER_SIGN.get(str(buffer.dtype))
     if target is None:
         raise CannotShift(block, buffer=buffer.name, block=block.name, dtype=buffer.dtype)
+    _check_made_before(state, block)
     shifted = decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
     start = _Start(block, product)
     edit = ScopeEdit(root, buffers=[shifted, start.buffer])
@@ -126,6 +132,16 @@ def _product(block: StmtSRef, buffer: Buffer) -> _Product:
     if buffer is loads[1].buffer:
         return _Product(store, loads[1], loads[0], False)
     raise fail(f"{buffer.name} is no factor of the product")
+
+
+def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:
+    """The new blocks run before all loops of the block: whole operands must be there by then."""
+    loops = loops_of(block)
+    for edge in scope_of(state, scope_root(block)).to_block(block):
+        if loops and is_ancestor(loops[0], edge.src):
+            raise MadeUnderTheSameLoop(
+                block, edge.src, producer=edge.src.name, block=block.name, loop=loops[0].name
+            )
 
 
 def _widened_load(value: PrimExpr, dtype: DType) -> BufferLoad | None:
