@@ -7,6 +7,7 @@ single value are left out of the block that does not need them. This is what `bl
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ from tilewright.ir import (
     cast,
     const,
     logical_and,
+    structural_equal,
     uses_var,
 )
 from tilewright.schedule.predicates import conjuncts
@@ -184,6 +186,8 @@ def _divide_simple(
     for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         digits = _digits_of(value, domains)
         side = _side(value, digits, domains, inner_loops)
+        if side is _all_inner and not _fills(iter_var, value, digits, domains):
+            return None  # a part of a program: the new block would claim to access all of it
         if side is not None:
             division = side(iter_var, value)
         else:
@@ -211,6 +215,19 @@ def _side(
     if not uses_var(value, lambda var: var in domains and var not in inner_loops):
         return _all_inner
     return None
+
+
+def _fills(
+    iter_var: IterVar, value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range]
+) -> bool:
+    """False when a binding surely leaves out values of its iterator."""
+    extent = extent_of(iter_var)
+    if digits:
+        return isinstance(extent, IntImm) and extent.value <= math.prod(d.extent for d in digits)
+    if not isinstance(value, Var):
+        return True
+    loop = domains[value]
+    return _is_zero(loop.min) and structural_equal(loop.extent, extent)
 
 
 def _all_outer(iter_var: IterVar, value: PrimExpr) -> Division:

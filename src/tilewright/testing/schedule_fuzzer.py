@@ -49,6 +49,7 @@ from tilewright.testing.schedule_fuzz_steps import Draw, NothingToDo, available_
 from tilewright.testing.schedule_fuzz_workloads import random_program
 
 MAX_STEPS = 12
+LIKINGS = (0.2, 1.0, 1.0, 5.0)
 # Flags are not verified: computed anew they may know less than what a primitive is sure to keep.
 DEBUG_MASK = VERIFY_SREF_TREE
 
@@ -123,7 +124,8 @@ def apply_random_steps(
 
 def _take_steps(rng: random.Random, sch: Schedule, counts: Counter[str] | None) -> Failure | None:
     steps = available_steps()
-    weights = [weight for _, _, weight in steps]
+    # Each case likes other primitives: some faults need several of one or two kinds in a row.
+    weights = [weight * rng.choice(LIKINGS) for _, _, weight in steps]
     draw = Draw(rng, sch)
     for _ in range(rng.randint(1, MAX_STEPS)):
         name, step, _ = rng.choices(steps, weights)[0]

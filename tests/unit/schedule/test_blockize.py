@@ -348,6 +348,20 @@ def test_refused(matmul: PrimFunc, chain: PrimFunc) -> None:
         other.blockize([other.get_block("B"), other.get_block("B")])
 
 
+@pytest.mark.parametrize("part", ["C_j0", "C_j1"])
+def test_a_part_of_a_program_does_not_claim_all_of_it(part: str) -> None:
+    """The block said that it writes the whole row, so that a cache of it was copied back whole."""
+    sch = Schedule(strided, debug_mask="all")
+    sch.loop_partition(sch.get_loops("C")[1], [5, None])
+    made = sch.blockize(sch.get_loops(part)[-1])
+    (written,) = sch.get_sref(made).block.writes
+    wanted = {"C_j0": (0, 5), "C_j1": (5, 3)}[part]
+    assert (str(written.region[1].min), str(written.region[1].extent)) == tuple(map(str, wanted))
+    sch.cache_write(made, 0, "global")
+    assert_same_result(strided, sch.mod)
+    verify_trace_roundtrip(sch, strided)
+
+
 def test_blocks_must_follow_each_other() -> None:
     @T.prim_func
     def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):

@@ -180,3 +180,16 @@ def test_an_operand_that_is_made_under_the_same_loop() -> None:
         "ScheduleError: shift_operand: block 'A_global' makes an operand of block 'C' under the "
         "same loop 'i'; shift the operand first, and move its producer afterwards"
     )
+
+
+def test_a_part_of_a_sum() -> None:
+    """The sums to start from were made of all terms, where the block adds up only some."""
+    sch = Schedule(product("int8", "int8"), error_render_level="fast")
+    sch.loop_partition(sch.get_loops("C")[-1], [2, None])
+    block = sch.get_block("C_k0")
+    with pytest.raises(ScheduleError) as caught:
+        sch.shift_operand(block, 1)
+    assert str(caught.value) == (
+        "ScheduleError: shift_operand: the loops of block 'C_k0' do not run it for all values of "
+        "its iterators; shift the operand before the program is cut into parts"
+    )

@@ -36,7 +36,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import bitwise_xor
 from tilewright.ir.node import replace
-from tilewright.schedule.cache_place import Place
+from tilewright.schedule.cache_place import Place, domains_between, takes_all_values
 from tilewright.schedule.cache_stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions import why_not_reduction
 from tilewright.schedule.copy_block import realize_in_loops, spatial_iterator
@@ -60,6 +60,11 @@ class NotASumOfProducts(PrimitiveError):
 class CannotShift(PrimitiveError):
     reason = "operand {buffer!r} of block {block!r} is of type {dtype}"
     remedy = "operands of type int8, uint8, int16 and uint16 can be shifted"
+
+
+class OnlyAPart(PrimitiveError):
+    reason = "the loops of block {block!r} do not run it for all values of its iterators"
+    remedy = "shift the operand before the program is cut into parts"
 
 
 class MadeUnderTheSameLoop(PrimitiveError):
@@ -91,6 +96,8 @@ def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[St
     target = _OTHER_SIGN.get(str(buffer.dtype))
     if target is None:
         raise CannotShift(block, buffer=buffer.name, block=block.name, dtype=buffer.dtype)
+    if not takes_all_values(realize_of(block), domains_between(block, root)):
+        raise OnlyAPart(block, block=block.name)
     _check_made_before(state, block)
     shifted = decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
     start = _Start(block, product)
