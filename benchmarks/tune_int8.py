@@ -45,7 +45,7 @@ from tilewright import te, topi
 from tilewright.ir import PrimFunc, as_module
 from tilewright.records import TensorInfo, args_info_of
 from tilewright.target import Target
-from tilewright.testing.int8_workload import (
+from tilewright.workloads.int8 import (
     CONV_SHAPES,
     GEMM_SHAPES,
     ConvShape,

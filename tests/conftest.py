@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,22 @@ settings.register_profile(
     "fuzz", settings.get_profile("tilewright"), derandomize=False, max_examples=2000
 )
 settings.load_profile("tilewright")
+
+_TVM_PYTHON = Path(
+    os.environ.get("TVM_PYTHON", Path(__file__).parents[1] / ".venv-tvm" / "bin" / "python")
+)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where TVM is missing, skip the tests that are marked to need it."""
+    if item.get_closest_marker("tvm") and not _TVM_PYTHON.exists():
+        pytest.skip("TVM is missing: `make bench-env` installs it, or TVM_PYTHON names it")
+
+
+@pytest.fixture(scope="session")
+def tvm_python() -> Path:
+    """The Python that TVM is installed for, for the tests that ask TVM."""
+    return _TVM_PYTHON
 
 
 @pytest.fixture(scope="session")

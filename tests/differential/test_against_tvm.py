@@ -10,13 +10,10 @@ Where TVM refuses a sequence, so must we.
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
@@ -26,19 +23,12 @@ from tilewright.ir import IRModule, PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule, Trace
 from tilewright.script import from_source
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
+from tilewright.testing.tvm_process import TvmProcess
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-PYTHON = Path(os.environ.get("TILEWRIGHT_TVM_PYTHON", ROOT / ".venv-tvm" / "bin" / "python"))
 SEED = 42
 
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
+pytestmark = pytest.mark.tvm
 
 
 def load(path: Path) -> ModuleType:
@@ -62,46 +52,14 @@ SEQUENCES: dict[str, Callable[[Any], object]] = {
 }
 
 
-class Tvm:
-    """TVM in a process of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [str(PYTHON), str(HERE / "tvm_side.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    @property
-    def pipes(self) -> tuple[IO[str], IO[str]]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        return self.process.stdin, self.process.stdout
-
-    def ask(self, **request: str) -> dict[str, Any]:
-        to_tvm, from_tvm = self.pipes
-        to_tvm.write(json.dumps(request) + "\n")
-        to_tvm.flush()
-        answer: dict[str, Any] = json.loads(from_tvm.readline())
-        return answer
-
-    def close(self) -> None:
-        for pipe in self.pipes:
-            pipe.close()
-        self.process.wait(timeout=20)
-
-
 @pytest.fixture(scope="module")
-def tvm() -> Iterator[Tvm]:
-    process = Tvm()
-    yield process
-    process.close()
+def tvm(tvm_python: Path) -> Iterator[TvmProcess]:
+    with TvmProcess(tvm_python, HERE / "tvm_side.py") as process:
+        yield process
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_same_program_as_tvm(name: str, tvm: Tvm) -> None:
+def test_same_program_as_tvm(name: str, tvm: TvmProcess) -> None:
     file, sequence = name.split(".")
     function = WORKLOADS[sequence.split("__")[0]]()
     module = IRModule({"main": function})

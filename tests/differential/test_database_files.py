@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +14,19 @@ from tilewright.schedule import Schedule
 from tilewright.script import from_source
 from tilewright.target import Target
 from tilewright.testing.te_workload import CONFIGS, create_te_workload
+from tilewright.testing.tvm_process import answers_of
 
 HERE = Path(__file__).parent
-PYTHON = Path(
-    os.environ.get("TILEWRIGHT_TVM_PYTHON", HERE.parent.parent / ".venv-tvm" / "bin" / "python")
-)
 # Of Winograd's regions the two parsers make different, though equal, expressions.
 NAMES = [name for name in CONFIGS if "WIN" not in name]
 
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
+pytestmark = pytest.mark.tvm
 
 
-def ask(action: str, directory: Path) -> Any:
-    done = subprocess.run(
-        [str(PYTHON), str(HERE / "database_side.py"), action, str(directory)],
-        input=json.dumps(SCRIPTS),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def ask(python: Path, action: str, directory: Path) -> Any:
+    side = str(HERE / "database_side.py")
+    (answer,) = answers_of(python, side, action, str(directory), asked=SCRIPTS)
+    return answer
 
 
 def program(name: str) -> IRModule:
@@ -67,9 +49,9 @@ def annotated(mod: IRModule) -> Schedule:
     return sch
 
 
-def test_a_database_of_tvm_is_read_and_asked(tmp_path: Path) -> None:
+def test_a_database_of_tvm_is_read_and_asked(tmp_path: Path, tvm_python: Path) -> None:
     (tmp_path / "tvm").mkdir()
-    ask("write", tmp_path / "tvm")
+    ask(tvm_python, "write", tmp_path / "tvm")
     database = JSONDatabase(work_dir=tmp_path / "tvm")
     assert database.problems() == []
     assert len(database) == len(NAMES)
@@ -90,7 +72,7 @@ def test_a_database_of_tvm_is_read_and_asked(tmp_path: Path) -> None:
     copy.close()
 
 
-def test_our_database_is_read_by_tvm(tmp_path: Path) -> None:
+def test_our_database_is_read_by_tvm(tmp_path: Path, tvm_python: Path) -> None:
     database = JSONDatabase(work_dir=tmp_path, dialect="0.25")
     for number, mod in enumerate(MODULES.values()):
         trace = annotated(mod).trace
@@ -100,6 +82,6 @@ def test_our_database_is_read_by_tvm(tmp_path: Path) -> None:
         database.commit_tuning_record(
             TuningRecord(trace, workload, secs, Target("llvm"), args_info_of(mod))
         )
-    answers = ask("read", tmp_path)
+    answers = ask(tvm_python, "read", tmp_path)
     for number, name in enumerate(NAMES):
         assert answers[name] == {"known": True, "run_secs": [number + 0.5]}, name

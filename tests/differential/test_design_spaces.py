@@ -7,8 +7,6 @@ decisions and compared again.
 from __future__ import annotations
 
 import importlib.util
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +29,7 @@ from tilewright.testing.space_generation import (
     with_decisions,
 )
 from tilewright.testing.te_workload import CONFIGS, conv2d_nchw, create_te_workload, matmul
+from tilewright.testing.tvm_process import TvmProcess
 
 HERE = Path(__file__).parent
 SEED = 42
@@ -45,16 +44,9 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-PYTHON = _load("test_against_tvm").PYTHON
 PROGRAMS = _load("space_programs")
 
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
+pytestmark = pytest.mark.tvm
 
 CASES = [(name, index) for name in CONFIGS for index in range(len(CONFIGS[name][1]))]
 
@@ -69,39 +61,18 @@ OTHER_EXTENTS = {
 }
 
 
-class Tvm:
-    """TVM in a process of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [str(PYTHON), str(HERE / "tvm_spaces.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        return answer
-
-    def close(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
-        self.process.wait(timeout=20)
-
-
 @pytest.fixture(scope="module")
-def tvm() -> Iterator[Tvm]:
-    process = Tvm()
-    yield process
-    process.close()
+def tvm(tvm_python: Path) -> Iterator[TvmProcess]:
+    with TvmProcess(tvm_python, HERE / "tvm_spaces.py") as process:
+        yield process
+
+
+def asked(
+    tvm: TvmProcess, module: IRModule, target: dict[str, Any], rules: Any, **more: Any
+) -> dict[str, Any]:
+    """What TVM makes of a program."""
+    program = module.script()
+    return tvm.ask_without_error(program=program, target=target, seed=SEED, rules=rules, **more)
 
 
 def module_of(text: str) -> IRModule:
@@ -121,11 +92,11 @@ def check_sketch(ours: Schedule, theirs: dict[str, str], other_extents: bool = F
 
 
 @pytest.mark.parametrize(("name", "index"), CASES)
-def test_sketches_of_workloads(name: str, index: int, tvm: Tvm) -> None:
+def test_sketches_of_workloads(name: str, index: int, tvm: TvmProcess) -> None:
     module = IRModule({"main": create_te_workload(name, index)})
     ours = generate_design_space("llvm", module, Target("llvm -num-cores=4"), seed=SEED)
     target = {"kind": "llvm", "num-cores": 4}
-    theirs = tvm.ask(program=module.script(), target=target, seed=SEED, rules="llvm")["sketches"]
+    theirs = asked(tvm, module, target, "llvm")["sketches"]
     assert len(ours) == len(theirs)
     for number, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         check_sketch(mine, other, number in OTHER_EXTENTS.get((name, index), ()))
@@ -149,17 +120,13 @@ def matched(
 
 
 @pytest.mark.parametrize("name", CPU)
-def test_known_decisions(name: str, tvm: Tvm) -> None:
+def test_known_decisions(name: str, tvm: TvmProcess) -> None:
     module = IRModule({"main": create_te_workload(name, 0)})
     sketches = generate_design_space("llvm", module, Target("aws/cpu/c5.9xlarge"), seed=SEED)
     found = matched(module, sketches, CPU[name])
-    theirs = tvm.ask(
-        program=module.script(),
-        target={"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 18},
-        seed=SEED,
-        rules="llvm",
-        replays=[(number, [value for _, value in decisions]) for number, decisions, _ in found],
-    )
+    target = {"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 18}
+    replays = [(number, [value for _, value in decisions]) for number, decisions, _ in found]
+    theirs = asked(tvm, module, target, "llvm", replays=replays)
     for (_, _, made), script in zip(found, theirs["replays"], strict=True):
         assert_structural_equal(made.mod, module_of(script))
 
@@ -320,12 +287,12 @@ SINGLE: dict[str, tuple[PrimFunc, dict[str, Any], list[tuple[str, dict[str, Any]
 
 
 @pytest.mark.parametrize("case", SINGLE)
-def test_single_rules(case: str, tvm: Tvm) -> None:
+def test_single_rules(case: str, tvm: TvmProcess) -> None:
     func, target, rules = SINGLE[case]
     module = IRModule({"main": func})
     members: list[ScheduleRule] = [schedule_rules.create(name, **given) for name, given in rules]
     ours = generate_design_space("llvm", module, Target(target), sch_rules=members, seed=SEED)
-    theirs = tvm.ask(program=module.script(), target=target, seed=SEED, rules=rules)["sketches"]
+    theirs = asked(tvm, module, target, rules)["sketches"]
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
         check_sketch(mine, other)

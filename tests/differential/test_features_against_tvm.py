@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +13,23 @@ from tilewright.features.workload_embedding import workload_embedding
 from tilewright.ir import IRModule
 from tilewright.script import from_source
 from tilewright.testing.te_workload import CONFIGS, create_te_workload
+from tilewright.testing.tvm_process import answers_of
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-PYTHON = Path(os.environ.get("TILEWRIGHT_TVM_PYTHON", ROOT / ".venv-tvm" / "bin" / "python"))
 # Of these, so many candidates may differ: our simplifier finds shorter forms of some of their
 # indices, `(f % 8 * 8 + i * 4 + j) // 16` is `f % 8 // 2`, which changes counts and extents.
 MAY_DIFFER = {"GRP": 1, "C2D_WIN_NCHW": 1}
 WORKLOADS = sorted(CONFIGS)
 
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
+pytestmark = pytest.mark.tvm
 
 
 @pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
+def theirs(tvm_python: Path) -> dict[str, Any]:
     programs = {
         name: IRModule({"main": create_te_workload(name, 0)}).script() for name in WORKLOADS
     }
-    done = subprocess.run(
-        [str(PYTHON), str(HERE / "tvm_features_side.py")],
-        input=json.dumps(programs),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    answers = map(json.loads, done.stdout.splitlines())
+    answers = answers_of(tvm_python, str(HERE / "tvm_features_side.py"), asked=programs)
     return {answer["name"]: answer["candidates"] for answer in answers}
 
 

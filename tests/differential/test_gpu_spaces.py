@@ -6,12 +6,8 @@ the blocks to inline. Programs must agree once simplified.
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -36,6 +32,7 @@ from tilewright.testing.space_generation import (
     with_decisions,
 )
 from tilewright.testing.te_workload import create_te_workload, matmul_relu
+from tilewright.testing.tvm_process import TvmProcess
 
 HERE = Path(__file__).parent
 SEED = 42
@@ -54,63 +51,21 @@ NOT_AS_IN_0_14 = (
 )
 
 
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-PYTHON = _load("test_against_tvm").PYTHON
-
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
-
-
-class Tvm:
-    """TVM in a process of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [str(PYTHON), str(HERE / "gpu_space_tvm_side.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(
-        self, module: IRModule, target: str, rules: Sequence[RuleSpec], **more: Any
-    ) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        plain = [(name, dict(options)) for name, options in rules]
-        request = {"program": module.script(), "target": target, "rules": plain, "seed": SEED}
-        self.process.stdin.write(json.dumps({**request, **more}) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        return answer
-
-    def close(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
-        self.process.wait(timeout=20)
+pytestmark = pytest.mark.tvm
 
 
 @pytest.fixture(scope="module")
-def tvm() -> Iterator[Tvm]:
-    process = Tvm()
-    yield process
-    process.close()
+def tvm(tvm_python: Path) -> Iterator[TvmProcess]:
+    with TvmProcess(tvm_python, HERE / "gpu_space_tvm_side.py") as process:
+        yield process
+
+
+def asked(
+    tvm: TvmProcess, module: IRModule, target: str, rules: Sequence[RuleSpec], **more: Any
+) -> dict[str, Any]:
+    """What TVM makes of a program."""
+    program, plain = module.script(), [(name, dict(options)) for name, options in rules]
+    return tvm.ask_without_error(program=program, target=target, rules=plain, seed=SEED, **more)
 
 
 def module_of(text: str) -> IRModule:
@@ -144,9 +99,9 @@ def workload(name: str) -> IRModule:
 
 @pytest.mark.parametrize("target", [RTX_2080, RTX_3070])
 @pytest.mark.parametrize("name", CUDA)
-def test_sketches_of_workloads(name: str, target: str, tvm: Tvm) -> None:
+def test_sketches_of_workloads(name: str, target: str, tvm: TvmProcess) -> None:
     module = workload(name)
-    theirs = tvm.ask(module, target, RULES)["sketches"]
+    theirs = asked(tvm, module, target, RULES)["sketches"]
     ours = sketches_of(module, target, RULES)
     assert [str(sketch.trace) for sketch in ours] == [other["trace"] for other in theirs]
     if name not in OTHER_EXTENTS:
@@ -172,22 +127,22 @@ def matched(
 
 
 def check_replays(
-    module: IRModule, target: str, rules: Sequence[RuleSpec], known: Any, tvm: Tvm
+    module: IRModule, target: str, rules: Sequence[RuleSpec], known: Any, tvm: TvmProcess
 ) -> None:
     found = matched(module, sketches_of(module, target, rules), known)
     replays = [(number, [value for _, value in decisions_of(made)]) for number, made in found]
-    theirs = tvm.ask(module, target, rules, replays=replays)["replays"]
+    theirs = asked(tvm, module, target, rules, replays=replays)["replays"]
     for (_, made), other in zip(found, theirs, strict=True):
         check_same_program(made.mod, other["script"])
 
 
 @pytest.mark.parametrize("name", [name for name in CUDA if name not in OTHER_EXTENTS])
-def test_known_decisions(name: str, tvm: Tvm) -> None:
+def test_known_decisions(name: str, tvm: TvmProcess) -> None:
     check_replays(workload(name), RTX_2080, RULES, CUDA[name], tvm)
 
 
 @pytest.mark.parametrize("name", [name for name in SINGLE if name not in NOT_AS_IN_0_14])
-def test_single_rules(name: str, tvm: Tvm) -> None:
+def test_single_rules(name: str, tvm: TvmProcess) -> None:
     case = SINGLE[name]
     module = IRModule({"main": case.make()})
     check_replays(module, case.target, case.rules, case.decisions, tvm)
@@ -201,10 +156,10 @@ TENSOR_CORES: Mapping[str, RuleSpec] = {
 
 
 @pytest.mark.parametrize("name", TENSOR_CORES)
-def test_tensor_cores_take_the_same_decisions(name: str, tvm: Tvm) -> None:
+def test_tensor_cores_take_the_same_decisions(name: str, tvm: TvmProcess) -> None:
     module = IRModule({"main": SINGLE["tensor_cores"].make()})
     rules = [TENSOR_CORES[name]]
-    theirs = tvm.ask(module, RTX_3070, rules)["sketches"]
+    theirs = asked(tvm, module, RTX_3070, rules)["sketches"]
     ours = sketches_of(module, RTX_3070, rules)
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
@@ -212,13 +167,13 @@ def test_tensor_cores_take_the_same_decisions(name: str, tvm: Tvm) -> None:
 
 
 def check_candidates(
-    module: IRModule, target: str, rules: Sequence[RuleSpec], seeds: Sequence[int], tvm: Tvm
+    module: IRModule, target: str, rules: Sequence[RuleSpec], seeds: Sequence[int], tvm: TvmProcess
 ) -> None:
     """Random candidates: the same ones are accepted, and they are the same programs."""
     steps = create_postprocs("cuda")
     for step in steps:
         step._initialize_with_tune_context(Task(module, Target(target)))
-    for drafts in tvm.ask(module, target, rules, drafts=list(seeds))["drafts"]:
+    for drafts in asked(tvm, module, target, rules, drafts=list(seeds))["drafts"]:
         for theirs in drafts:
             sch = Schedule(module)
             Trace.apply_json_to_schedule(theirs["before"], sch)
@@ -231,12 +186,12 @@ def check_candidates(
 
 @pytest.mark.parametrize("target", [RTX_2080, RTX_3070])
 @pytest.mark.parametrize("name", ["GMM", "C1D", "TBG", "SFM", "NRM", "C2D"])
-def test_candidates_after_post_processing(name: str, target: str, tvm: Tvm) -> None:
+def test_candidates_after_post_processing(name: str, target: str, tvm: TvmProcess) -> None:
     check_candidates(workload(name), target, RULES, range(1, 13), tvm)
 
 
 @pytest.mark.parametrize("name", TENSOR_CORES)
-def test_candidates_with_tensor_cores(name: str, tvm: Tvm) -> None:
+def test_candidates_with_tensor_cores(name: str, tvm: TvmProcess) -> None:
     func = te.create_prim_func(matmul_relu(512, 512, 512, "float16", "float32"))
     rules = [TENSOR_CORES[name], *RULES]
     seeds = range(1, 2_000_000_000, 150_000_001)
@@ -245,17 +200,17 @@ def test_candidates_with_tensor_cores(name: str, tvm: Tvm) -> None:
 
 # TVM 0.25 lets only some threads run a part that has fewer; 0.14 refused it, as we do.
 @pytest.mark.parametrize("name", [name for name in AT_THE_LIMITS if "disagree" not in name])
-def test_verdicts_at_the_limits(name: str, tvm: Tvm) -> None:
+def test_verdicts_at_the_limits(name: str, tvm: TvmProcess) -> None:
     make, accepted = AT_THE_LIMITS[name]
     module = IRModule({"main": make()})
-    ((draft,),) = tvm.ask(module, RTX_3070, [], drafts=[1])["drafts"]
+    ((draft,),) = asked(tvm, module, RTX_3070, [], drafts=[1])["drafts"]
     assert draft["accepted"] == accepted
 
 
-def test_mutations_of_thread_numbers(tvm: Tvm) -> None:
+def test_mutations_of_thread_numbers(tvm: TvmProcess) -> None:
     module = workload("SFM")
     seeds = list(range(1, 2_000_000_000, 60_000_011))
-    theirs = tvm.ask(module, RTX_2080, RULES, mutants=seeds)["mutants"]
+    theirs = asked(tvm, module, RTX_2080, RULES, mutants=seeds)["mutants"]
     mutator = MutateThreadBinding()
     for sketch, expected in zip(sketches_of(module, RTX_2080, RULES), theirs, strict=True):
         assert sketch.trace is not None

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,17 +14,9 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.ir.structure import assert_structural_equal
 from tilewright.script import from_source
+from tilewright.testing.tvm_process import answers_of
 
-ROOT = Path(__file__).parents[2]
-PYTHON = Path(os.environ.get("TILEWRIGHT_TVM_PYTHON", ROOT / ".venv-tvm" / "bin" / "python"))
-
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
+pytestmark = pytest.mark.tvm
 
 MULTIPLIERS = [(1395864371, 2), (1395864371, -5), (2**31 - 1, 0), (2**31 - 1, 1), (1098990753, 1)]
 VALUES = [0, 1, -1, 2, -2, 3, 5, -5, 7, 100, -100, 12345678, -12345678, 2**30, -(2**30), 2**31 - 1]
@@ -102,17 +91,10 @@ _SPELLING = [
 
 
 @pytest.fixture(scope="module")
-def answer() -> dict[str, Any]:
+def answer(tvm_python: Path) -> dict[str, Any]:
     asked = {"values": VALUES, "multipliers": MULTIPLIERS, "shifts": SHIFTS}
-    done = subprocess.run(
-        [str(PYTHON), "-c", _ASK],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
+    result: dict[str, Any]
+    (result,) = answers_of(tvm_python, "-c", _ASK, asked=asked)
     return result
 
 

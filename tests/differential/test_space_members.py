@@ -8,9 +8,6 @@ an index is written, so structure is compared everywhere and the text where it c
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,63 +33,33 @@ from tilewright.space.postprocs import (
 from tilewright.target import Target
 from tilewright.testing.space_generation import Task
 from tilewright.testing.te_workload import create_te_workload
+from tilewright.testing.tvm_process import TvmProcess
 from tilewright.tune.context import TuneContext
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-PYTHON = Path(os.environ.get("TILEWRIGHT_TVM_PYTHON", ROOT / ".venv-tvm" / "bin" / "python"))
 TARGET = {"kind": "llvm", "num-cores": 4}
 SEED = 7  # of space_side.py
 
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
-
-
-class Tvm:
-    """TVM in a process of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [str(PYTHON), str(HERE / "space_side.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, module: IRModule, **request: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        message = {"program": module.script(), "target": TARGET, "kind": "llvm", **request}
-        self.process.stdin.write(json.dumps(message) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(timeout=20)
+pytestmark = pytest.mark.tvm
 
 
 @pytest.fixture(scope="module")
-def tvm() -> Iterator[Tvm]:
-    process = Tvm()
-    yield process
-    process.close()
+def tvm(tvm_python: Path) -> Iterator[TvmProcess]:
+    with TvmProcess(tvm_python, HERE / "space_side.py") as process:
+        yield process
+
+
+def asked(tvm: TvmProcess, module: IRModule, **request: Any) -> Any:
+    """What TVM makes of a program."""
+    return tvm.ask(program=module.script(), target=TARGET, kind="llvm", **request)
 
 
 @pytest.fixture(scope="module")
-def answers(tvm: Tvm) -> dict[str, Any]:
+def answers(tvm: TvmProcess) -> dict[str, Any]:
     """Drafts by workload, asked for once."""
     return {
-        name: tvm.ask(workload(name), samples=2, seeds=4) for name in (*SAME_TEXT, *SAME_STRUCTURE)
+        name: asked(tvm, workload(name), samples=2, seeds=4)
+        for name in (*SAME_TEXT, *SAME_STRUCTURE)
     }
 
 
@@ -177,9 +144,9 @@ def test_mutators(name: str, answers: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["GMM", "SFM", "CBR"])
-def test_replay_search_proposes_the_same(name: str, tvm: Tvm) -> None:
+def test_replay_search_proposes_the_same(name: str, tvm: TvmProcess) -> None:
     module = workload(name)
-    theirs = tvm.ask(module, trials=6)
+    theirs = asked(tvm, module, trials=6)
     context = TuneContext(
         module,
         target=TARGET,
@@ -340,9 +307,9 @@ LOOPS, LAYOUT = "RewriteParallelVectorizeUnroll", "RewriteLayout"
     ],
     ids=lambda value: value if isinstance(value, str) else value.attrs["global_symbol"],
 )
-def test_unusual_programs(func: PrimFunc, member: str, tvm: Tvm) -> None:
+def test_unusual_programs(func: PrimFunc, member: str, tvm: TvmProcess) -> None:
     module = IRModule({"main": func})
-    theirs = tvm.ask(module, postprocs=[member])
+    theirs = asked(tvm, module, postprocs=[member])
     sch = Schedule(module)
     sch.enter_postproc()
     assert postprocs.create(member).apply(sch)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +17,9 @@ from tilewright.schedule.analysis import (
     get_tensorize_loop_mapping,
 )
 from tilewright.testing.contraction_forms import FORMS
+from tilewright.testing.tvm_process import TvmProcess
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-PYTHON = Path(os.environ.get("TILEWRIGHT_TVM_PYTHON", ROOT / ".venv-tvm" / "bin" / "python"))
 INSTRUCTIONS = {
     "dot_16x4_vnni": ("uint8", "int8", "int32"),
     "wmma_sync_16x16x16_f16f16f32": ("float16", "float16", "float32"),
@@ -31,47 +27,13 @@ INSTRUCTIONS = {
     "wmma_sync_16x16x16_s8s8s32": ("int8", "int8", "int32"),
 }
 
-pytestmark = [
-    pytest.mark.tvm,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="TVM is missing: `make bench-env` installs it, or TILEWRIGHT_TVM_PYTHON names it",
-    ),
-]
-
-
-class Tvm:
-    """TVM in a process of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [str(PYTHON), str(HERE / "tensorize_side.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, **scripts: str) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(scripts) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(timeout=20)
+pytestmark = pytest.mark.tvm
 
 
 @pytest.fixture(scope="module")
-def tvm() -> Iterator[Tvm]:
-    process = Tvm()
-    yield process
-    process.close()
+def tvm(tvm_python: Path) -> Iterator[TvmProcess]:
+    with TvmProcess(tvm_python, HERE / "tensorize_side.py") as process:
+        yield process
 
 
 class Ours:
@@ -118,7 +80,7 @@ class Ours:
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS)
 @pytest.mark.parametrize("form", FORMS)
-def test_same_mappings(form: str, instruction: str, tvm: Tvm) -> None:
+def test_same_mappings(form: str, instruction: str, tvm: TvmProcess) -> None:
     intrin = TensorIntrin.get(instruction)
     assert intrin is not None
     program = IRModule({"main": FORMS[form](*INSTRUCTIONS[instruction])})

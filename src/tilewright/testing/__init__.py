@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_SUBMODULES = ("handwritten", "int8_workload", "ir_fuzzer", "oracle", "te_workload", "ulp")
+_SUBMODULES = ("handwritten", "ir_fuzzer", "oracle", "te_workload", "ulp")
 
 
 def __getattr__(name: str) -> Any:

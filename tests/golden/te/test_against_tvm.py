@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tilewright.testing.te_workload import CONFIGS, create_te_workload
+from tilewright.testing.tvm_process import answers_of
 
-_PYTHON = Path(__file__).parents[3] / ".venv-tvm" / "bin" / "python"
 _ASK = """
 import json
 from tvm import te
@@ -42,12 +40,9 @@ def _normal(text: str) -> str:
 
 
 @pytest.mark.tvm
-@pytest.mark.skipif(not _PYTHON.exists(), reason="TVM is not installed in .venv-tvm")
-def test_workloads_equal_those_of_tvm() -> None:
-    answer = subprocess.run(
-        [str(_PYTHON), "-c", _ASK], capture_output=True, text=True, check=True, timeout=120
-    )
-    expected: dict[str, list[str]] = json.loads(answer.stdout)
+def test_workloads_equal_those_of_tvm(tvm_python: Path) -> None:
+    expected: dict[str, list[str]]
+    (expected,) = answers_of(tvm_python, "-c", _ASK)
     assert len(expected) == 13
     for name, texts in expected.items():
         assert len(texts) == len(CONFIGS[name][1])

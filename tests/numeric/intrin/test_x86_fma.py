@@ -16,8 +16,8 @@ from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
 from tilewright.space.rules import TensorTiling
 from tilewright.target import Target
-from tilewright.testing.int8_workload import int8_gemm
 from tilewright.testing.space_generation import Task
+from tilewright.workloads.int8 import int8_gemm
 
 NAMES = ("outer_16x2_f32", "outer_16x2_f32_local")
 AVX512 = "llvm -mcpu=skylake-avx512 -num-cores=2"

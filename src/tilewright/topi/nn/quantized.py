@@ -10,6 +10,7 @@ Otherwise the same function computes them, and what follows the layer cannot be 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var, cast, const, convert
@@ -25,6 +26,46 @@ _BYTES = ("uint8", "int8")
 _SUM = "int32"
 
 
+@dataclass(frozen=True)
+class _Layer:
+    """A layer with constant weights: what surrounds its sums of products."""
+
+    data: Tensor
+    weight: Tensor
+    requantization: Requantization
+    bias: Tensor | None
+    zero_point: ExprLike  # of the data
+    weight_sums: Tensor | None  # where they are known ahead
+
+    @property
+    def border(self) -> int | PrimExpr:
+        """The byte that stands for zero."""
+        given = self.zero_point
+        return given if isinstance(given, int) else cast(self.data.dtype, convert(given))
+
+    def result(self, sums: Tensor, kept: Sequence[int], axes: Sequence[int] = (-1,)) -> Tensor:
+        """The sums as bytes; their channels lie along `axes`, those of the weights along `kept`."""
+        own = channel_axes(sums, axes, "quantized layer")
+        for given in (self.bias, self.weight_sums):
+            if given is not None:
+                check_channels(sums, given, own, "quantized layer")
+        offset = self.bias if is_zero(self.zero_point) else self._offset(kept, len(axes))
+        return self.requantization.apply(sums, axes, offset)
+
+    def _offset(self, kept: Sequence[int], ndim: int) -> Tensor:
+        """What is added to each channel: the bias, less what the zero point brought in."""
+        bias, weight_sums = self.bias, self.weight_sums
+        if weight_sums is None:
+            partial = _partial_sum(self.weight, kept, "weight_sum")
+            weight_sums = partial if partial.ndim == ndim else _flat(partial)
+
+        def element(*channel: Var) -> ExprLike:
+            brought_in = weight_sums(*channel) * _wide(self.zero_point)
+            return (const(0, _SUM) if bias is None else bias(*channel)) - brought_in
+
+        return te.compute(weight_sums.shape, element, name="offset", tag=ELEMENTWISE)
+
+
 def quantized_dense(
     data: Tensor,
     weight: Tensor,
@@ -37,9 +78,9 @@ def quantized_dense(
 ) -> Tensor:
     """The fully connected layer with weights `[N, K]`, or `[K, N]` if they are not transposed."""
     _check_operands("quantized_dense", data, weight)
+    layer = _Layer(data, weight, requantization, bias, data_zero_point, weight_sums)
     sums = matmul(data, weight, None, _SUM, transpose_b=transpose_b)
-    ahead = _weight_sums(weight, [0 if transpose_b else 1], data_zero_point, weight_sums)
-    return requantization.apply(sums, -1, _offset(sums, [-1], bias, data_zero_point, ahead))
+    return layer.result(sums, [0 if transpose_b else 1])
 
 
 def quantized_conv2d_nhwc(
@@ -57,10 +98,9 @@ def quantized_conv2d_nhwc(
 ) -> Tensor:
     """conv2d of NHWC data with HWIO weights; the border is the zero point."""
     _check_operands("quantized_conv2d_nhwc", data, kernel)
-    border = _border(data, data_zero_point)
-    sums = conv2d_nhwc(data, kernel, stride, padding, dilation, groups, _SUM, border)
-    ahead = _weight_sums(kernel, [3], data_zero_point, weight_sums)
-    return requantization.apply(sums, -1, _offset(sums, [-1], bias, data_zero_point, ahead))
+    layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
+    sums = conv2d_nhwc(data, kernel, stride, padding, dilation, groups, _SUM, layer.border)
+    return layer.result(sums, [3])
 
 
 def quantized_conv2d_NCHWc(
@@ -77,10 +117,9 @@ def quantized_conv2d_NCHWc(
 ) -> Tensor:
     """`conv2d_NCHWc_int8`, requantized; what is given for each channel is `[oc/c, c]`."""
     _check_operands("quantized_conv2d_NCHWc", data, kernel)
-    border = _border(data, data_zero_point)
-    sums = conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, _SUM, border)
-    ahead = _weight_sums(kernel, [0, 5], data_zero_point, weight_sums)
-    return requantization.apply(sums, [1, 4], _offset(sums, [1, 4], bias, data_zero_point, ahead))
+    layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
+    sums = conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, _SUM, layer.border)
+    return layer.result(sums, [0, 5], [1, 4])
 
 
 def quantized_depthwise_conv2d_nhwc(
@@ -97,12 +136,9 @@ def quantized_depthwise_conv2d_nhwc(
 ) -> Tensor:
     """The depthwise conv2d of NHWC data with `kernel[kh, kw, channel, multiplier]`."""
     _check_operands("quantized_depthwise_conv2d_nhwc", data, kernel)
-    border = _border(data, data_zero_point)
-    sums = depthwise_conv2d_nhwc(data, kernel, stride, padding, dilation, _SUM, border)
-    ahead = _weight_sums(kernel, [2, 3], data_zero_point, weight_sums)
-    if ahead is not None and ahead is not weight_sums:
-        ahead = _flat(ahead)
-    return requantization.apply(sums, -1, _offset(sums, [-1], bias, data_zero_point, ahead))
+    layer = _Layer(data, kernel, requantization, bias, data_zero_point, weight_sums)
+    sums = depthwise_conv2d_nhwc(data, kernel, stride, padding, dilation, _SUM, layer.border)
+    return layer.result(sums, [2, 3])
 
 
 def quantized_batch_matmul(
@@ -155,19 +191,6 @@ def _wide(zero_point: ExprLike) -> PrimExpr:
     return cast(_SUM, convert(zero_point))
 
 
-def _border(data: Tensor, zero_point: ExprLike) -> int | PrimExpr:
-    return zero_point if isinstance(zero_point, int) else cast(data.dtype, convert(zero_point))
-
-
-def _weight_sums(
-    weight: Tensor, channel: Sequence[int], zero_point: ExprLike, known: Tensor | None
-) -> Tensor | None:
-    """The sums of the weights of each output channel, where they are needed."""
-    if known is not None or is_zero(zero_point):
-        return known
-    return _partial_sum(weight, channel, "weight_sum")
-
-
 def _partial_sum(tensor: Tensor, kept: Sequence[int], name: str) -> Tensor:
     """The int32 sums over all axes but the kept ones."""
     others = {
@@ -192,26 +215,3 @@ def _flat(sums: Tensor) -> Tensor:
     return te.compute(
         (channels * multiplier,), lambda c: sums(c // multiplier, c % multiplier), name="flat_sum"
     )
-
-
-def _offset(
-    sums: Tensor,
-    axes: Sequence[int],
-    bias: Tensor | None,
-    zero_point: ExprLike,
-    weight_sums: Tensor | None,
-) -> Tensor | None:
-    """What is added to the sums of each channel: the bias, less what the zero point brought in."""
-    own = channel_axes(sums, axes, "quantized layer")
-    for parameter in (bias, weight_sums):
-        if parameter is not None:
-            check_channels(sums, parameter, own, "quantized layer")
-    if weight_sums is None or is_zero(zero_point):
-        return bias
-    known = weight_sums
-
-    def element(*channel: Var) -> ExprLike:
-        brought_in = known(*channel) * _wide(zero_point)
-        return (const(0, _SUM) if bias is None else bias(*channel)) - brought_in
-
-    return te.compute(known.shape, element, name="offset", tag=ELEMENTWISE)

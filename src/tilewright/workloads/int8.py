@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import PrimFunc
 from tilewright.support.suggestions import did_you_mean
 from tilewright.te import Tensor
-
-Tensors: TypeAlias = tuple[Tensor, ...]
+from tilewright.workloads.convolutions import Tensors
 
 # The types of data, weights and result.
 FORMS: dict[str, tuple[str, str, str]] = {
