@@ -7,6 +7,7 @@ one vector. LLVM makes unpack and permute instructions of the shuffle, on any x8
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from tilewright.intrin.dot_product_common import Pair
@@ -15,68 +16,48 @@ from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
 
-def pack_name(depth: int, lanes: int, dtype: str) -> str:
-    """The instruction that interleaves `depth` rows of `lanes` elements."""
-    return f"pack_{depth}x{lanes}_{dtype}"
+def pack_name(depth: int, lanes: int, dtype: str, units: int = 1) -> str:
+    """The instruction that interleaves `depth` rows of `units` times `lanes` elements."""
+    shape = f"{depth}x{lanes}" if units == 1 else f"{depth}x{lanes}x{units}"
+    return f"pack_{shape}_{dtype}"
 
 
-def make_shifting_pack(depth: int, lanes: int) -> Pair:
-    """The description and the implementation of `pack_{depth}x{lanes}_int8_shifted`.
+def make_pack(depth: int, lanes: int, dtype: str, units: int = 1, *, shifted: bool = False) -> Pair:
+    """The description and the implementation of an instruction.
 
-    The sign bits are flipped on the way, so that bytes become unsigned; see `shift_operand`.
+    A shifted one flips the sign bits on the way, so that bytes become unsigned; see
+    `shift_operand`.
     """
-    total = depth * lanes
-    order = [k * lanes + i for i in range(lanes) for k in range(depth)]
-    flip = Broadcast(const(-128, "int8"), total)
-
-    def flipped(src: Buffer) -> PrimExpr:
-        rows: list[PrimExpr] = [src.vload([k, 0], f"int8x{lanes}") for k in range(depth)]
-        mixed = intrinsics.bitwise_xor(T.Shuffle([_joined(rows)], order), flip)
-        return cast(f"uint8x{total}", mixed)
-
-    @T.prim_func
-    def pack_desc(dst_handle: T.handle, src_handle: T.handle) -> None:
-        dst = T.match_buffer(dst_handle, (lanes, depth), "uint8", offset_factor=1)
-        src = T.match_buffer(src_handle, (depth, lanes), "int8", offset_factor=1)
-        with T.block("root"):
-            T.reads(src[0:depth, 0:lanes])
-            T.writes(dst[0:lanes, 0:depth])
-            for i, k in T.grid(lanes, depth):
-                with T.block("pack"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    dst[vi, vk] = T.Cast("uint8", T.bitwise_xor(src[vk, vi], T.int8(-128)))
-
-    @T.prim_func
-    def pack_impl(dst_handle: T.handle, src_handle: T.handle) -> None:
-        row = T.int32()
-        dst = T.match_buffer(dst_handle, (lanes, depth), "uint8", offset_factor=1)
-        src = T.match_buffer(src_handle, (depth, lanes), "int8", offset_factor=1, strides=[row, 1])
-        with T.block("root"):
-            T.reads(src[0:depth, 0:lanes])
-            T.writes(dst[0:lanes, 0:depth])
-            dst[0, T.ramp(T.int32(0), 1, total)] = flipped(src)
-
-    return pack_desc, pack_impl
-
-
-def make_pack(depth: int, lanes: int, dtype: str) -> Pair:
-    """The description and the implementation of `pack_{depth}x{lanes}_{dtype}`."""
-    total = depth * lanes
+    width = lanes * units
+    total = depth * width
+    order = [k * width + i for i in range(width) for k in range(depth)]
+    result = "uint8" if shifted else dtype
 
     def interleaved(src: Buffer) -> PrimExpr:
         # Small floats are only moved, so they are moved as integers: nothing converts those.
         bits = f"int{src.dtype.bits}"
         rows = [
-            intrinsics.reinterpret(f"{bits}x{lanes}", src.vload([k, 0], f"{dtype}x{lanes}"))
+            intrinsics.reinterpret(f"{bits}x{width}", src.vload([k, 0], f"{dtype}x{width}"))
             for k in range(depth)
         ]
-        order = [k * lanes + i for i in range(lanes) for k in range(depth)]
-        mixed = T.Shuffle([_joined(rows)], order)
-        return intrinsics.reinterpret(f"{dtype}x{total}", mixed)
+        mixed: PrimExpr = T.Shuffle([_joined(rows)], order)
+        if shifted:
+            flip = Broadcast(const(-128, "int8"), total)
+            return cast(f"{result}x{total}", intrinsics.bitwise_xor(mixed, flip))
+        return intrinsics.reinterpret(f"{result}x{total}", mixed)
+
+    def element(src: Buffer, k: PrimExpr, i: PrimExpr) -> PrimExpr:
+        value: PrimExpr = src[k, i]
+        if shifted:
+            value = cast(result, intrinsics.bitwise_xor(value, const(-128, "int8")))
+        return value
+
+    if units > 1:
+        return _several_units(depth, lanes, dtype, units, result, element, interleaved)
 
     @T.prim_func
     def pack_desc(dst_handle: T.handle, src_handle: T.handle) -> None:
-        dst = T.match_buffer(dst_handle, (lanes, depth), dtype, offset_factor=1)
+        dst = T.match_buffer(dst_handle, (lanes, depth), result, offset_factor=1)
         src = T.match_buffer(src_handle, (depth, lanes), dtype, offset_factor=1)
         with T.block("root"):
             T.reads(src[0:depth, 0:lanes])
@@ -84,17 +65,54 @@ def make_pack(depth: int, lanes: int, dtype: str) -> Pair:
             for i, k in T.grid(lanes, depth):
                 with T.block("pack"):
                     vi, vk = T.axis.remap("SS", [i, k])
-                    dst[vi, vk] = src[vk, vi]
+                    dst[vi, vk] = element(src, vk, vi)
 
     @T.prim_func
     def pack_impl(dst_handle: T.handle, src_handle: T.handle) -> None:
         row = T.int32()
-        dst = T.match_buffer(dst_handle, (lanes, depth), dtype, offset_factor=1)
+        dst = T.match_buffer(dst_handle, (lanes, depth), result, offset_factor=1)
         src = T.match_buffer(src_handle, (depth, lanes), dtype, offset_factor=1, strides=[row, 1])
         with T.block("root"):
             T.reads(src[0:depth, 0:lanes])
             T.writes(dst[0:lanes, 0:depth])
             dst[0, T.ramp(T.int32(0), 1, total)] = interleaved(src)
+
+    return pack_desc, pack_impl
+
+
+def _several_units(
+    depth: int,
+    lanes: int,
+    dtype: str,
+    units: int,
+    result: str,
+    element: Callable[[Buffer, PrimExpr, PrimExpr], PrimExpr],
+    interleaved: Callable[[Buffer], PrimExpr],
+) -> Pair:
+    """The same for units that lie side by side before and one behind the other afterwards."""
+    width = lanes * units
+
+    @T.prim_func
+    def pack_desc(dst_handle: T.handle, src_handle: T.handle) -> None:
+        dst = T.match_buffer(dst_handle, (units, lanes, depth), result, offset_factor=1)
+        src = T.match_buffer(src_handle, (depth, width), dtype, offset_factor=1)
+        with T.block("root"):
+            T.reads(src[0:depth, 0:width])
+            T.writes(dst[0:units, 0:lanes, 0:depth])
+            for u, i, k in T.grid(units, lanes, depth):
+                with T.block("pack"):
+                    vu, vi, vk = T.axis.remap("SSS", [u, i, k])
+                    dst[vu, vi, vk] = element(src, vk, vu * lanes + vi)
+
+    @T.prim_func
+    def pack_impl(dst_handle: T.handle, src_handle: T.handle) -> None:
+        row = T.int32()
+        dst = T.match_buffer(dst_handle, (units, lanes, depth), result, offset_factor=1)
+        src = T.match_buffer(src_handle, (depth, width), dtype, offset_factor=1, strides=[row, 1])
+        with T.block("root"):
+            T.reads(src[0:depth, 0:width])
+            T.writes(dst[0:units, 0:lanes, 0:depth])
+            dst[0, 0, T.ramp(T.int32(0), 1, depth * width)] = interleaved(src)
 
     return pack_desc, pack_impl
 
@@ -111,12 +129,17 @@ def _joined(vectors: list[PrimExpr]) -> PrimExpr:
     return vectors[0]
 
 
-for _depth, _lanes, _dtype in (
-    (4, 16, "int8"), (4, 16, "uint8"), (4, 8, "int8"), (4, 8, "uint8"), (2, 16, "bfloat16"),
+for _depth, _lanes, _dtype, _units in (
+    (4, 16, "int8", 4), (4, 16, "uint8", 4), (4, 8, "int8", 1), (4, 8, "uint8", 1),
+    (2, 16, "bfloat16", 4),
 ):  # fmt: skip
+    for _count in range(1, _units + 1):
+        TensorIntrin.register_maker(
+            pack_name(_depth, _lanes, _dtype, _count),
+            partial(make_pack, _depth, _lanes, _dtype, _count),
+        )
+for _count in range(1, 5):
     TensorIntrin.register_maker(
-        pack_name(_depth, _lanes, _dtype), partial(make_pack, _depth, _lanes, _dtype)
+        pack_name(4, 16, "int8", _count) + "_shifted",
+        partial(make_pack, 4, 16, "int8", _count, shifted=True),
     )
-TensorIntrin.register_maker(
-    pack_name(4, 16, "int8") + "_shifted", partial(make_shifting_pack, 4, 16)
-)

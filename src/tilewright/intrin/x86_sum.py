@@ -1,12 +1,18 @@
-"""Sums of packed bytes of x86, as products of signed bytes start from them.
+"""Sums of bytes of x86, as products of signed bytes start from them; see `shift_operand`.
 
-`sum_16x4_int8`: C[i] += B[i, k] * -128. `vpdpbusd` multiplies by unsigned bytes, and 128 is one:
-what it
-adds up is subtracted. See `shift_operand`.
+    sum_16x4_int8         C[i] += B[i, k] * -128      of a packed operand
+    sum_16x4_int8_row     C[i] += B[i * 4 + k] * -128 of a row
+    sum_16x4_uint8_row    C[i] += B[i * 4 + k] * 128
+
+`vpdpbusd` multiplies unsigned by signed bytes. 128 is an unsigned one and -128 a signed one, and
+what it adds up with those is subtracted. Rows also come in 8 and 4 lanes, for lengths that 64 does
+not divide.
 """
 # mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
+
+from functools import partial
 
 from tilewright.intrin.dot_product_common import Pair
 from tilewright.ir import Broadcast, Buffer, PrimExpr, const
@@ -14,49 +20,99 @@ from tilewright.ir.intrinsics import call_llvm_pure_intrin, reinterpret
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
-LANES, DEPTH = 16, 4
-SUM_16x4_INTRIN = "sum_16x4_int8"
-
-_HALF = 128
-_HALVES = -0x7F7F7F80  # 0x80808080: 128 in each of four bytes
+DEPTH = 4
+ROW_LANES = (16, 8, 4)
+_HALVES = -0x7F7F7F80  # 0x80808080: 128, or -128, in each of four bytes
 
 
-def make_sum() -> Pair:
-    """The description and the implementation."""
+def sum_name(lanes: int, dtype: str, *, row: bool) -> str:
+    """The instruction that sums up groups of four bytes, in units or along a row."""
+    return f"sum_{lanes}x{DEPTH}_{dtype}" + ("_row" if row else "")
+
+
+def _updated(old: PrimExpr, values: PrimExpr, lanes: int, dtype: str) -> PrimExpr:
+    words = f"int32x{lanes}"
+    halves: PrimExpr = Broadcast(const(_HALVES, "int32"), lanes)
+    factors = [halves, reinterpret(words, values)]
+    if dtype == "uint8":
+        factors.reverse()  # the unsigned factor comes first
+    zero = Broadcast(const(0, "int32"), lanes)
+    return old - call_llvm_pure_intrin(
+        words, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", zero, *factors
+    )
+
+
+def make_sum(lanes: int) -> Pair:
+    """The description and the implementation of `sum_{lanes}x4_int8`."""
 
     def updated(B: Buffer, C: Buffer) -> PrimExpr:
-        words = f"int32x{LANES}"
-        total = call_llvm_pure_intrin(
-            words,
-            "llvm.x86.avx512.vpdpbusd.512",
-            Broadcast(const(0, "int32"), LANES),
-            Broadcast(const(_HALVES, "int32"), LANES),
-            reinterpret(words, B.vload([0, 0], f"int8x{LANES * DEPTH}")),
-        )
-        return C.vload([0], words) - total
+        values = B.vload([0, 0], f"int8x{lanes * DEPTH}")
+        return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, "int8")
 
     @T.prim_func
     def sum_desc(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (LANES, DEPTH), "int8", offset_factor=1)
-        C = T.match_buffer(c, (LANES,), "int32", offset_factor=1)
+        B = T.match_buffer(b, (lanes, DEPTH), "int8", offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.block("root"):
-            T.reads(C[0:LANES], B[0:LANES, 0:DEPTH])
-            T.writes(C[0:LANES])
-            for i, k in T.grid(LANES, DEPTH):
+            T.reads(C[0:lanes], B[0:lanes, 0:DEPTH])
+            T.writes(C[0:lanes])
+            for i, k in T.grid(lanes, DEPTH):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.cast(B[vi, vk], "int32") * -_HALF
+                    C[vi] = C[vi] + T.cast(B[vi, vk], "int32") * -128
 
     @T.prim_func
     def sum_impl(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (LANES, DEPTH), "int8", offset_factor=1)
-        C = T.match_buffer(c, (LANES,), "int32", offset_factor=1)
+        B = T.match_buffer(b, (lanes, DEPTH), "int8", offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.block("root"):
-            T.reads(C[0:LANES], B[0:LANES, 0:DEPTH])
-            T.writes(C[0:LANES])
-            C[T.ramp(T.int32(0), 1, LANES)] = updated(B, C)
+            T.reads(C[0:lanes], B[0:lanes, 0:DEPTH])
+            T.writes(C[0:lanes])
+            C[T.ramp(T.int32(0), 1, lanes)] = updated(B, C)
 
     return sum_desc, sum_impl
 
 
-TensorIntrin.register_maker(SUM_16x4_INTRIN, make_sum, features=("avx512vnni",))
+def make_row_sum(lanes: int, dtype: str) -> Pair:
+    """The description and the implementation of `sum_{lanes}x4_{dtype}_row`."""
+    total = lanes * DEPTH
+    factor = 128 if dtype == "uint8" else -128
+
+    def updated(B: Buffer, C: Buffer) -> PrimExpr:
+        values = B.vload([0], f"{dtype}x{total}")
+        return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, dtype)
+
+    @T.prim_func
+    def sum_desc(b: T.handle, c: T.handle) -> None:
+        B = T.match_buffer(b, (total,), dtype, offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
+        with T.block("root"):
+            T.reads(C[0:lanes], B[0:total])
+            T.writes(C[0:lanes])
+            for i, k in T.grid(lanes, DEPTH):
+                with T.block("update"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    C[vi] = C[vi] + T.cast(B[vi * DEPTH + vk], "int32") * factor
+
+    @T.prim_func
+    def sum_impl(b: T.handle, c: T.handle) -> None:
+        B = T.match_buffer(b, (total,), dtype, offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
+        with T.block("root"):
+            T.reads(C[0:lanes], B[0:total])
+            T.writes(C[0:lanes])
+            C[T.ramp(T.int32(0), 1, lanes)] = updated(B, C)
+
+    return sum_desc, sum_impl
+
+
+TensorIntrin.register_maker(
+    sum_name(16, "int8", row=False), partial(make_sum, 16), features=("avx512vnni",)
+)
+for _lanes in ROW_LANES:
+    for _dtype in ("int8", "uint8"):
+        TensorIntrin.register_maker(
+            sum_name(_lanes, _dtype, row=True),
+            partial(make_row_sum, _lanes, _dtype),
+            features=("avx512vnni",) if _lanes == 16 else ("avx512vnni", "avx512vl"),
+        )

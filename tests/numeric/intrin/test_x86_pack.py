@@ -12,52 +12,63 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.intrin.x86_pack import pack_name
-from tilewright.ir import PrimExpr, convert
+from tilewright.ir import PrimExpr, const, convert
 from tilewright.runtime.module import Module
 from tilewright.schedule import Schedule
 
 FORMS = [
-    (4, 16, "int8"), (4, 16, "uint8"), (4, 8, "int8"), (4, 8, "uint8"), (2, 16, "bfloat16"),
+    (4, 8, "int8", 1), (4, 8, "uint8", 1),
+    *((4, 16, dtype, units) for dtype in ("int8", "uint8", "shifted") for units in range(1, 5)),
+    *((2, 16, "bfloat16", units) for units in range(1, 5)),
 ]  # fmt: skip
-ROWS, COLUMNS = 16, 64
+ROWS, COLUMNS = 16, 192
 # The oldest CPUs of the architecture, those with 32 bytes a register, and this machine.
 TARGETS = ["llvm -mcpu=x86-64", "llvm -mcpu=haswell", "llvm"]
 
 
-def packed(depth: int, lanes: int, dtype: str, target: str) -> Module:
+def packed(depth: int, lanes: int, kind: str, units: int, target: str) -> Module:
+    dtype = "int8" if kind == "shifted" else kind
     source = te.placeholder((ROWS, COLUMNS), dtype, name="B")
 
-    def element(tile: PrimExpr, step: PrimExpr, i: PrimExpr, k: PrimExpr) -> PrimExpr:
-        return convert(source[step * depth + k, tile * lanes + i])
+    def element(tile: PrimExpr, step: PrimExpr, u: PrimExpr, i: PrimExpr, k: PrimExpr) -> PrimExpr:
+        value = convert(source[step * depth + k, tile * (lanes * units) + u * lanes + i])
+        return (value ^ const(-128, "int8")).astype("uint8") if kind == "shifted" else value
 
-    shape = (COLUMNS // lanes, ROWS // depth, lanes, depth)
+    shape = (COLUMNS // lanes // units, ROWS // depth, units, lanes, depth)
     sch = Schedule(te.create_prim_func([source, te.compute(shape, element, name="P")]))
-    sch.tensorize(sch.get_loops(sch.get_block("P"))[2], pack_name(depth, lanes, dtype))
+    name = pack_name(depth, lanes, dtype, units) + ("_shifted" if kind == "shifted" else "")
+    sch.tensorize(sch.get_loops("P")[2 if units > 1 else 3], name)
     return tw.build(sch.mod, target)
 
 
-def numbers(dtype: str) -> Any:
+def numbers(kind: str) -> Any:
     """All different bit patterns that the type has, over and over."""
     bits = np.arange(ROWS * COLUMNS, dtype=np.uint16).reshape(ROWS, COLUMNS)
-    if dtype == "bfloat16":
+    if kind == "bfloat16":
         return (bits * 63).view(ml_dtypes.bfloat16)
-    return bits.astype(np.uint8).view(dtype)
+    return bits.astype(np.uint8).view("int8" if kind == "shifted" else kind)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("depth", "lanes", "dtype"), FORMS)
-def test_every_element_at_its_place(depth: int, lanes: int, dtype: str, target: str) -> None:
-    source = numbers(dtype)
-    tiles = source.reshape(ROWS // depth, depth, COLUMNS // lanes, lanes)
-    expected = np.ascontiguousarray(tiles.transpose(2, 0, 3, 1))
+@pytest.mark.parametrize(("depth", "lanes", "kind", "units"), FORMS)
+def test_every_element_at_its_place(
+    depth: int, lanes: int, kind: str, units: int, target: str
+) -> None:
+    source = numbers(kind)
+    tiles = source.reshape(ROWS // depth, depth, COLUMNS // lanes // units, units, lanes)
+    expected = np.ascontiguousarray(tiles.transpose(2, 0, 3, 4, 1))
+    if kind == "shifted":
+        expected = expected.view("uint8") ^ np.uint8(128)
     actual = np.zeros_like(expected)
-    packed(depth, lanes, dtype, target)(source, actual)
+    packed(depth, lanes, kind, units, target)(source, actual)
     assert actual.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("depth", "lanes", "dtype"), FORMS)
-def test_no_element_is_moved_alone(depth: int, lanes: int, dtype: str, target: str) -> None:
-    assembly = packed(depth, lanes, dtype, target).get_source("asm")
+@pytest.mark.parametrize(("depth", "lanes", "kind", "units"), FORMS)
+def test_no_element_is_moved_alone(
+    depth: int, lanes: int, kind: str, units: int, target: str
+) -> None:
+    assembly = packed(depth, lanes, kind, units, target).get_source("asm")
     assert re.search("punpck|vperm", assembly)
     assert not re.search(r"mov[sz][bw]|pinsr|pextr|mov[bw]\s", assembly)

@@ -1,4 +1,4 @@
-"""Sums of packed bytes: the numbers and the instruction."""
+"""Sums of bytes: the numbers and the instruction."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ import pytest
 from tilewright.driver import build, compile_only
 from tilewright.intrin.agreement import disagreement
 from tilewright.intrin.stand_alone import stand_alone
+from tilewright.intrin.x86_sum import ROW_LANES, sum_name
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.target import Target
 
+NAMES = [
+    sum_name(16, "int8", row=False),
+    *(sum_name(lanes, dtype, row=True) for lanes in ROW_LANES for dtype in ("int8", "uint8")),
+]
 
-def test_numbers_and_instruction() -> None:
-    intrin = TensorIntrin.get("sum_16x4_int8")
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_and_instruction(name: str) -> None:
+    intrin = TensorIntrin.get(name)
     assert intrin is not None
     made = compile_only(stand_alone(intrin.impl), Target("llvm -mcpu=cascadelake"))
     assert made.get_source("asm").count("vpdpbusd") == 1

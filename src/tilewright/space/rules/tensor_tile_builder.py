@@ -27,7 +27,9 @@ from tilewright.space.rules.tile_builder import (
 from tilewright.space.vector_shape import VectorShape
 
 PACK_WIDTHS = (16, 8)
+PACKED_ROWS = 16  # of units
 START_VECTORS = 4  # of sums side by side
+ROW_LANES, SUMMED = (16, 8, 4), 4  # of instructions that sum up a row
 
 
 @dataclass(frozen=True)
@@ -170,11 +172,46 @@ class TensorTileBuilder(TileBuilder):
         if not rows:
             raise NotTiled
         sch.annotate(start, TILING_STRUCTURE, STRUCTURE)
-        sch.parallel(sch.fuse(*loops[:rows]) if rows > 1 else loops[0])
+        row = sch.fuse(*loops[:rows]) if rows > 1 else loops[0]
+        sch.parallel(row)
+        if len(loops) == rows + 1:
+            name = self._row_instruction(stmt.reads[0].buffer, extent_of(sch, loops[-1]))
+            if name is not None:
+                self._sum_row(start, row, loops[-1], name)
+                return
         sch.decompose_reduction(start, loops[rows])
         lanes = START_VECTORS * self._shape.lanes(stmt.writes[0].buffer.dtype.bits)
         if extent_of(sch, loops[-1]) >= lanes:
             sch.annotate(loops[rows], VECTOR_REDUCTION, lanes)
+
+    def _row_instruction(self, source: Buffer, length: int) -> tuple[str, int] | None:
+        """What sums up a row of so many bytes, and how many sums side by side it makes."""
+        for lanes in ROW_LANES:
+            name = f"sum_{lanes}x{SUMMED}_{source.dtype}_row"
+            known = TensorIntrin.get(name, allow_missing=True)
+            fits = known is not None and known.features <= self._features
+            if fits and length % (lanes * SUMMED) == 0:
+                return name, lanes
+        return None
+
+    def _sum_row(
+        self, start: BlockRV, row: LoopRV, depth: LoopRV, instruction: tuple[str, int]
+    ) -> None:
+        """Sum up a row by an instruction that makes some sums side by side, and then those."""
+        sch, (name, lanes) = self._sch, instruction
+        _, lane, _ = sch.split(depth, [None, lanes, SUMMED])
+        parts = sch.rfactor(lane, 1)
+        sch.compute_at(parts, row)
+        lane, outer, step = sch.get_loops(parts)[-3:]
+        sch.reorder(outer, lane, step)
+        unit = sch.blockize(lane)
+        init = sch.decompose_reduction(unit, outer)
+        sch.tensorize(unit, name)
+        (zero,) = sch.get_child_blocks(init)
+        for block in (unit, init, zero):
+            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.vectorize(sch.get_loops(zero)[-1])
+        sch.unroll(sch.get_loops(start)[-1])
 
     def _sum_columns(self, start: BlockRV) -> None:
         """The sums that results start from, many columns at a time."""
@@ -278,20 +315,43 @@ class TensorTileBuilder(TileBuilder):
         loops = self._own_loops(copy, task)
         units = loops[len(loops) - len(tile.right.indices) :]
         if self._variant.packing is Place.BEFORE:
-            outer = enough_tasks(sch, loops[: len(loops) - len(units) - 1])
+            outer = loops[: len(loops) - len(units) - 1]
+            if packing.is_row_major:
+                outer = self._rows_at_once(outer)
+            outer = enough_tasks(sch, outer)
             sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
-        lanes, step = units[-2:]
+        within, (lanes, step) = loops[-len(units) - 1], units[-2:]
         suffix = f"{packing.source.dtype}" + ("" if self._flipping is None else "_shifted")
-        shuffle = _shuffle(extent_of(sch, lanes), extent_of(sch, step), suffix)
-        if packing.is_row_major and shuffle is not None:
+        depth = extent_of(sch, step)
+        wide = f"pack_{depth}x{extent_of(sch, lanes)}x{extent_of(sch, within)}_{suffix}"
+        shuffle = _shuffle(extent_of(sch, lanes), depth, suffix)
+        if not packing.is_row_major or shuffle is None:
+            sch.unroll(lanes)
+            sch.vectorize(step)
+        elif len(units) == 2 and TensorIntrin.get(wide, allow_missing=True) is not None:
+            copy = sch.blockize(within)
+            sch.tensorize(copy, wide)
+        else:
             width, name = shuffle
             _, lanes = sch.split(lanes, [None, width])
             copy = sch.blockize(lanes)
             sch.tensorize(copy, name)
-        else:
-            sch.unroll(lanes)
-            sch.vectorize(step)
         self._mark_packing(copy, packing.source)
+
+    def _rows_at_once(self, loops: Sequence[LoopRV]) -> list[LoopRV]:
+        """Cut the rows of an operand into blocks, each of which goes through all panels.
+
+        A panel takes less than a cache line of a row, and rows lie far apart: what is left of the
+        line is to be read while it is still there. Returns the loops outside of the panels.
+        """
+        sch = self._sch
+        *around, rows = loops
+        panel = around.pop(len(self._found.batch))
+        count = extent_of(sch, rows)
+        size = max(n for n in range(1, PACKED_ROWS + 1) if count % n == 0)
+        block, row = sch.split(rows, [None, size])
+        sch.reorder(*around, block, panel, row)
+        return [*around, block]
 
 
 class TileRegisterBuilder(TensorTileBuilder):

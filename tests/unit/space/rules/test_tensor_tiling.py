@@ -97,7 +97,9 @@ def product(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArr
 
 
 @pytest.mark.parametrize("form", ["u8s8", "s8s8", "u8u8"])
-@pytest.mark.parametrize("shape", [(30, 64, 24), (5, 37, 19), (64, 16, 4), (1, 48, 32)])
+@pytest.mark.parametrize(
+    "shape", [(30, 64, 24), (5, 37, 19), (64, 16, 4), (1, 48, 32), (9, 192, 80)]
+)
 def test_products(form: str, shape: tuple[int, int, int]) -> None:
     check(int8_gemm(*shape, form=form), "C", product)
 
@@ -106,6 +108,22 @@ def test_products(form: str, shape: tuple[int, int, int]) -> None:
 def test_weights_by_rows(form: str) -> None:
     tensors = int8_dense(20, 48, 36, form)
     check(tensors, tensors[-1].op.name, lambda data, weight: product(data, weight.T))
+
+
+@pytest.mark.parametrize(("depth", "lanes"), [(128, 16), (96, 8), (80, 4), (84, 0)])
+@pytest.mark.parametrize("form", ["s8s8", "u8u8"])
+def test_rows_are_summed_by_an_instruction(form: str, depth: int, lanes: int) -> None:
+    """Where it is the right operand that is shifted, results start from sums of rows."""
+    sketches = check(int8_gemm(4, 16, depth, form=form), "C", product)
+    names = [
+        inst.attrs[0]
+        for sketch in sketches
+        if sketch.trace is not None
+        for inst in sketch.trace.insts
+        if inst.primitive.kind == "Tensorize" and inst.attrs[0].endswith("_row")
+    ]
+    dtype = {"s8s8": "int8", "u8u8": "uint8"}[form]
+    assert set(names) == ({f"sum_{lanes}x4_{dtype}_row"} if lanes else set())
 
 
 def test_batches() -> None:
