@@ -41,7 +41,7 @@ from tuning import (
 )
 from vnni_peak import Peak, peaks_of, show_peaks
 
-from tilewright import te, topi
+from tilewright import nd, te, topi
 from tilewright.ir import PrimFunc, as_module
 from tilewright.records import TensorInfo, args_info_of
 from tilewright.target import Target
@@ -182,8 +182,10 @@ def random_array(info: TensorInfo, random: np.random.Generator) -> Any:
 
 
 def arrays_for(func: PrimFunc) -> list[Any]:
+    """Arrays that start a cache line, as PyTorch's do; NumPy's start 16 bytes behind one."""
     random = np.random.default_rng(0)
-    return [random_array(info, random) for info in args_info_of(as_module(func))]
+    infos = args_info_of(as_module(func))
+    return [np.asarray(nd.array(random_array(info, random))) for info in infos]
 
 
 class Torch:

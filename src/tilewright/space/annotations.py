@@ -43,6 +43,8 @@ WRITE_CACHE_LEVEL: Final = "meta_schedule.write_cache_level"
 VECTOR_REDUCTION: Final = "vector_reduction"
 # Products with a factor that is zero by construction vanish; see lowering/skip_zero_terms.py.
 SKIP_ZERO_TERMS: Final = "skip_zero_terms"
+# What is stored below goes past the caches; see codegen/llvm/streaming.py.
+STREAM_STORES: Final = "pragma_stream_stores"
 SOFTWARE_PIPELINE_STAGE: Final = "software_pipeline_stage"
 SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
 SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"

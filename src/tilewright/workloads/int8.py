@@ -218,6 +218,7 @@ GEMM_SHAPES = (
     GemmShape(1024, 1024, 1024),
     GemmShape(4096, 1024, 1024),
     GemmShape(32, 1008, 2048),
+    GemmShape(32, 2048, 1008),
 )
 _RESNET_1X1 = tuple(ConvShape(s, c, c, 1) for s, c in ((56, 64), (28, 128), (14, 256), (7, 512)))
 CONV_SHAPES = (

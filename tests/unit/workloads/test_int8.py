@@ -65,6 +65,7 @@ def test_rows() -> None:
         "int8_gemm_1024x1024x1024",
         "int8_gemm_4096x1024x1024",
         "int8_gemm_32x1008x2048",
+        "int8_gemm_32x2048x1008",
     ]
     assert [shape.row for shape in CONV_SHAPES] == [
         f"int8_conv_{size}x{size}x{channels}_{k}x{k}"

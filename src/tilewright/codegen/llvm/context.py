@@ -10,6 +10,8 @@ from tilewright.errors import CodegenError
 from tilewright.ir import DType
 from tilewright.target import Target, isa
 
+_NONTEMPORAL = "nontemporal"
+
 
 @dataclass
 class ModuleContext:
@@ -103,10 +105,17 @@ class ModuleContext:
         number = self.metadata.setdefault(unroll, len(self.metadata) * 2)
         return f"!{number}"
 
+    def nontemporal(self) -> str:
+        """Metadata that marks accesses which go past the caches."""
+        return self.loop_metadata(_NONTEMPORAL)
+
     def metadata_text(self) -> list[str]:
         """The definitions of all metadata in use; each loop property needs a node of its own."""
         lines = []
         for unroll, number in self.metadata.items():
+            if unroll == _NONTEMPORAL:
+                lines.append(f"!{number} = !{{i32 1}}")
+                continue
             lines.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
             lines.append(f'!{number + 1} = !{{!"llvm.loop.unroll.{unroll}"}}')
         return lines

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from tilewright.codegen.llvm import streaming
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
 from tilewright.codegen.llvm.types import memory_type, stride_type, value_type
@@ -166,16 +167,20 @@ def _store_at(
     builder: IndexBuilder, buffer: Buffer, index: PrimExpr, value: Value, dtype: DType
 ) -> None:
     pointer = address(builder, buffer, index)
-    _store_to(builder, pointer, value, dtype)
+    size = dtype.itemsize * dtype.lanes
+    suffix = streaming.store_suffix(builder, buffer.data, size, pointer.alignment)
+    _store_to(builder, pointer, value, dtype, suffix)
     if buffer.data in builder.private:
         width = dtype.lanes // buffer.dtype.lanes
         builder.forwarding.stored(buffer.data, pointer.variable, pointer.constant, value, width)
 
 
-def _store_to(builder: IndexBuilder, pointer: Pointer, value: Value, dtype: DType) -> None:
+def _store_to(
+    builder: IndexBuilder, pointer: Pointer, value: Value, dtype: DType, suffix: str = ""
+) -> None:
     place, alignment = pointer.place, pointer.alignment
     raw = _to_memory(builder, value, dtype)
-    builder.emitter.line(f"store {raw}, {place}, align {alignment}")
+    builder.emitter.line(f"store {raw}, {place}, align {alignment}{suffix}")
 
 
 def _to_memory(builder: IndexBuilder, value: Value, dtype: DType) -> Value:

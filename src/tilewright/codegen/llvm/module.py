@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.codegen.llvm import tile_state
+from tilewright.codegen.llvm import streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.forwarding import read_only
@@ -104,6 +104,7 @@ class FunctionGenerator(StmtGenerator):
             self._bind_parameter(param, Value(type_, text))
         self.read_only |= read_only(body, self.distinct)
         self.visit(body)
+        streaming.fence(self)
         self.emitter.line("ret i32 0")
         text = f"define i32 {symbol}({', '.join(signature)}) #0 {{\n{self.emitter.body()}\n}}"
         packed = _packed_entry(self.name, symbol, [parameter_type(param) for param in params])
@@ -187,6 +188,7 @@ class FunctionGenerator(StmtGenerator):
             worker.holding_tiles(lambda: worker.serial_loop(node, begin, end))
         else:
             worker.serial_loop(node, begin, end)
+        streaming.fence(worker)
         worker.emitter.line("ret i32 0")
         inner = quoted(f"{symbol}.body")
         self.outlined.append(

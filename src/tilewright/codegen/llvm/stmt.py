@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.llvm import memory, tile_state
+from tilewright.codegen.llvm import memory, streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.codegen.llvm.expr import ExprGenerator
@@ -89,10 +89,23 @@ class StmtGenerator(ExprGenerator):
         self.leave_scope(node.var, outer)
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
-        if node.attr_key == MAY_USE_TILES and needs_tiles(node.body, outside_parallel=True):
+        if node.attr_key == streaming.STREAM_STORES:
+            self._stream(node.body)
+        elif node.attr_key == MAY_USE_TILES and needs_tiles(node.body, outside_parallel=True):
             self.holding_tiles(lambda: self.run(node.body))
         else:
             self.visit(node.body)
+
+    def _stream(self, body: Stmt) -> None:
+        pointers = streaming.streamed_pointers(self, body)
+        if not pointers:
+            self.visit(body)
+            return
+        self._either(
+            streaming.are_aligned(self, pointers),
+            lambda: streaming.streaming(self, pointers, lambda: self.run(body)),
+            lambda: self.run(body),
+        )
 
     def holding_tiles(self, emit: Callable[[], None]) -> None:
         """Emit code that finds the tile registers ready for use."""
@@ -140,12 +153,18 @@ class StmtGenerator(ExprGenerator):
         if node.else_case is None:
             self.when(condition, lambda: self.run(node.then_case))
             return
+        else_case = node.else_case
+        self._either(condition, lambda: self.run(node.then_case), lambda: self.run(else_case))
+
+    def _either(
+        self, condition: Value, then_case: Callable[[], None], else_case: Callable[[], None]
+    ) -> None:
         emitter = self.emitter
         then_label, else_label, join = (emitter.fresh(stem) for stem in ("then", "else", "join"))
         regions = []
-        for label, case in ((then_label, node.then_case), (else_label, node.else_case)):
+        for label, emit in ((then_label, then_case), (else_label, else_case)):
             emitter.open_region(label)
-            self.run(case)
+            emit()
             regions.append(emitter.close_region())
         emitter.line(f"br {condition}, label %{then_label}, label %{else_label}")
         for label, region in zip((then_label, else_label), regions, strict=True):

@@ -36,6 +36,8 @@ class ValueBuilder:
         self.nonnegative: set[Var] = set()
         self.read_only: set[Var] = set()  # pointers through which this function never writes
         self.private: set[Var] = set()  # own memory that only plain loads and stores touch
+        self.streamed: set[Var] = set()  # pointers whose stores go past the caches
+        self.needs_fence = False
         self.forwarding = Forwarding(emitter)
 
     def value(self, expr: PrimExpr) -> Value:

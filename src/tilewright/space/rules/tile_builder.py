@@ -33,6 +33,7 @@ from tilewright.schedule.scope import loops_of
 from tilewright.space.annotations import (
     LAYOUT_REWRITE_PREPROC,
     SKIP_ZERO_TERMS,
+    STREAM_STORES,
     TILING_STRUCTURE,
 )
 from tilewright.space.contraction import Contraction
@@ -52,6 +53,9 @@ DEPTH_STEPS = (1, 2, 4)
 ENOUGH_ACCUMULATORS = 12
 # A reduction window of up to this many steps (3 x 3) is written out whole.
 WINDOW = 9
+# Results of that many bytes are gone from the caches before anyone reads them.
+LARGE_RESULT = 8 << 20
+CACHE_LINE = 64
 
 
 class Place(Enum):
@@ -209,7 +213,16 @@ class TileBuilder:
         *rows, lanes = sch.get_loops(taker)[outside:]
         for loop in rows:
             sch.unroll(loop)
+        if rows and self._is_large(sch.get_sref(taker).block.writes[0].buffer):
+            sch.annotate(rows[0], STREAM_STORES, 1)
         sch.vectorize(whole_vectors(sch, lanes, self._wide))
+
+    def _is_large(self, result: Buffer) -> bool:
+        """Whether a result is better stored past the caches, in whole lines."""
+        extents = [extent.value for extent in result.shape if isinstance(extent, IntImm)]
+        if len(extents) < len(result.shape) or self._wide * result.dtype.itemsize % CACHE_LINE:
+            return False
+        return math.prod(extents) * result.dtype.itemsize >= LARGE_RESULT
 
     def _place_operands(self, task: LoopRV) -> None:
         """Bring operands into the order they are read in; an iteration of `task` is one task."""

@@ -17,7 +17,12 @@ from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
-from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC, TILING_STRUCTURE
+from tilewright.space.annotations import (
+    AUTO_TENSORIZE,
+    LAYOUT_REWRITE_PREPROC,
+    STREAM_STORES,
+    TILING_STRUCTURE,
+)
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.generators.default_space import DefaultSpace
 from tilewright.space.rules.tensor_tiling import TensorTiling
@@ -250,6 +255,29 @@ def test_tiles_fill_the_registers() -> None:
     assert [vectors for vectors, _ in tiles] == [2, 4, 2, 4]  # packed before, or in each task
     for vectors, rows in tiles:
         assert all(12 <= vectors * size <= 31 - vectors for size in rows)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "expected"),
+    [
+        (int8_gemm(2048, 1024, 16), True),
+        (int8_gemm(2048, 1008, 16), False),  # less than is worth it
+        (int8_gemm(2049, 1024, 16), True),
+    ],
+)
+def test_large_results_are_stored_past_the_caches(tensors: Tensors, expected: bool) -> None:
+    for sketch in tiled(module_of(tensors), "C")[:-1]:
+        assert (STREAM_STORES in sketch.mod.script()) == expected
+
+
+def test_parts_of_cache_lines_are_not_stored_past_the_caches() -> None:
+    a, b, c = int8_gemm(8192, 1024, 16)
+    d = te.compute((8192, 1024), lambda i, j: c[i, j].astype("uint8"), name="D")
+    assert isinstance(d, te.Tensor)
+    scripts = [sketch.mod.script() for sketch in tiled(module_of((a, b, d)), "C")[:-1]]
+    wide = ["in T.vectorized(64)" in script for script in scripts]  # a line of bytes
+    assert wide == [STREAM_STORES in script for script in scripts]
+    assert set(wide) == {True, False}
 
 
 def test_blocks_that_do_not_fit() -> None:
