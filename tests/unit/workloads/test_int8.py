@@ -72,7 +72,7 @@ def test_rows() -> None:
         for k in (3, 1)
         for size, channels in ((56, 64), (28, 128), (14, 256), (7, 512))
     ]
-    assert len(INT8_ROWS) == 12
+    assert len(INT8_ROWS) == len(GEMM_SHAPES) + len(CONV_SHAPES)
     conv = INT8_ROWS["int8_conv_56x56x64_3x3"]
     assert conv.operations == 2 * 56 * 56 * 64 * 9 * 64
     assert isinstance(conv, ConvShape)
