@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tilewright.ir import Block, PrimFunc
@@ -38,6 +39,14 @@ class Fit:
     shifted: int | None  # the read that has the wrong sign
     paddings: tuple[int, ...] | None  # what iterators lack to units
     is_packed: bool  # the right operand is in the order of the instruction
+
+    @property
+    def work(self) -> float:
+        """The products that one instruction contributes, those with padding left out."""
+        tile, extents = self.tile, self.found.extents
+        lacking = self.paddings or (0,) * len(extents)
+        share = math.prod(e / (e + n) for e, n in zip(extents, lacking, strict=True))
+        return tile.rows * tile.lanes * tile.depth * share
 
     def effort(self, func: PrimFunc, block: Block) -> tuple[bool, bool, bool]:
         """What has to be done to the operands first: shifting costs more than padding.

@@ -27,6 +27,7 @@ from tilewright.space.tensor_tile import TensorTile
 from tilewright.space.vector_shape import VectorShape
 
 MAX_VECTORS = 4
+MUCH_MORE = 256  # products: tiles of 32 x 32 against vectors, of which a quarter is used
 
 
 @schedule_rules.register("TensorTiling")
@@ -62,22 +63,23 @@ class TensorTiling(ScheduleRule):
         if found is None or found.right is None or len(found.left) != 1:
             return [sch]
         func = sch.mod[sch.state.function_of(sref)]
-        made: dict[int | None, list[Schedule]] = {}
-        effort = None
+        taken: list[Fit] = []
+        made: list[Schedule] = []
         for group, fit in self._fits(func, sref.block, found):
-            # Where either operand may be shifted, both ways compete; else the first way wins.
-            is_another = bool(made) and fit.shifted not in made and fit.shifted is not None
-            if not made or (is_another and fit.effort(func, sref.block) == effort):
+            if all(_competes(fit, other, func, sref.block) for other in taken):
                 sketches = self._sketches(sch, block, fit, group)
                 if sketches:
-                    made[fit.shifted] = sketches
-                    effort = fit.effort(func, sref.block)
-        return [*(sketch for sketches in made.values() for sketch in sketches), sch]
+                    taken.append(fit)
+                    made += sketches
+        return [*made, sch]
 
     def _fits(
         self, func: PrimFunc, block: Block, found: Contraction
     ) -> list[tuple[TensorGroup, Fit]]:
-        """The instructions that fit a block; first those that take its operands as they are."""
+        """The instructions that fit a block; first those that take its operands as they are.
+
+        Before them come those that do much more at once for a little padding.
+        """
         fits = []
         for group in self._groups:
             intrin = TensorIntrin.get(group.compute)
@@ -88,7 +90,9 @@ class TensorTiling(ScheduleRule):
             # Only sums that start from zero can be set by a fill instruction.
             if fit is not None and (fit.shifted is None or group.fill is None):
                 fits.append((group, fit))
-        return sorted(fits, key=lambda pair: pair[1].effort(func, block))
+        fits.sort(key=lambda pair: pair[1].effort(func, block))
+        enough = MUCH_MORE * fits[0][1].work if fits else 0
+        return sorted(fits, key=lambda pair: pair[1].work < enough)
 
     def _sketches(
         self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
@@ -127,3 +131,9 @@ class TensorTiling(ScheduleRule):
             before = [variant for variant in variants if variant.place is Place.BEFORE]
             variants += [replace(variant, packing=Place.BESIDE) for variant in before]
         return variants
+
+
+def _competes(fit: Fit, taken: Fit, func: PrimFunc, block: Block) -> bool:
+    """Whether it is worth trying both of two ways: where either operand may be shifted."""
+    is_other_operand = fit.shifted is not None and fit.shifted != taken.shifted
+    return is_other_operand and fit.effort(func, block) == taken.effort(func, block)

@@ -170,6 +170,23 @@ def test_what_follows_takes_results_from_registers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((32, 64, 48), "amx_dot_32x32x32_bf16"),  # three quarters of it are used
+        ((32, 64, 62), "amx_dot_32x32x32_bf16"),
+        ((4, 64, 48), "dot_16x2_bf16_local"),  # a tenth
+    ],
+)
+def test_tiles_are_worth_some_padding(shape: tuple[int, int, int], expected: str) -> None:
+    sketches = tiled(module_of(int8_gemm(*shape, form="bf16")), "C", KERNEL_INTRINSICS, AMX)[:-1]
+    for sketch in sketches:
+        assert sketch.trace is not None
+        assert expected in [
+            inst.attrs[0] for inst in sketch.trace.insts if inst.primitive.kind == "Tensorize"
+        ]
+
+
+@pytest.mark.parametrize(
     ("shape", "form", "size"),
     [((64, 32, 64), "s8s8", 32), ((16, 48, 64), "u8s8", 16), ((20, 33, 70), "u8u8", 32)],
 )
