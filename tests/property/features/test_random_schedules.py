@@ -50,8 +50,8 @@ def stores_and_loops(func: PrimFunc) -> tuple[list[BufferStore], dict[Var, int]]
         if isinstance(node, BufferStore) and not isinstance(node.value, (IntImm, FloatImm)):
             stores.append(node)
         if isinstance(node, For):
-            assert isinstance(node.extent, IntImm)
-            extents[node.loop_var] = node.extent.value
+            # One that depends on other loops is looked at where it starts.
+            extents[node.loop_var] = node.extent.value if isinstance(node.extent, IntImm) else 1
         return True
 
     opaque = ConvertBlocksToOpaque().run_function(LowerInitBlock().run_function(func))
