@@ -80,10 +80,21 @@ def tune(
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object for each event.")
     ] = False,
+    space: Annotated[
+        str,
+        typer.Option(
+            "--space",
+            metavar="NAME",
+            help="Where to search: tilewright (all we have), or rules alone, such as llvm or vnni "
+            "(MetaSchedule's) and kernels (ours).",
+        ),
+    ] = "tilewright",
 ) -> None:
     """Search for fast schedules; the same command again goes on where the last one stopped."""
     work = work_of("tune")
-    options = work.TuneOptions(programs, budget, trials, effort, db, seed, target, json, profile)
+    options = work.TuneOptions(
+        programs, budget, trials, effort, db, seed, target, json, profile, space
+    )
     raise typer.Exit(work.run(options))
 
 

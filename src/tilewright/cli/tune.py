@@ -32,6 +32,7 @@ from tilewright.report import (
 )
 from tilewright.report.roofline import flop_of
 from tilewright.report.units import count
+from tilewright.space.generators import create_space_generator
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
@@ -73,6 +74,7 @@ class TuneOptions:
     target: str = "llvm"
     as_json: bool = False
     profile: bool = False
+    space: str = "tilewright"
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def run(options: TuneOptions) -> int:
     check_can_be_tuned(IRModule({program.name: program.func for program in programs}))
     limits = limits_of(options, len(programs))
     target = runnable_target(options.target)
+    create_space_generator(options.space)  # raises before anything is written
     console = make_console()
     if limits.trials == 0:
         return without_search(programs, target, console, as_json=options.as_json)
@@ -156,6 +159,7 @@ def _tune(
                 DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
                 limits.trials,
                 database=database,
+                space=options.space,
                 seed=options.seed,
                 budget_secs=limits.budget_secs,
                 plateau_trials=limits.plateau,

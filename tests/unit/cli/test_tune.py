@@ -105,6 +105,19 @@ def test_a_profile(command: Any, made_up_runner: Any, file: str) -> None:
     assert "SendToBuilder" in out
 
 
+def test_the_rules_of_metaschedule_alone(command: Any, made_up_runner: Any, file: str) -> None:
+    lines = command("tune", file, "--trials", "8", "--seed", "1", "--space", "llvm", *TARGET).lines
+    found = [line for line in lines if line.startswith("task ")]
+    assert found
+    assert found != [
+        line
+        for line in command(
+            "tune", file, "--trials", "8", "--seed", "1", "--db", "memory:", *TARGET
+        ).lines
+        if line.startswith("task ")
+    ]
+
+
 def test_without_a_search(command: Any, file: str) -> None:
     (line,) = command("tune", file, "--effort", "none", *TARGET).lines
     assert re.fullmatch(
@@ -127,6 +140,7 @@ def test_without_a_search(command: Any, file: str) -> None:
         (("GMM", "--budget", "soon"), "--budget soon: expected a time such as 90s, 10m or 1h30m"),
         (("GMM", "--effort", "some"), "--effort some: there is no such effort; known: fast, max, "
          "none, normal"),
+        (("GMM", "--space", "kernel"), "unknown space generator 'kernel'; did you mean 'kernels'?"),
         (("GMM", "--target", "lvm"), "unknown target kind 'lvm'; did you mean 'llvm'?"),
         (("GMM", "--target", "cuda"), "--target cuda: candidates are built and run on CPUs so far"),
         (("GMM", "--db", "no:where"), "unknown kind of database 'no' in 'no:where'; use a path, "

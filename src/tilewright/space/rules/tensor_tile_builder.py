@@ -320,29 +320,39 @@ class TensorTileBuilder(TileBuilder):
                 outer = self._rows_at_once(outer)
             outer = enough_tasks(sch, outer)
             sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
-        within, (lanes, step) = loops[-len(units) - 1], units[-2:]
-        suffix = f"{packing.source.dtype}" + ("" if self._flipping is None else "_shifted")
-        depth = extent_of(sch, step)
-        wide = f"pack_{depth}x{extent_of(sch, lanes)}x{extent_of(sch, within)}_{suffix}"
-        shuffle = _shuffle(extent_of(sch, lanes), depth, suffix)
-        if not packing.is_row_major or shuffle is None:
-            sch.unroll(lanes)
-            sch.vectorize(step)
-        elif len(units) == 2 and TensorIntrin.get(wide, allow_missing=True) is not None:
-            copy = sch.blockize(within)
-            sch.tensorize(copy, wide)
+        if packing.is_row_major:
+            copy = self._shuffled(packing, loops[-len(units) - 1], units)
         else:
+            sch.unroll(units[-2])
+            sch.vectorize(units[-1])
+        self._mark_packing(copy, packing.source)
+
+    def _shuffled(self, packing: Packing, within: LoopRV, units: Sequence[LoopRV]) -> BlockRV:
+        """The block that interleaves rows, by the widest instruction there is."""
+        sch = self._sch
+        lanes, step = units[-2:]
+        suffix = f"{packing.source.dtype}" + ("" if self._flipping is None else "_shifted")
+        shape = f"{extent_of(sch, step)}x{extent_of(sch, lanes)}"
+        wide = f"pack_{shape}x{extent_of(sch, within)}_{suffix}"
+        if len(units) == 2 and TensorIntrin.get(wide, allow_missing=True) is not None:
+            unit, name = sch.blockize(within), wide
+        else:
+            shuffle = _shuffle(extent_of(sch, lanes), extent_of(sch, step), suffix)
+            if shuffle is None:
+                sch.unroll(lanes)
+                sch.vectorize(step)
+                return packing.copy
             width, name = shuffle
             _, lanes = sch.split(lanes, [None, width])
-            copy = sch.blockize(lanes)
-            sch.tensorize(copy, name)
-        self._mark_packing(copy, packing.source)
+            unit = sch.blockize(lanes)
+        sch.tensorize(unit, name)
+        return unit
 
     def _rows_at_once(self, loops: Sequence[LoopRV]) -> list[LoopRV]:
         """Cut the rows of an operand into blocks, each of which goes through all panels.
 
         A panel takes less than a cache line of a row, and rows lie far apart: what is left of the
-        line is to be read while it is still there. Returns the loops outside of the panels.
+        line is to be read while it is still there. Returns the loops outside of a block's rows.
         """
         sch = self._sch
         *around, rows = loops
@@ -351,7 +361,7 @@ class TensorTileBuilder(TileBuilder):
         size = max(n for n in range(1, PACKED_ROWS + 1) if count % n == 0)
         block, row = sch.split(rows, [None, size])
         sch.reorder(*around, block, panel, row)
-        return [*around, block]
+        return [*around, block, panel]
 
 
 class TileRegisterBuilder(TensorTileBuilder):
