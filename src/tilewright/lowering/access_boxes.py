@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from tilewright.arith import Analyzer, estimate_region_strict_bound
 from tilewright.ir import (
@@ -18,6 +19,9 @@ from tilewright.ir import (
     TRUE,
     Buffer,
     IntImm,
+    Max,
+    Min,
+    Node,
     PrimExpr,
     Ramp,
     Range,
@@ -25,11 +29,16 @@ from tilewright.ir import (
     const,
     free_vars,
     logical_and,
+    maximum,
+    minimum,
+    post_order_visit,
     uses_var,
 )
 from tilewright.lowering.access_bounds import IndexBounds
 from tilewright.lowering.linear_form import is_dense, linear_form
-from tilewright.lowering.tried_boxes import try_out
+from tilewright.lowering.tried_boxes import holds_everywhere, try_out
+
+_TRIED_VALUES = 64  # of one variable
 
 Axes = Sequence[Range]  # of an access: what it touches at once
 Domains = dict[Var, Range]
@@ -49,6 +58,17 @@ Box = list[Span]
 def axis_at(index: PrimExpr) -> Range:
     """The axis of an access to a single element."""
     return Range(index, const(1, index.dtype))
+
+
+def _has_minima(expr: PrimExpr) -> bool:
+    found = False
+
+    def look(node: Node) -> None:
+        nonlocal found
+        found = found or isinstance(node, Min | Max)
+
+    post_order_visit(expr, look)
+    return found
 
 
 class Boxes:
@@ -194,12 +214,27 @@ class Boxes:
         return self._above(outer.lows, inner.lows) and self._below(inner.highs, outer.highs)
 
     def _above(self, outer: Sequence[PrimExpr], inner: Sequence[PrimExpr]) -> bool:
-        prove = self._analyzer.can_prove
-        return all(any(prove(low <= known) for known in inner) for low in outer)
+        known = [*inner, reduce(maximum, inner)] if len(inner) > 1 else inner
+        return all(any(self._prove(low <= start) for start in known) for low in outer)
 
     def _below(self, inner: Sequence[PrimExpr], outer: Sequence[PrimExpr]) -> bool:
-        prove = self._analyzer.can_prove
-        return all(any(prove(known <= high) for known in inner) for high in outer)
+        known = [*inner, reduce(minimum, inner)] if len(inner) > 1 else inner
+        return all(any(self._prove(end <= high) for end in known) for high in outer)
+
+    def _prove(self, claim: PrimExpr) -> bool:
+        """Minima and maxima of minima and maxima are beyond all rules; loops are often short."""
+        if self._analyzer.can_prove(claim):
+            return True
+        if not _has_minima(claim):
+            return False
+        domains: Domains = {}
+        for var in free_vars(claim):
+            bound = self._analyzer.const_int_bound(var)
+            if bound.max_value - bound.min_value >= _TRIED_VALUES:
+                return False
+            extent = bound.max_value - bound.min_value + 1
+            domains[var] = Range(const(bound.min_value, var.dtype), const(extent, var.dtype))
+        return holds_everywhere(claim, domains)
 
 
 def _gap(test: PrimExpr) -> PrimExpr | None:

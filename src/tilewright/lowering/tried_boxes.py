@@ -45,6 +45,17 @@ def try_out(
     return [bounds[place] for place in range(len(axes))]
 
 
+def holds_everywhere(claim: PrimExpr, domains: Mapping[Var, Range]) -> bool:
+    """Whether a condition is true for all values of its variables, if these are few."""
+    points = _points(domains)
+    if points is None:
+        return False
+    try:
+        return bool(np.all(evaluate_on_arrays(claim, points)))
+    except ArithError:
+        return False
+
+
 def _groups(
     axes: Sequence[Range], domains: Mapping[Var, Range], tests: Sequence[PrimExpr]
 ) -> list[_Group]:

@@ -44,6 +44,22 @@ PRIVATE = {
                 vi, vj = T.axis.remap("SS", [i, j])
                 B[vi, vj] = T.if_then_else(2 <= vi, S[vi - 2, vj], 0)
 """,
+    "pieces_that_are_cut_at_the_end": """
+    for i in KIND(9):
+        for k in range(6):
+            with T.block("S"):
+                vk = T.axis.spatial(6, k)
+                T.reads(A[vk * 2 : vk * 2 + T.max(T.min(9 - vk * 2, 2), 0), 0])
+                T.writes(S[vk * 2 : vk * 2 + T.max(T.min(9 - vk * 2, 2), 0), 0])
+                for x in range(T.max(T.min(9 - vk * 2, 2), 0)):
+                    S[vk * 2 + x, 0] = A[vk * 2 + x, 0] + 1
+            for y in range(2):
+                with T.block("B"):
+                    vi = T.axis.spatial(9, i)
+                    vj = T.axis.spatial(9, k * 2 + y)
+                    T.where(k * 2 + y < 9)
+                    B[vi, vj] = S[vj, 0]
+""",
     "bound_check_on_both_sides": """
     for i in KIND(9):
         for j0 in range(3):

@@ -111,8 +111,57 @@ def test_no_contraction(update: str, why: str) -> None:
         sch.pad_einsum("Z", [1, 1, 1])
     assert str(caught.value) == (
         f"ScheduleError: pad_einsum: block 'Z' is not a contraction that can be padded: {why}; its "
-        "update must be `O[...] = O[...] + A[...] * B[...]`, indexed by iterators only"
+        "update must be `O[...] = O[...] + A[...] * B[...]`, with padded iterators as indices"
     )
+
+
+CONVOLUTION = """
+@T.prim_func
+def main(
+    A: T.Buffer((7, 3), "int8"), W: T.Buffer((3, 3, 5), "int8"), B: T.Buffer((5, 5), "int32")
+):
+    X = T.alloc_buffer((7, 3), "int8")
+    Y = T.alloc_buffer((3, 3, 5), "int8")
+    Z = T.alloc_buffer((5, 5), "int32")
+    for i, c in T.grid(7, 3):
+        with T.block("X"):
+            vi, vc = T.axis.remap("SS", [i, c])
+            X[vi, vc] = A[vi, vc]
+    for r, c, j in T.grid(3, 3, 5):
+        with T.block("Y"):
+            vr, vc, vj = T.axis.remap("SSS", [r, c, j])
+            Y[vr, vc, vj] = W[vr, vc, vj]
+    for i, j, r, c in T.grid(5, 5, 3, 3):
+        with T.block("Z"):
+            vi, vj, vr, vc = T.axis.remap("SSRR", [i, j, r, c])
+            with T.init():
+                Z[vi, vj] = 0
+            Z[vi, vj] = Z[vi, vj] + T.Cast("int32", X[vi + vr, vc]) * T.Cast("int32", Y[vr, vc, vj])
+    for i, j in T.grid(5, 5):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = Z[vi, vj]
+"""
+
+
+def test_channels_of_a_convolution() -> None:
+    func = from_source(CONVOLUTION)
+    assert isinstance(func, PrimFunc)
+    sch = Schedule(func, debug_mask="all")
+    sch.pad_einsum("Z", [0, 3, 0, 1])
+    assert 'X = T.alloc_buffer((7, 4), "int8")' in sch.mod.script()
+    assert 'Y = T.alloc_buffer((3, 4, 8), "int8")' in sch.mod.script()
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
+def test_the_window_of_a_convolution() -> None:
+    func = from_source(CONVOLUTION)
+    assert isinstance(func, PrimFunc)
+    sch = Schedule(func, error_render_level="fast")
+    for padding in ([1, 0, 0, 0], [0, 0, 1, 0]):
+        with pytest.raises(ScheduleError, match="X is not indexed by plain iterators"):
+            sch.pad_einsum("Z", padding)
 
 
 def test_refused(matmul: PrimFunc) -> None:

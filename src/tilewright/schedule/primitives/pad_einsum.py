@@ -28,6 +28,7 @@ from tilewright.ir import (
     less,
     logical_and,
     structural_equal,
+    uses_var,
 )
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import replace
@@ -55,7 +56,9 @@ class BindingNotTrivial(PrimitiveError):
 
 class NotAnEinsum(PrimitiveError):
     reason = "block {block!r} is not a contraction that can be padded: {why}"
-    remedy = "its update must be `O[...] = O[...] + A[...] * B[...]`, indexed by iterators only"
+    remedy = (
+        "its update must be `O[...] = O[...] + A[...] * B[...]`, with padded iterators as indices"
+    )
 
 
 class BufferNotAllocated(PrimitiveError):
@@ -143,8 +146,9 @@ def _operands(
     iterators = {iter_var.var for iter_var in block.block.iter_vars}
     accesses: list[BufferStore | BufferLoad] = [store, *loads]
     for access in accesses:
-        if not all(index in iterators for index in access.indices):
-            raise fail(f"{access.buffer.name} is not indexed by plain iterators")
+        for index in access.indices:  # what is not padded may be anything, such as a window
+            if index not in iterators and (not extra or uses_var(index, extra.__contains__)):
+                raise fail(f"{access.buffer.name} is not indexed by plain iterators")
     used = {index for load in loads for index in load.indices}
     for iter_var in block.block.iter_vars:
         is_padded = iter_var.var in extra and iter_var.iter_type is IterType.COMM_REDUCE

@@ -62,6 +62,7 @@ class TensorTileBuilder(TileBuilder):
         self._features = features
         self._start: BlockRV | None = None  # what results start from, if it is not zero
         self._flipping: BlockRV | None = None  # what gives the right operand the other sign
+        self._padding: BlockRV | None = None  # what pads the right operand, if that is constant
 
     @property
     def _vectors(self) -> int:
@@ -75,6 +76,9 @@ class TensorTileBuilder(TileBuilder):
         if self._fit.paddings is not None:
             self._pad(self._fit.paddings)
         stages = super()._inline_moves()
+        if self._padding is not None:  # becomes part of the packing
+            padding = self._sch.get_sref(self._padding)
+            stages = [stage for stage in stages if self._sch.get_sref(stage) is not padding]
         if self._fit.shifted is not None:
             stages = self._shift(self._fit.shifted, stages)
         return stages
@@ -84,10 +88,15 @@ class TensorTileBuilder(TileBuilder):
         sch, block = self._sch, self._block
         stmt = sch.get_sref(block).block
         lacking = {v.var for v, n in zip(stmt.iter_vars, paddings, strict=True) if n}
+        is_constant = self._fit.is_constant(
+            sch.mod[sch.state.function_of(sch.get_sref(block))], stmt
+        )
         for number in (*self._fit.found.left, self._fit.found.right):
             assert number is not None
             if any(axis.min in lacking for axis in stmt.reads[number].region):
-                sch.cache_read(block, number, "global")
+                copy = sch.cache_read(block, number, "global")
+                if is_constant and number == self._fit.found.right:
+                    self._padding = copy
         if any(axis.min in lacking for axis in stmt.writes[0].region):
             sch.cache_write(block, 0, "global")
         sch.pad_einsum(block, paddings)
@@ -303,11 +312,16 @@ class TensorTileBuilder(TileBuilder):
         copy = sch.cache_read(block, number, "global", consumer_blocks=readers)
         if self._flipping is not None:
             sch.compute_inline(self._flipping)
+        if self._padding is not None:
+            sch.compute_inline(self._padding)
+        if self._flipping is not None or self._padding is not None:
             source = sch.get_sref(copy).block.reads[0].buffer
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
-        return Packing(copy, source, is_row_major=lane_axis == len(axes) - 1)
+        # Zeros are not moved by shuffles of rows; what is constant may be packed slowly.
+        is_row_major = lane_axis == len(axes) - 1 and self._padding is None
+        return Packing(copy, source, is_row_major)
 
     def _schedule_packing(self, packing: Packing, task: LoopRV) -> None:
         """Copy on all cores or in each task, by shuffles of rows if need be."""

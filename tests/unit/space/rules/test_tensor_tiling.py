@@ -231,6 +231,27 @@ def test_convolutions(form: str, kernel: int, padding: int) -> None:
     check(tensors, tensors[-1].op.name, convolved(padding))
 
 
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride"), [((3, 20), 3, 1), ((16, 20), 1, 1), ((6, 32), 3, 2)]
+)
+def test_channels_that_do_not_divide(channels: tuple[int, int], kernel: int, stride: int) -> None:
+    """Data and weights are padded; the weights, which are constants, while they are packed."""
+    padding = kernel // 2
+    tensors = int8_conv(1, 9, 9, *channels, kernel, stride, padding)
+
+    def expected(x: npt.NDArray[np.generic], w: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+        whole: npt.NDArray[np.int32] = convolved(padding)(x, w)
+        return whole[:, ::stride, ::stride]
+
+    for sketch in check(tensors, tensors[-1].op.name, expected):
+        copies = [
+            sref.block.name_hint
+            for sref in sketch.state.infos
+            if LAYOUT_REWRITE_PREPROC in sref.block.annotations
+        ]
+        assert copies in (["kernel_global_global"], ["kernel_global_o"])
+
+
 def test_weights_in_the_order_of_the_instruction_are_not_copied() -> None:
     data = te.placeholder((2, 6, 8), "uint8", name="data")
     weight = te.placeholder((3, 2, 2, 16, 4), "int8", name="weight")  # chunk, k, k4, lane, 4
