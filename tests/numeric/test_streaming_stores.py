@@ -70,6 +70,29 @@ def test_whole_lines_are_streamed_and_fenced(parallel: bool) -> None:
     assert "vmovups" in text  # for memory that is not aligned
 
 
+def test_other_threads_start_behind_the_fence() -> None:
+    @T.prim_func
+    def two_steps(
+        A: T.Buffer((ROWS, COLUMNS), "float32"),
+        B: T.Buffer((ROWS, COLUMNS), "float32"),
+        C: T.Buffer((ROWS, COLUMNS), "float32"),
+    ):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i, j in T.grid(ROWS, COLUMNS):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for i, j in T.grid(ROWS, COLUMNS):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = streamed(func=two_steps)
+    sch.parallel(sch.get_loops("C")[0])
+    text = compile_only(sch.mod, Target("llvm -mcpu=x86-64-v4")).get_source("ll")
+    assert 0 < text.index("call void @llvm.x86.sse.sfence") < text.index("@tw_parallel_launch(ptr")
+
+
 def test_old_processors() -> None:
     text = assembly(streamed(lanes=4), "llvm -mcpu=x86-64")
     assert "movntps" in text

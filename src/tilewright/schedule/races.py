@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tilewright.ir import For, ForKind, IntImm, PrimExpr, uses_var
 from tilewright.schedule.errors import PrimitiveError
@@ -30,7 +30,7 @@ def check_no_race(block: StmtSRef, values: Sequence[PrimExpr], loops: Sequence[F
             raise WrittenByAll(block, loop, block=block.name, loop=loop.loop_var.name)
 
 
-def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Iterable[StmtSRef]) -> None:
+def check_reads_stay_inside(scope: BlockScope, block: StmtSRef, places: Sequence[StmtSRef]) -> None:
     """What `block` reads may also be read at `places`: no parallel iteration has it for itself."""
     producers = [edge.src for edge in scope.to_block(block) if edge.kind is DepKind.RAW]
     for producer in dict.fromkeys(producers):

@@ -82,7 +82,7 @@ def divide_bindings(
     """The bindings of a block divided; None if outer and inner loops mix in them."""
     unguarded = isinstance(realize.predicate, IntImm) and bool(realize.predicate.value)
     if unguarded and preserve_unit_iters:
-        simple = _divide_simple(realize, domains, inner_loops)
+        simple = _divide_simple(realize, domains, inner_loops, only_if_sure=True)
         if simple is not None:
             return simple
     marks = subspace_divide(
@@ -94,7 +94,9 @@ def divide_bindings(
         not preserve_unit_iters,
     )
     if not marks:
-        return _divide_simple(realize, domains, inner_loops) if unguarded else None
+        if not unguarded:
+            return None
+        return _divide_simple(realize, domains, inner_loops, only_if_sure=False)
     *pairs, (outer_condition, inner_condition) = marks
     divisions = []
     for iter_var, value, pair in zip(
@@ -177,17 +179,27 @@ def _plain(source: PrimExpr, dtype: DType) -> PrimExpr:
 
 
 def _divide_simple(
-    realize: BlockRealize, domains: Mapping[Var, Range], inner_loops: set[Var]
+    realize: BlockRealize,
+    domains: Mapping[Var, Range],
+    inner_loops: set[Var],
+    *,
+    only_if_sure: bool,
 ) -> DividedBindings | None:
-    """Without iterator maps: each binding belongs to one side or is a mixed-radix number."""
+    """Without iterator maps: each binding belongs to one side or is a mixed-radix number.
+
+    An iterator on the inner side is thought to take all its values; that is known only of plain
+    loops and of numbers made of them.
+    """
     divisions: list[Division] = []
     all_digits: list[list[_Digit]] = []
     parts_on_both_sides = False
     for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         digits = _digits_of(value, domains)
         side = _side(value, digits, domains, inner_loops)
-        if side is _all_inner and not _fills(iter_var, value, digits, domains):
-            return None  # a part of a program: the new block would claim to access all of it
+        if side is _all_inner:
+            fills = _fills(iter_var, value, digits, domains)
+            if fills is False or (only_if_sure and fills is None):
+                return None  # a part of a program: the new block would claim to access all of it
         if side is not None:
             division = side(iter_var, value)
         else:
@@ -219,13 +231,13 @@ def _side(
 
 def _fills(
     iter_var: IterVar, value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range]
-) -> bool:
-    """False when a binding surely leaves out values of its iterator."""
+) -> bool | None:
+    """Whether a binding takes all values of its iterator; None if that is not known."""
     extent = extent_of(iter_var)
     if digits:
         return isinstance(extent, IntImm) and extent.value <= math.prod(d.extent for d in digits)
     if not isinstance(value, Var):
-        return True
+        return None
     loop = domains[value]
     return _is_zero(loop.min) and structural_equal(loop.extent, extent)
 

@@ -362,6 +362,26 @@ def test_a_part_of_a_program_does_not_claim_all_of_it(part: str) -> None:
     verify_trace_roundtrip(sch, strided)
 
 
+def test_the_end_of_a_buffer() -> None:
+    """A binding that starts behind zero was taken for one that takes all values."""
+
+    @T.prim_func
+    def tail(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i in range(2):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i + 6)
+                C[vi] = A[vi] * 2
+
+    sch = Schedule(tail, debug_mask="all")
+    made = sch.blockize(sch.get_loops("C")[0])
+    (written,) = sch.get_sref(made).block.writes
+    assert str(written) == "C[6:8]"
+    sch.cache_write(made, 0, "global")
+    assert_same_result(tail, sch.mod)
+    verify_trace_roundtrip(sch, tail)
+
+
 def test_blocks_must_follow_each_other() -> None:
     @T.prim_func
     def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):

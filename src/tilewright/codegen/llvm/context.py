@@ -10,8 +10,6 @@ from tilewright.errors import CodegenError
 from tilewright.ir import DType
 from tilewright.target import Target, isa
 
-_NONTEMPORAL = "nontemporal"
-
 
 @dataclass
 class ModuleContext:
@@ -23,7 +21,7 @@ class ModuleContext:
     definitions: dict[str, str] = field(default_factory=dict)  # symbol -> define text
     constants: dict[str, str] = field(default_factory=dict)  # text of the value -> symbol
     globals: list[str] = field(default_factory=list)
-    metadata: dict[str, int] = field(default_factory=dict)
+    metadata: dict[tuple[str, ...], int] = field(default_factory=dict)  # nodes -> first number
     outlined: int = 0
     messages: list[str] = field(default_factory=list)  # of assertions; code = position + 1
 
@@ -102,23 +100,23 @@ class ModuleContext:
 
     def loop_metadata(self, unroll: str) -> str:
         """Metadata that says whether LLVM may unroll a loop ("enable" or "disable")."""
-        number = self.metadata.setdefault(unroll, len(self.metadata) * 2)
-        return f"!{number}"
+        return self._metadata("distinct !{!$0, !$1}", f'!{{!"llvm.loop.unroll.{unroll}"}}')
 
     def nontemporal(self) -> str:
         """Metadata that marks accesses which go past the caches."""
-        return self.loop_metadata(_NONTEMPORAL)
+        return self._metadata("!{i32 1}")
+
+    def _metadata(self, *nodes: str) -> str:
+        """The first of some nodes, which call each other $0 and $1."""
+        return f"!{self.metadata.setdefault(nodes, sum(map(len, self.metadata)))}"
 
     def metadata_text(self) -> list[str]:
-        """The definitions of all metadata in use; each loop property needs a node of its own."""
-        lines = []
-        for unroll, number in self.metadata.items():
-            if unroll == _NONTEMPORAL:
-                lines.append(f"!{number} = !{{i32 1}}")
-                continue
-            lines.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
-            lines.append(f'!{number + 1} = !{{!"llvm.loop.unroll.{unroll}"}}')
-        return lines
+        """The definitions of all metadata in use."""
+        return [
+            f"!{first + place} = {node}".replace("$0", str(first)).replace("$1", str(first + 1))
+            for nodes, first in self.metadata.items()
+            for place, node in enumerate(nodes)
+        ]
 
     def assertion(self, message: str) -> int:
         """The return code that stands for a failed assertion."""

@@ -104,7 +104,6 @@ class FunctionGenerator(StmtGenerator):
             self._bind_parameter(param, Value(type_, text))
         self.read_only |= read_only(body, self.distinct)
         self.visit(body)
-        streaming.fence(self)
         self.emitter.line("ret i32 0")
         text = f"define i32 {symbol}({', '.join(signature)}) #0 {{\n{self.emitter.body()}\n}}"
         packed = _packed_entry(self.name, symbol, [parameter_type(param) for param in params])

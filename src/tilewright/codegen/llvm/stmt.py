@@ -50,7 +50,6 @@ class StmtGenerator(ExprGenerator):
 
     def __init__(self, context: ModuleContext, emitter: FunctionEmitter) -> None:
         super().__init__(context, emitter)
-        self.in_parallel = False
         self.stack_bytes = 0
         self.distinct: set[Var] = set()  # pointers to memory that no other one of them reaches
 

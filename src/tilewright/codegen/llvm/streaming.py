@@ -3,7 +3,8 @@
 An ordinary store first reads the cache line it writes to. For a result that is too large to stay
 in the caches that is half of the traffic, and it drives out what is still needed. Such stores must
 be aligned, which a caller's memory may not be: the code exists twice, and the address decides.
-They are ordered by a fence only, so one ends every function that has them.
+They are ordered by a fence only. A task of a parallel loop ends with one; elsewhere it comes at
+once, before the function can start other threads.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def streaming(builder: ValueBuilder, pointers: list[Var], emit: Callable[[], Non
     builder.streamed.difference_update(pointers)
     for var in pointers:
         del builder.alignments[var]
+    if not builder.in_parallel:
+        fence(builder)
 
 
 def store_suffix(builder: ValueBuilder, data: Var, size: int, alignment: int) -> str:
@@ -65,7 +68,8 @@ def store_suffix(builder: ValueBuilder, data: Var, size: int, alignment: int) ->
 
 
 def fence(builder: ValueBuilder) -> None:
-    """Let no later store of the function's caller be seen before what it has streamed."""
+    """Let no later store of this thread be seen before what it has streamed."""
     if builder.needs_fence:
+        builder.needs_fence = False
         builder.context.declare("void", "llvm.x86.sse.sfence", "")
         builder.emitter.line("call void @llvm.x86.sse.sfence()")

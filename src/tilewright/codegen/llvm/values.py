@@ -32,6 +32,7 @@ class ValueBuilder:
         self.env: dict[Var, Value] = {}  # index variables are i64 whatever their dtype
         self.alignments: dict[Var, int] = {}  # of pointers to memory of our own, in bytes
         self.heap: list[Value] = []  # allocated and not yet freed
+        self.in_parallel = False  # this is the body of a parallel loop
         self.holds_tiles = False  # the tile registers are configured
         self.nonnegative: set[Var] = set()
         self.read_only: set[Var] = set()  # pointers through which this function never writes

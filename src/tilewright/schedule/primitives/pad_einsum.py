@@ -147,7 +147,7 @@ def _operands(
     accesses: list[BufferStore | BufferLoad] = [store, *loads]
     for access in accesses:
         for index in access.indices:  # what is not padded may be anything, such as a window
-            if index not in iterators and (not extra or uses_var(index, extra.__contains__)):
+            if index not in iterators and uses_var(index, extra.__contains__):
                 raise fail(f"{access.buffer.name} is not indexed by plain iterators")
     used = {index for load in loads for index in load.indices}
     for iter_var in block.block.iter_vars:
