@@ -89,6 +89,13 @@ class DType(str):
         """Bytes that one lane takes in memory (a 4-bit integer takes one)."""
         return max(1, (self.bits + 7) // 8)
 
+    @property
+    def accumulator(self) -> DType:
+        """The type in which sums of this one are accumulated: narrow types get 32 bits."""
+        if self.bits >= 32 or not (self.is_float or self.is_integral):
+            return self
+        return DType(f"{'float' if self.is_float else self.code}32").with_lanes(self.lanes)
+
     def with_lanes(self, lanes: int) -> DType:
         """The same element type with another number of lanes."""
         if lanes == self.lanes:

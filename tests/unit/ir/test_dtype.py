@@ -76,6 +76,24 @@ def test_lanes() -> None:
     assert not DType("int8").is_vector
 
 
+@pytest.mark.parametrize(
+    ("spelling", "accumulator"),
+    [
+        ("float16", "float32"),
+        ("bfloat16x8", "float32x8"),
+        ("float8_e4m3fn", "float32"),
+        ("int8", "int32"),
+        ("uint16", "uint32"),
+        ("float64", "float64"),
+        ("int64", "int64"),
+        ("bool", "bool"),
+        ("handle", "handle"),
+    ],
+)
+def test_narrow_types_are_accumulated_in_32_bits(spelling: str, accumulator: str) -> None:
+    assert DType(spelling).accumulator is DType(accumulator)
+
+
 def test_kinds() -> None:
     kinds = {
         "int8": {"is_int", "is_integral"},
