@@ -124,6 +124,10 @@ from tilewright.ir.printer import (
     register_expr_printer as register_expr_printer,
     script as script,
 )
+from tilewright.ir.specialize import (
+    specialize as specialize,
+    symbols_of as symbols_of,
+)
 from tilewright.ir.stmt import (
     Allocate as Allocate,
     AllocateConst as AllocateConst,

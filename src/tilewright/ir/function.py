@@ -10,6 +10,7 @@ from tilewright.ir import highlight
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import GlobalVar, Var
 from tilewright.ir.node import Node, replace
+from tilewright.ir.specialize import Special, specialize
 from tilewright.ir.stmt import Stmt
 
 
@@ -49,6 +50,13 @@ class PrimFunc(_Printable, frozen=True):
     def with_body(self, body: Stmt) -> PrimFunc:
         """The same function with another body."""
         return self if body is self.body else replace(self, body=body)
+
+    def specialize(self, values: Mapping[Var, Special]) -> PrimFunc:
+        """The function for certain sizes: scalar parameters and symbols of shapes become numbers.
+
+        A buffer parameter takes a buffer, whose extents its symbols become.
+        """
+        return specialize(self, values)
 
     @property
     def name(self) -> str:

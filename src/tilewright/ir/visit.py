@@ -127,7 +127,7 @@ class BufferRewriter(Rewriter):
         return node if buffers is node.alloc_buffers else replace(node, alloc_buffers=buffers)
 
 
-class _Substituter(BufferRewriter):
+class Substituter(BufferRewriter):
     """Replaces variables, also inside the shapes and data pointers of buffers."""
 
     def __init__(self, lookup: Callable[[Var], PrimExpr | None]) -> None:
@@ -179,8 +179,8 @@ VarMap = Mapping[Var, PrimExpr]
 def substitute(node: NodeT, var_map: VarMap | Callable[[Var], PrimExpr | None]) -> NodeT:
     """Replace free variables; keys that the node does not use are ignored."""
     if isinstance(var_map, Mapping):
-        return _Substituter(var_map.get).rewrite(node) if var_map else node
-    return _Substituter(var_map).rewrite(node)
+        return Substituter(var_map.get).rewrite(node) if var_map else node
+    return Substituter(var_map).rewrite(node)
 
 
 def post_order_visit(node: Node, visit: Callable[[Any], object]) -> None:

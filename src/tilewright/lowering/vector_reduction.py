@@ -24,6 +24,7 @@ from tilewright.ir import (
     DType,
     For,
     ForKind,
+    IfThenElse,
     IntImm,
     Max,
     Min,
@@ -36,6 +37,8 @@ from tilewright.ir import (
     add,
     const,
     decl_buffer,
+    floordiv,
+    floormod,
     less,
     maximum,
     minimum,
@@ -103,19 +106,27 @@ class _Reduction:
     def vectorized(self, width: int) -> Stmt | None:
         """The reduction in vectors of `width` partial results; None if it has fewer terms."""
         *outer, inner = self.loops
-        if not isinstance(inner.extent, IntImm) or inner.extent.value < width:
+        if isinstance(inner.extent, IntImm) and inner.extent.value < width:
             return None
-        whole, rest = divmod(inner.extent.value, width)
         dtype = self.store.buffer.dtype
         partial = decl_buffer((width,), dtype, f"{self.store.buffer.name}_partial", scope="local")
-        step = Var(f"{inner.loop_var.name}_0", inner.loop_var.dtype)
-        parts = [_serial(step, whole, self._add_terms(partial, width, multiply(step, width)))]
-        if rest:
-            parts.append(self._add_terms(partial, width, const(whole * width), limit=rest))
-        body = self._below(outer, seq(parts))
+        body = self._below(outer, seq(self._vectors(partial, width)))
         stmts = [self._set(partial, width), body, *self._folds(partial, width), self._last(partial)]
         extents = (const(width),)
         return Allocate(partial.data, dtype, extents, TRUE, DeclBuffer(partial, seq(stmts)))
+
+    def _vectors(self, partial: Buffer, width: int) -> Iterator[Stmt]:
+        """The innermost loop: whole vectors of terms, then what is left."""
+        inner = self.loops[-1]
+        whole, rest = floordiv(inner.extent, width), floormod(inner.extent, width)
+        step = Var(f"{inner.loop_var.name}_0", inner.loop_var.dtype)
+        yield _serial(step, whole, self._add_terms(partial, width, multiply(step, width)))
+        if isinstance(rest, IntImm):
+            if rest.value:
+                yield self._add_terms(partial, width, multiply(whole, width), rest)
+            return
+        last = self._add_terms(partial, width, multiply(whole, width), rest)
+        yield IfThenElse(less(const(0, rest.dtype), rest), last)
 
     def _below(self, outer: Sequence[For], body: Stmt) -> Stmt:
         for view in reversed(self.views):
@@ -129,7 +140,7 @@ class _Reduction:
         return _vector(width, lambda lane: BufferStore(partial, identity, (lane,)))
 
     def _add_terms(
-        self, partial: Buffer, width: int, base: PrimExpr, limit: int | None = None
+        self, partial: Buffer, width: int, base: PrimExpr, limit: PrimExpr | None = None
     ) -> Stmt:
         """One vector of terms, of which the first `limit` exist."""
         inner = self.loops[-1]
@@ -202,10 +213,10 @@ def _vector(width: int, body: Callable[[Var], Stmt]) -> Stmt:
     return For(lane, const(0), const(width), ForKind.VECTORIZED, body(lane))
 
 
-def _serial(var: Var, count: int, body: Stmt) -> Stmt:
-    if count == 1:
+def _serial(var: Var, count: PrimExpr, body: Stmt) -> Stmt:
+    if isinstance(count, IntImm) and count.value == 1:
         return FoldingSubstituter({var: const(0, var.dtype)}).rewrite(body)
-    return For(var, const(0, var.dtype), const(count, var.dtype), ForKind.SERIAL, body)
+    return For(var, const(0, var.dtype), count, ForKind.SERIAL, body)
 
 
 def _unmarked(loop: For) -> dict[str, Any]:

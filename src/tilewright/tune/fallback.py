@@ -2,16 +2,21 @@
 
 Used for `--effort none` and for programs that a database does not know. Nothing is measured; it
 takes a fraction of a second.
+
+A program with symbolic shapes is scheduled for one size: large, and prime, so that no tile divides
+it. The steps are then taken on the program itself, where they mean the same for every size.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database.base import fallback_schedules
 from tilewright.errors import TilewrightError
-from tilewright.ir import IRModule, PrimFunc
+from tilewright.ir import IRModule, PrimFunc, symbols_of
+from tilewright.lowering import lower
 from tilewright.records import args_info_of
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.random import RandomEngine
@@ -19,6 +24,7 @@ from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
+from tilewright.tune.stand_in import stand_in_sizes
 
 DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
@@ -35,16 +41,41 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
     module = normalize_mod(mod)
     logger = logging.getLogger("tilewright.tune")
     where = Target("llvm") if target is None else Target(target)
+    func = module["main"]
+    symbols = symbols_of(func)
     try:
-        drafts = _drafts(module, where, logger)
+        if not symbols:
+            best = next(iter(_ranked(module, where, logger)), None)
+            return Schedule(module) if best is None else best
+        stand_in = normalize_mod(func.specialize(stand_in_sizes(func)))
+        return _for_all_sizes(module, _ranked(stand_in, where, logger), where)
     except TilewrightError as error:
         logger.warning("no schedule was found, the program is used as it is: %s", error)
-        drafts = []
-    if not drafts:
         return Schedule(module)
-    context = TuneContext(module, target=where)
+
+
+def _ranked(module: IRModule, target: Target, logger: logging.Logger) -> list[Schedule]:
+    """Schedules of a program, the one that should be the fastest first."""
+    drafts = _drafts(module, target, logger)
+    if not drafts:
+        return []
+    context = TuneContext(module, target=target)
     costs = AnalyticPrior().score(context, [draft.candidate for draft in drafts])
-    return drafts[int(costs.argmin())].candidate.sch
+    return [drafts[int(place)].candidate.sch for place in costs.argsort(kind="stable")]
+
+
+def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target) -> Schedule:
+    """The first of some schedules for one size that can be carried out for every size."""
+    for known in ranked:
+        assert known.trace is not None
+        sch = Schedule(module, error_render_level="fast")
+        try:
+            known.trace.apply_to_schedule(sch, remove_postproc=False)
+            lower(sch.mod, target)
+        except TilewrightError:
+            continue  # it relies on a size
+        return sch
+    return Schedule(module)
 
 
 def _steps_of(trace: Trace) -> int:

@@ -51,6 +51,25 @@ def test_all_lengths_and_widths(name: str, length: int, width: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", STEPS)
+def test_a_length_that_is_known_when_the_program_runs(name: str) -> None:
+    text = str(program(*STEPS[name], rows=3, length=1, width=16))
+    symbolic = text.replace('A: T.Buffer((2, 3, 1), "float32")', "a: T.handle").replace(
+        "    for i in range(2):",
+        "    n = T.int32()\n    A = T.match_buffer(a, (2, 3, n))\n    for i in range(2):",
+    )
+    func = from_source(symbolic.replace("range(1)", "range(n)").replace("A[i, j, 0]", "A[i, j, k]"))
+    assert isinstance(func, PrimFunc)
+    assert "B_partial" in str(lower(func))
+    kernel = build(func)
+    for length in (0, 1, 15, 16, 17, 40, 64):
+        values = np.random.default_rng(0).integers(1, 3, (2, 3, length)).astype("float32")
+        expected, found = np.zeros(2, "float32"), np.full(2, np.nan, "float32")
+        run(func, values, expected)
+        kernel(values, found)
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_partial_results_and_a_tree() -> None:
     text = str(lower(program(*STEPS["sum"], rows=2, length=40, width=16)))
     assert "B_partial_1[0:8] = B_partial_1[0:8] + B_partial_1[8:16]" in text
