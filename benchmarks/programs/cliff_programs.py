@@ -12,7 +12,7 @@ def jacobi(size: int = 512, steps: int = 4) -> PrimFunc:
 
     def step(before: te.Tensor, name: str) -> te.Tensor:
         def element(i: Var, j: Var) -> PrimExpr:
-            inside = tir.logical_and(*(tir.logical_and(0 < x, x < size - 1) for x in (i, j)))
+            inside = tir.logical_and(*(tir.logical_and(x > 0, x < size - 1) for x in (i, j)))
             around = before[i - 1, j] + before[i + 1, j] + before[i, j - 1] + before[i, j + 1]
             return te.if_then_else(inside, around * te.const(0.25, "float32"), before[i, j])
 
