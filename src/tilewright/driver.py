@@ -32,6 +32,8 @@ from tilewright.target import Target
 # Gives a program the schedule that is known for a target, or returns it as it is.
 ScheduleSource: TypeAlias = Callable[[IRModule, Target], IRModule]
 
+NO_ALIAS = "tir.noalias"
+
 _sources: ContextVar[tuple[ScheduleSource, ...]] = ContextVar("tilewright_schedules", default=())
 
 
@@ -58,6 +60,10 @@ def build(
     looked for in the libraries loaded with `runtime.load_library`, and in this process. Inside
     `with database:` a program gets the best schedule that the database knows for it.
 
+    Code is compiled for arrays that do not overlap what it writes. Where arguments of a call do,
+    the same is compiled again without that assumption, unless the function says `tir.noalias`:
+    then such arguments are refused.
+
     A schedule may store weights in a layout of its own. Functions then pack them at each call;
     `Module.bind` packs once. With `prepacked` they take packed weights instead, and the module has
     a function `<name>.pack.<position>` for each of these: for callers in C, say.
@@ -72,13 +78,25 @@ def build(
         module = source(module, chosen)
     separated = separate_packing(module)
 
-    def build_separated() -> Module:
-        return build_lowered(lower(separated, chosen), chosen, extern_symbols=extern_symbols)
+    def compiled(some: IRModule) -> Module:
+        return build_lowered(lower(some, chosen), chosen, extern_symbols=extern_symbols)
 
-    if prepacked:
-        return build_separated()
-    made = build_lowered(lower(module, chosen), chosen, extern_symbols=extern_symbols)
-    return made if separated is module else made.with_prepacked(build_separated)
+    def made(some: IRModule) -> Module:
+        distinct = _with_distinct_arguments(some)
+        fast = compiled(distinct)
+        return fast if distinct is some else fast.with_overlaps(lambda: compiled(some))
+
+    if prepacked or separated is module:
+        return made(separated)
+    return made(module).with_prepacked(lambda: made(separated))
+
+
+def _with_distinct_arguments(module: IRModule) -> IRModule:
+    """Functions that do not say whether their arguments overlap are compiled as if they did not."""
+    for name, func in module.functions.items():
+        if NO_ALIAS not in func.attrs:
+            module = module.with_function(name, func.with_attr(NO_ALIAS, True))
+    return module
 
 
 def build_lowered(
@@ -126,7 +144,7 @@ def _describe(
     lowered: IRModule, messages: tuple[str, ...], target: Target, machine: MachineOptions
 ) -> ModuleInfo:
     functions = tuple(
-        FunctionInfo(name, signature_of(func), bool(func.attrs.get("tir.noalias", False)))
+        FunctionInfo(name, signature_of(func), bool(func.attrs.get(NO_ALIAS, False)))
         for name, func in lowered.functions.items()
     )
     features = tuple(sorted(target.features))

@@ -13,6 +13,7 @@
     ├── TargetError             an unknown or inconsistent target
     ├── RuntimeFailure          a compiled function that could not run
     │   ├── ArgumentError       a wrong argument: shape, dtype, device, contiguity, alignment
+    │   │   └── OverlapError    an array that is written overlaps another one
     │   └── KernelAssertError   an assertion inside the compiled function failed
     ├── TuneError               a task that cannot be tuned, or options that make no sense
     │   └── DatabaseError       a database that cannot be opened or asked
@@ -74,6 +75,10 @@ class RuntimeFailure(TilewrightError, RuntimeError):
 
 class ArgumentError(RuntimeFailure, TypeError):
     """An argument of a compiled function does not fit its signature."""
+
+
+class OverlapError(ArgumentError):
+    """An array that a function writes shares memory with another argument."""
 
 
 class KernelAssertError(RuntimeFailure):

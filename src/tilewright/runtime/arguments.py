@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.errors import ArgumentError, IRError
+from tilewright.errors import ArgumentError, IRError, OverlapError
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.host_abi import ArgumentSpec, Extent, evaluate_extent
@@ -187,7 +187,7 @@ class ArgumentBinder:
                 continue
             (low, high), (other_low, other_high) = _span(first), _span(second)
             if low < other_high and other_low < high:
-                raise ArgumentError(
+                raise OverlapError(
                     f"{self._where(i)}: the function writes it, but its memory overlaps argument "
                     f"{j} ({self.signature[j].name}); pass a copy, or build the function without "
                     "tir.noalias"

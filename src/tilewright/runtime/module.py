@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tilewright.errors import KernelAssertError, RuntimeFailure
+from tilewright.errors import KernelAssertError, OverlapError, RuntimeFailure
 from tilewright.ir import DType
 from tilewright.lowering.host_abi import PACKED_SUFFIX, ArgumentSpec
 from tilewright.lowering.prepacking import packing_of
-from tilewright.runtime.arguments import ArgumentBinder, describe
+from tilewright.runtime.arguments import ArgumentBinder, BoundArguments, describe
 from tilewright.runtime.binding import BoundFunction, bind
 from tilewright.runtime.export import export_library
 from tilewright.runtime.jit import CompiledObject
@@ -64,13 +64,25 @@ class CompiledFunction:
         self._binder = ArgumentBinder(info.name, info.signature, info.no_alias)
         self._messages = tuple(messages)
         self._owner = owner  # the code lives as long as its module
+        # The same function for arrays that overlap; None: such arguments are refused.
+        self.for_overlaps: Callable[[], CompiledFunction] | None = None
 
     def __call__(self, *args: Any) -> None:
-        slots, keep = self._binder.bind(args)
-        status = self._run(slots)
+        function, (slots, keep) = self._bound(args)
+        status = function._run(slots)
         del keep
         if status:
             raise self._failure(status)
+
+    def _bound(self, args: Sequence[Any]) -> tuple[CompiledFunction, BoundArguments]:
+        """The arguments as compiled code takes them, and the function that may be given them."""
+        try:
+            return self, self._binder.bind(args)
+        except OverlapError:
+            if self.for_overlaps is None:
+                raise
+            function = self.for_overlaps()
+            return function, function._binder.bind(args)
 
     def time_evaluator(
         self,
@@ -105,8 +117,8 @@ class CompiledFunction:
         self, args: Sequence[Any], options: EvaluatorOptions, prepare: Callable[[], object] | None
     ) -> tuple[BenchmarkResult, int]:
         """Seconds of a run, and how many runs a row had in the end."""
-        slots, keep = self._binder.bind(args)
-        outcome = evaluate(self._address, slots, options, prepare)
+        function, (slots, keep) = self._bound(args)
+        outcome = evaluate(function._address, slots, options, prepare)
         del keep
         if outcome.result is None:
             raise self._failure(outcome.status)
@@ -114,8 +126,8 @@ class CompiledFunction:
 
     def run_in_a_row(self, args: Sequence[Any], number: int = 1) -> float:
         """Run `number` times back to back, without warm-up; the seconds of all runs together."""
-        slots, keep = self._binder.bind(args)
-        timing = run_repeatedly(self._address, slots, number)
+        function, (slots, keep) = self._bound(args)
+        timing = run_repeatedly(function._address, slots, number)
         del keep
         if timing.status:
             raise self._failure(timing.status)
@@ -206,6 +218,8 @@ class Module:
         self._library = library
         self._make_prepacked: Callable[[], Module] | None = None
         self._prepacked: Module | None = None
+        self._make_for_overlaps: Callable[[], Module] | None = None
+        self._for_overlaps: Module | None = None
         self._infos = {function.name: function for function in info.functions}
         self._functions: dict[str, CompiledFunction] = {}
 
@@ -230,7 +244,21 @@ class Module:
             hint = did_you_mean(str(name), self._infos)
             raise RuntimeFailure(f"the module has no function {name!r}{hint}")
         address = self._library[name + PACKED_SUFFIX]
-        return CompiledFunction(info, self.info.messages, address, self._library)
+        function = CompiledFunction(info, self.info.messages, address, self._library)
+        if self._make_for_overlaps is not None:
+            function.for_overlaps = lambda: self._overlapping()[name]
+        return function
+
+    def with_overlaps(self, make: Callable[[], Module]) -> Module:
+        """This module, which knows how the same is made for arguments that overlap."""
+        self._make_for_overlaps = make
+        return self
+
+    def _overlapping(self) -> Module:
+        if self._for_overlaps is None:
+            assert self._make_for_overlaps is not None
+            self._for_overlaps = self._make_for_overlaps()
+        return self._for_overlaps
 
     def get_function(self, name: str) -> CompiledFunction:
         """The function called `name`."""

@@ -230,3 +230,27 @@ def test_runs_in_a_row() -> None:
     np.testing.assert_array_equal(tripled, [3, 3, 3, 3])
     with pytest.raises(ArgumentError, match="takes 2 arguments"):
         function.run_in_a_row((values,))
+
+
+@T.prim_func
+def shifted(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for i in range(64):
+        B[i] = A[i] + T.float32(1)
+
+
+def test_arguments_that_overlap_get_code_that_reads_what_was_written() -> None:
+    module = build(shifted)
+    apart, memory = np.zeros(64, "float32"), np.zeros(65, "float32")
+    module(memory[:64], apart)
+    np.testing.assert_array_equal(apart, np.ones(64, "float32"))
+    module(memory[:64], memory[1:])  # each element is made of the one before
+    np.testing.assert_array_equal(memory, np.arange(65, dtype="float32"))
+    module["shifted"].time_evaluator(number=1)(memory[:64], memory[1:])
+
+
+def test_a_function_that_says_so_is_compiled_for_overlaps_at_once() -> None:
+    module = build(shifted.with_attr("tir.noalias", False))
+    memory = np.zeros(65, "float32")
+    module(memory[:64], memory[1:])
+    np.testing.assert_array_equal(memory, np.arange(65, dtype="float32"))
+    assert not module.info.functions[0].no_alias
