@@ -83,7 +83,7 @@ class CanonicalSimplifier:
             return self._rewriter.visit(expr)
         dtype = expr.dtype
         is_linear = type(expr) in _LINEAR and dtype.lanes == 1 and is_index_type(dtype)
-        if is_linear or (isinstance(expr, Cast) and _widens_index(expr)):
+        if is_linear or (isinstance(expr, Cast) and widens_index(expr)):
             try:
                 return self.to_expr(self.to_form(expr), dtype)
             except NotLinear:
@@ -149,7 +149,7 @@ class CanonicalSimplifier:
                 return self.divide(self.to_form(a), divisor, expr.dtype)
             case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
                 return self.remainder(self.to_form(a), divisor, expr.dtype)
-            case Cast() if _widens_index(expr):
+            case Cast() if widens_index(expr):
                 return self._widened(self.to_form(expr.value), expr.dtype)
             case FloorDiv() | FloorMod():
                 a, b = self.visit(expr.a), self.visit(expr.b)
@@ -349,7 +349,8 @@ def _single_scale(form: LinearForm) -> int:
     return 1
 
 
-def _widens_index(expr: Cast) -> bool:
+def widens_index(expr: Cast) -> bool:
+    """True for the cast of an index to a type that holds all its values."""
     source = expr.value.dtype
     return (
         is_index_type(expr.dtype)

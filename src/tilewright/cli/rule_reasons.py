@@ -191,19 +191,21 @@ def _why_not_inlined(rule: AutoInline, sch: Schedule, block: StmtSRef) -> str:
             return costly
     if stmt.annotations.get(INLINE_RULE) == "disable":
         return f"its annotation {INLINE_RULE} forbids it"
+    if rule.repeats_much(sch, block):
+        return "the blocks that read its result would compute it again at each place they read"
     return "the blocks that read its result cannot take it in"
 
 
 def _why_costly(rule: AutoInline, block: StmtSRef) -> str:
-    """What makes it dear to compute a block again wherever it is used."""
+    """Why recomputing a block wherever it is used would be expensive."""
     realize, stmt = realize_of(block), block.block
     called: list[Op] = []
     post_order_visit(realize, lambda node: called.append(node.op) if _is_builtin(node) else None)
-    dear = [name for name in rule.disallow_op if Op.get(name) in called]
-    if dear:
-        return f"it calls {dear[0].removeprefix('tir.')}, which is dear to compute again"
+    expensive = [name for name in rule.disallow_op if Op.get(name) in called]
+    if expensive:
+        return f"it calls {expensive[0].removeprefix('tir.')}, which is expensive to recompute"
     if rule.disallow_if_then_else and has_if_then_else(realize):
-        return "it holds a condition (T.if_then_else), which is dear to compute again"
+        return "it holds a condition (T.if_then_else), which is expensive to recompute"
     patterns = [analyze_read_write_pattern(read, stmt.writes[0]) for read in stmt.reads]
     if rule.require_injective and not all(pattern.injective for pattern in patterns):
         return "it does not read an element of its inputs for each element of its result"

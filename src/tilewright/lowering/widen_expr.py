@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.arith.canonical import widens_index
 from tilewright.ir import (
     Add,
     And,
@@ -37,6 +38,7 @@ from tilewright.ir import (
     Sub,
     Var,
     add,
+    cast,
     const,
     floordiv,
     floormod,
@@ -191,6 +193,8 @@ class ExprWidener(Rewriter):
         value = self.visit(node.value)
         if value is node.value:
             return node
+        if isinstance(value, Ramp) and widens_index(node):
+            return Ramp(cast(node.dtype, value.base), cast(node.dtype, value.stride), value.lanes)
         return Cast(node.dtype.with_lanes(value.dtype.lanes), value)
 
     def visit_select(self, node: Select) -> PrimExpr:

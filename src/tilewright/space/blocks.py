@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.schedule import StmtSRef
+from tilewright.schedule import Schedule, StmtSRef
+from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.scope import child_blocks
 from tilewright.schedule.state import ScheduleState
 
@@ -36,3 +37,24 @@ def _inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
     for child in child_blocks(state, block):
         yield from _inner_first(state, child)
         yield child
+
+
+def all_before(sch: Schedule, block: StmtSRef) -> list[StmtSRef]:
+    """All producers of a block, direct or not, the last one in the program first."""
+    found: dict[StmtSRef, None] = {}
+    waiting = [block]
+    while waiting:
+        for other in neighbours(sch, waiting.pop(), before=True):
+            if other not in found:
+                found[other] = None
+                waiting.append(other)
+    order = [sref for sref in sch.state.srefs.values() if sref in found]
+    return sorted(order, key=_position, reverse=True)
+
+
+def _position(block: StmtSRef) -> int:
+    """Where a block stands among the statements of its function."""
+    top = block
+    while top.parent is not None and top.parent.parent is not None:
+        top = top.parent
+    return top.seq_index

@@ -209,8 +209,11 @@ KERNEL_INTRINSICS = (
 
 # Rules of our own: kernels as an expert would write them.
 _KERNELS = (
-    *_CPU_HEAD,
+    _CUSTOM,
+    _CONSTANTS,
+    MemberSpec("AutoInline", {**_AUTO_INLINE_CPU.options, "count_recomputation": True}),
     _spec("FuseRows"),
+    _spec("HaloTiling"),
     _spec("TensorTiling", intrin_names=KERNEL_INTRINSICS),
     _spec("RegisterTiling"),
     _spec("ReduceInVectors"),

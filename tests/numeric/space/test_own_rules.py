@@ -9,7 +9,8 @@ import pytest
 
 from tilewright import te
 from tilewright.driver import build
-from tilewright.ir import IRModule, PrimFunc, as_module
+from tilewright.ir import IRModule, PrimExpr, PrimFunc, Var, as_module, logical_and
+from tilewright.ir.intrinsics import if_then_else
 from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.base import schedule_rules
@@ -18,7 +19,7 @@ from tilewright.testing import oracle, te_workload
 from tilewright.testing.schedule_checks import assert_same_arrays, random_arguments
 from tilewright.testing.space_generation import generate_design_space
 
-RULES = ("FuseRows", "RegisterTiling", "ReduceInVectors", "SpatialPass")
+RULES = ("FuseRows", "HaloTiling", "RegisterTiling", "ReduceInVectors", "SpatialPass")
 WIDE = "llvm -mcpu=skylake-avx512 -num-cores=2"  # 32 registers of 16 floats
 NARROW = "llvm -mcpu=x86-64 -num-cores=3"  # 16 registers of 4
 SEEDS = 2
@@ -30,6 +31,39 @@ def transposing(rows: int, columns: int) -> te_workload.Tensors:
     """A matrix, transposed and doubled."""
     a = te.placeholder((rows, columns), name="A")
     return a, te.compute((columns, rows), lambda i, j: a[j, i] * 2.0, name="B")
+
+
+def stencil(rows: int, columns: int, steps: int) -> te_workload.Tensors:
+    """Each element becomes the sum of its neighbours; the border stays."""
+
+    def step(before: te.Tensor, name: str) -> te.Tensor:
+        def element(i: Var, j: Var) -> PrimExpr:
+            row, column = logical_and(i > 0, i < rows - 1), logical_and(j > 0, j < columns - 1)
+            around = before[i - 1, j] + before[i + 1, j] + before[i, j - 1] + before[i, j + 1]
+            return if_then_else(logical_and(row, column), around, before[i, j])
+
+        return te.compute((rows, columns), element, name=name)
+
+    state = grid = te.placeholder((rows, columns), name="A")
+    for number in range(steps):
+        state = step(state, f"step{number}")
+    return grid, state
+
+
+def blur(images: int, rows: int, columns: int) -> te_workload.Tensors:
+    """Rows, then columns, of several images."""
+    a = te.placeholder((images, rows + 2, columns + 2), name="A")
+    across = te.compute(
+        (images, rows + 2, columns),
+        lambda n, i, j: a[n, i, j] + a[n, i, j + 1] + a[n, i, j + 2],
+        name="across",
+    )
+    down = te.compute(
+        (images, rows, columns),
+        lambda n, i, j: across[n, i, j] + across[n, i + 1, j] + across[n, i + 2, j],
+        name="down",
+    )
+    return a, down
 
 
 def dense(batch: int, rows: int, columns: int, depth: int) -> te_workload.Tensors:
@@ -69,6 +103,8 @@ PROGRAMS: dict[str, te_workload.Tensors] = {
     "long rows": te_workload.softmax_mn(3, 70),
     "norm": te_workload.norm_bmn(2, 5, 33),
     "transposition": transposing(19, 13),
+    "stencil": stencil(67, 21, 3),
+    "blur": blur(2, 70, 19),
 }
 
 

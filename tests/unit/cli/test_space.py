@@ -75,7 +75,7 @@ def test_why_of_blocks_that_vanish(command: Any) -> None:
         "was not asked: AutoInline has replaced the block"
     )
     assert verdicts["PaddedInput", "AutoInline"] == (
-        "not applied: it holds a condition (T.if_then_else), which is dear to compute again"
+        "not applied: it holds a condition (T.if_then_else), which is expensive to recompute"
     )
 
 

@@ -198,3 +198,19 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int3
     run(module, *expected, 0, 1 << 20)
     run(vectorized, *got, 0, 1 << 20)
     np.testing.assert_array_equal(got[1], expected[1])
+
+
+def test_indices_of_64_bits_stay_a_run_of_neighbours() -> None:
+    @T.prim_func
+    def rows(
+        A: T.Buffer((9, 64), "float32"),
+        index: T.Buffer((5,), "int64"),
+        B: T.Buffer((5, 64), "float32"),
+    ):
+        for i in range(5):
+            for j in T.vectorized(64):
+                B[i, j] = A[index[i], j]
+
+    (line,) = [line for line in str(lower(rows)).splitlines() if "B_1[" in line]
+    assert "Ramp" not in line
+    assert line.count(":") == 2  # one run of elements on either side

@@ -7,6 +7,7 @@ from tilewright.space.rules.auto_inline import AutoInline as AutoInline
 from tilewright.space.rules.cross_thread_reduction import (
     CrossThreadReduction as CrossThreadReduction,
 )
+from tilewright.space.rules.halo_tiling import HaloTiling as HaloTiling
 from tilewright.space.rules.inline_constant_scalars import (
     InlineConstantScalars as InlineConstantScalars,
 )

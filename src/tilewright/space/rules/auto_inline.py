@@ -16,6 +16,11 @@ from tilewright.schedule.scope import realize_of
 from tilewright.space.annotations import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function
+from tilewright.space.recomputation import repeated_operations
+
+# Repeated operations for an element: fewer cost less than a store and a load, more never pay.
+FEW_REPEATED = 2.0
+MOST_REPEATED = 16.0
 
 
 class Inline(enum.Enum):
@@ -30,7 +35,9 @@ class Inline(enum.Enum):
 class AutoInline(ScheduleRule):
     """Inlines blocks into consumers and producers unless one of the conditions forbids it.
 
-    In functions without any reduction only `into_producer` and `into_consumer` count.
+    In functions without any reduction only `into_producer` and `into_consumer` count, and with
+    `count_recomputation` the operations that are repeated where a block is read at several places:
+    the search decides about a few, a block with more of them stays.
     """
 
     def __init__(
@@ -42,6 +49,7 @@ class AutoInline(ScheduleRule):
         require_injective: bool,
         require_ordered: bool,
         disallow_op: Sequence[str] | None = None,
+        count_recomputation: bool = False,
     ) -> None:
         self.into_producer = into_producer
         self.into_consumer = into_consumer
@@ -50,12 +58,15 @@ class AutoInline(ScheduleRule):
         self.require_injective = require_injective
         self.require_ordered = require_ordered
         self.disallow_op = list(disallow_op or ())
+        self.count_recomputation = count_recomputation
         self._costly = frozenset(Op.get(name).name for name in self.disallow_op)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         match self.check_inline(sch, sch.get_sref(block)):
             case Inline.INTO_CONSUMER:
+                kept = [sch.copy()] if self._may_stay(sch, sch.get_sref(block)) else []
                 sch.compute_inline(block)
+                return [sch, *kept]
             case Inline.INTO_PRODUCER:
                 sch.reverse_compute_inline(block)
         return [sch]
@@ -72,10 +83,21 @@ class AutoInline(ScheduleRule):
         if stmt.annotations.get(INLINE_RULE) == "disable":
             return Inline.NOWHERE
         if self.into_consumer and _fits_consumers(sch, block):
-            return Inline.INTO_CONSUMER
+            return Inline.NOWHERE if self.repeats_much(sch, block) else Inline.INTO_CONSUMER
         if self.into_producer and _fits_producer(sch, block):
             return Inline.INTO_PRODUCER
         return Inline.NOWHERE
+
+    def repeats_much(self, sch: Schedule, block: StmtSRef) -> bool:
+        """True when computing a block wherever it is read costs more than writing and reading."""
+        return self._repeated(sch, block) > MOST_REPEATED
+
+    def _may_stay(self, sch: Schedule, block: StmtSRef) -> bool:
+        return self._repeated(sch, block) > FEW_REPEATED
+
+    def _repeated(self, sch: Schedule, block: StmtSRef) -> float:
+        counts = self.count_recomputation and is_spatial_function(sch.state, block)
+        return repeated_operations(sch, block) if counts else 0.0
 
     def _is_costly(self, block: StmtSRef) -> bool:
         """True when computing the block again where it is used may cost more than it saves."""

@@ -14,10 +14,10 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import IterType
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.blocks import all_before
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
 from tilewright.space.contraction import Contraction
 from tilewright.space.rules.passes import PARALLEL_ELEMENTS, vectorize_last
@@ -46,7 +46,7 @@ class FuseRows(ScheduleRule):
             return [sch]
         if not all_iters_spatial(sref.block) or not has_trivial_binding(sref):
             return [sch]
-        before = _all_before(sch, sref)
+        before = all_before(sch, sref)
         rows = _row_axes(before)
         if rows == 0 or self._row_count(sref, rows) < self._cores:
             return [sch]
@@ -86,27 +86,6 @@ def _shares_an_operand(reduction: StmtSRef) -> bool:
     """Is this a product, of which several rows read the same columns?"""
     found = Contraction.of(reduction.block, any_layout=True)
     return found is not None and found.right is not None and bool(found.left)
-
-
-def _all_before(sch: Schedule, block: StmtSRef) -> list[StmtSRef]:
-    """Whatever a block needs, directly or not, the last one in the program first."""
-    found: dict[StmtSRef, None] = {}
-    waiting = [block]
-    while waiting:
-        for other in neighbours(sch, waiting.pop(), before=True):
-            if other not in found:
-                found[other] = None
-                waiting.append(other)
-    order = [sref for sref in sch.state.srefs.values() if sref in found]
-    return sorted(order, key=lambda sref: _position(sch, sref), reverse=True)
-
-
-def _position(sch: Schedule, block: StmtSRef) -> int:
-    """Where a block stands among the statements of its function."""
-    top = block
-    while top.parent is not None and not is_root(top.parent):
-        top = top.parent
-    return top.seq_index
 
 
 def _row_axes(before: list[StmtSRef]) -> int:

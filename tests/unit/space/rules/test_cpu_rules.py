@@ -108,6 +108,32 @@ def test_without_reductions_everything_is_inlined() -> None:
     assert blocks(made) == ["C"]
 
 
+def stencil(neighbours: int) -> PrimFunc:
+    """Sums of two elements, of which each result adds up some that lie side by side."""
+    a = te.placeholder((64,), name="A")
+    b = te.compute((63,), lambda i: a[i] * a[i + 1] + a[i], name="B")
+    c = te.compute(
+        (64 - neighbours,), lambda i: sum((b[i + n] for n in range(1, neighbours)), b[i]), name="C"
+    )
+    return te.create_prim_func([a, c])
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "left"),
+    [
+        (1, [["C"]]),
+        (2, [["C"]]),  # two operations more: less than a store and a load
+        (5, [["B", "C"], ["C"]]),  # the search decides
+        (12, [["B", "C"]]),
+    ],
+)
+def test_what_is_computed_again_is_counted(neighbours: int, left: list[list[str]]) -> None:
+    made = sketches(stencil(neighbours), AutoInline(**CPU, count_recomputation=True))
+    assert sorted(map(blocks, made)) == left
+    (always,) = sketches(stencil(neighbours), AutoInline(**CPU))
+    assert blocks(always) == ["C"]
+
+
 def test_a_block_can_refuse() -> None:
     (made,) = sketches(chain({"meta_schedule.inline_rule": "disable"}), AutoInline(**CPU))
     assert blocks(made) == ["B", "C"]

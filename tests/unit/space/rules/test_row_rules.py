@@ -9,7 +9,7 @@ from tilewright.ir import as_module
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule
-from tilewright.space.rules import FuseRows, ReduceInVectors, SpatialPass
+from tilewright.space.rules import FuseRows, HaloTiling, ReduceInVectors, SpatialPass
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.space_generation import Task, sampling_steps
@@ -169,3 +169,44 @@ def test_narrow_matrices_are_transposed_as_they_come() -> None:
 @pytest.mark.parametrize("block", ["T_softmax_maxelem", "root"])
 def test_blocks_that_are_no_passes(block: str) -> None:
     assert not is_changed(applied(SpatialPass(), te_workload.softmax_mn(8, 32), block))
+
+
+# --- HaloTiling ---------------------------------------------------------------------------------
+
+
+def blurred(rows: int, columns: int) -> Tensors:
+    a = te.placeholder((rows + 2, columns + 2), name="A")
+    shape = (rows + 2, columns)
+    across = te.compute(shape, lambda i, j: a[i, j] + a[i, j + 1] + a[i, j + 2], name="across")
+    down = te.compute(
+        (rows, columns),
+        lambda i, j: across[i, j] + across[i + 1, j] + across[i + 2, j],
+        name="down",
+    )
+    return a, down
+
+
+def test_tiles_have_the_rows_that_they_need_of_earlier_steps() -> None:
+    module = as_module(te.create_prim_func(list(blurred(512, 128))))
+    rule = HaloTiling()
+    rule._initialize_with_tune_context(Task(module, TARGET))
+    sch = Schedule(module, seed=1)
+    tiled, untiled = rule.apply(sch, sch.get_block("down"))
+    assert untiled is sch
+    assert choices(tiled) == [[8, 16, 32, 64]]
+    tiles, rows, *vectors = loops_around(tiled, "across")
+    height = int(rows.removeprefix("serial ")) - 2
+    assert tiles == f"parallel {512 // height}"
+    assert vectors == ["serial 2", "vectorized 64"]
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        mapped((512, 128)),  # nothing comes before
+        blurred(12, 128),  # too few rows for all cores
+        te_workload.softmax_mn(64, 64),  # reductions
+    ],
+)
+def test_what_halo_tiling_leaves_alone(tensors: Tensors) -> None:
+    assert not is_changed(applied(HaloTiling(), tensors, tensors[-1].op.name))
