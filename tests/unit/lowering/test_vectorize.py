@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tilewright.ir import For, ForKind, PrimFunc, as_module, post_order_visit
-from tilewright.lowering import get_pass
+from tilewright.lowering import get_pass, lower
 from tilewright.script import from_source
 from tilewright.testing.oracle import run
 
@@ -201,16 +201,16 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int3
 
 
 def test_indices_of_64_bits_stay_a_run_of_neighbours() -> None:
-    @T.prim_func
-    def rows(
-        A: T.Buffer((9, 64), "float32"),
-        index: T.Buffer((5,), "int64"),
-        B: T.Buffer((5, 64), "float32"),
-    ):
-        for i in range(5):
-            for j in T.vectorized(64):
-                B[i, j] = A[index[i], j]
-
-    (line,) = [line for line in str(lower(rows)).splitlines() if "B_1[" in line]
+    func = from_source(
+        """
+@T.prim_func
+def rows(A: T.Buffer((9, 64)), index: T.Buffer((5,), "int64"), B: T.Buffer((5, 64))):
+    for i in range(5):
+        for j in T.vectorized(64):
+            B[i, j] = A[index[i], j]
+"""
+    )
+    assert isinstance(func, PrimFunc)
+    (line,) = [line for line in str(lower(func)).splitlines() if "B_1[" in line]
     assert "Ramp" not in line
     assert line.count(":") == 2  # one run of elements on either side
