@@ -7,6 +7,7 @@ from tilewright.ir.arithmetic import (
     add as add,
     bitwise as bitwise,
     cast as cast,
+    common_dtype as common_dtype,
     const as const,
     constant_value as constant_value,
     convert as convert,

@@ -160,7 +160,7 @@ def match_types(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     right = b if isinstance(b, PrimExpr) else _adapt_literal(b, a)
     if left.dtype is right.dtype:
         return left, right
-    common = _common_dtype(left.dtype, right.dtype)
+    common = common_dtype(left.dtype, right.dtype)
     return cast(common, left), cast(common, right)
 
 
@@ -178,7 +178,8 @@ def _int_fits(literal: int, kind: DType) -> bool:
     return kind.is_integral and wrap_int(literal, kind) == literal
 
 
-def _common_dtype(a: DType, b: DType) -> DType:
+def common_dtype(a: DType, b: DType) -> DType:
+    """The type in which values of two types are combined."""
     if a.lanes != b.lanes and 1 not in (a.lanes, b.lanes):
         raise IRError(f"operands have different numbers of lanes: {a!s} and {b!s}")
     if a.is_handle or b.is_handle:

@@ -20,6 +20,7 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import max_value, min_value
 from tilewright.te import Tensor
 from tilewright.te.reduce import Reducer
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import COMM_REDUCE, COMM_REDUCE_IDX, compute_ax, normalize_axes
 from tilewright.topi.broadcast import divide
 
@@ -63,19 +64,33 @@ class _Plan:
         return position
 
 
-def comm_reduce(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, what: str) -> Tensor:
-    """Reduce with a one-valued reducer of te."""
+def comm_reduce(
+    data: Tensor,
+    axis: Axis,
+    keepdims: bool,
+    reducer: Reducer,
+    what: str,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Reduce with a one-valued reducer of te, elements converted to `dtype` first."""
     plan = _Plan(data, axis, keepdims, what)
 
     def element(*i: Var) -> ExprLike:
-        return reducer(data(*plan.input_indices(i)), axis=plan.reduce_axes)
+        value = data(*plan.input_indices(i)).astype(dtype or data.dtype)
+        return reducer(value, axis=plan.reduce_axes)
 
     return compute_ax(plan.output_shape(), element, f"{data.name}_red", COMM_REDUCE)
 
 
-def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum over `axis` (all axes if None)."""
-    return comm_reduce(data, axis, keepdims, te.sum, "sum")
+def sum(
+    data: Tensor, axis: Axis = None, keepdims: bool = False, dtype: str | None = None
+) -> Tensor:
+    """The sum over `axis` (all axes if None), of type `dtype`.
+
+    By default floats keep their type, and narrow integers become int32 or uint32.
+    """
+    types = sum_types(dtype, data)
+    return types.finish(comm_reduce(data, axis, keepdims, te.sum, "sum", types.accumulator))
 
 
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -88,9 +103,12 @@ def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return comm_reduce(data, axis, keepdims, te.min, "min")
 
 
-def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The product over `axis`."""
-    return comm_reduce(data, axis, keepdims, te.prod, "prod")
+def prod(
+    data: Tensor, axis: Axis = None, keepdims: bool = False, dtype: str | None = None
+) -> Tensor:
+    """The product over `axis`, of type `dtype` (by default as `sum` has it)."""
+    types = sum_types(dtype, data)
+    return types.finish(comm_reduce(data, axis, keepdims, te.prod, "prod", types.accumulator))
 
 
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -103,14 +121,20 @@ def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return comm_reduce(data, axis, keepdims, te.any, "any")
 
 
-def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The average over `axis`."""
-    if not data.dtype.is_float:
-        raise TensorExpressionError(f"mean: {data.name} is {data.dtype!s}; cast it to a float type")
+def mean(
+    data: Tensor, axis: Axis = None, keepdims: bool = False, dtype: str | None = None
+) -> Tensor:
+    """The average over `axis`, of type `dtype` (by default that of the data)."""
+    types = sum_types(dtype, data)
+    if not types.result.is_float:
+        raise TensorExpressionError(
+            f"mean: {data.name} is {data.dtype!s}; give a float type as dtype="
+        )
     count = const(1)
     for d in normalize_axes(axis, data.ndim, "mean"):
         count = count * data.shape[d]
-    return divide(sum(data, axis, keepdims), count.astype(data.dtype))
+    total = comm_reduce(data, axis, keepdims, te.sum, "mean", types.accumulator)
+    return types.finish(divide(total, count.astype(types.accumulator)))
 
 
 Better: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]

@@ -10,6 +10,7 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
     Window,
     check_extents,
@@ -119,7 +120,7 @@ class _DirectConv:
             options,
             what,
         )
-        self.dtype = options.out_dtype or str(data.dtype)
+        self.types = sum_types(options.out_dtype, data, kernel)
         self.out_channels = kernel.shape[layout.kernel_out]
         self.in_channels = kernel.shape[layout.kernel_in]
         self.groups = options.groups
@@ -169,14 +170,15 @@ class _DirectConv:
                 channel = group * self.in_channels + rc
             value = self.padded(*self._data_indices(i, channel, window))
             weight = self.kernel(*self._kernel_indices(i, rc, window))
-            product = value.astype(self.dtype) * weight.astype(self.dtype)
-            result: ExprLike = te.sum(product, axis=reduce_axes)
+            wide = self.types.accumulator
+            result: ExprLike = te.sum(value.astype(wide) * weight.astype(wide), axis=reduce_axes)
             return result
 
         # Constant weights of these may be packed ahead of time in whatever layout is best.
         free = {"layout_free_placeholders": [self.kernel]} if name == "conv2d_nhwc" else None
         shape = self.output_shape()
-        return te.compute(shape, element, name, name, free, varargs_names=self.axis_names())
+        total = te.compute(shape, element, name, name, free, varargs_names=self.axis_names())
+        return self.types.finish(total)
 
     def _data_indices(
         self, i: Sequence[Var], channel: ExprLike, window: Sequence[IterVar]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import Window, check_extents, check_ndim
 from tilewright.topi.nn.conv import ConvOptions, Geometry, Padding
 from tilewright.topi.nn.padding import pad
@@ -31,7 +32,7 @@ def conv2d_NCHWc(
     check_extents(in_block, kernel_block, what, "the channel blocks of data and kernel")
     options = ConvOptions(stride, padding, dilation)
     geometry = Geometry([height, width], [kernel_h, kernel_w], options, what)
-    dtype = out_dtype or str(data.dtype)
+    types = sum_types(out_dtype, data, kernel)
     before, after = geometry.before, geometry.after
     padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
     ic = te.reduce_axis((0, in_chunks * in_block), name="ic")
@@ -41,12 +42,12 @@ def conv2d_NCHWc(
     def element(n: Var, oc_chunk: Var, oh: Var, ow: Var, oc_block: Var) -> ExprLike:
         y, x = geometry.source([oh, ow], [kh, kw])
         chunk, block = ic.var // in_block, ic.var % in_block
-        value = padded(n, chunk, y, x, block).astype(dtype)
-        weight = kernel(oc_chunk, chunk, kh, kw, block, oc_block).astype(dtype)
+        value = padded(n, chunk, y, x, block).astype(types.accumulator)
+        weight = kernel(oc_chunk, chunk, kh, kw, block, oc_block).astype(types.accumulator)
         return te.sum(value * weight, axis=[ic, kh, kw])
 
     shape = (batch, out_chunks, *geometry.output, out_block)
-    return te.compute(shape, element, name=what, tag=what)
+    return types.finish(te.compute(shape, element, name=what, tag=what))
 
 
 def conv2d_NCHWc_int8(
@@ -71,6 +72,7 @@ def conv2d_NCHWc_int8(
     check_extents(in_block, groups * elements, what, "the channel blocks of data and kernel")
     options = ConvOptions(stride, padding, dilation)
     geometry = Geometry([height, width], [kernel_h, kernel_w], options, what)
+    types = sum_types(out_dtype, data, kernel)
     before, after = [0, 0, *geometry.before, 0], [0, 0, *geometry.after, 0]
     padded = pad(data, before, after, pad_value, "data_pad") if any(before + after) else data
     kh = te.reduce_axis((0, kernel_h), name="kh")
@@ -82,10 +84,10 @@ def conv2d_NCHWc_int8(
     def element(n: Var, oc_chunk: Var, oh: Var, ow: Var, oc_block: Var) -> ExprLike:
         y, x = geometry.source([oh, ow], [kh, kw])
         channel = ic_f_inner.var * elements + ic_s_inner.var
-        value = padded(n, ic_outer, y, x, channel).astype(out_dtype)
+        value = padded(n, ic_outer, y, x, channel).astype(types.accumulator)
         weight = kernel(oc_chunk, ic_outer, kh, kw, ic_f_inner, oc_block, ic_s_inner)
-        product = value * weight.astype(out_dtype)
+        product = value * weight.astype(types.accumulator)
         return te.sum(product, axis=[kh, kw, ic_outer, ic_f_inner, ic_s_inner])
 
     shape = (batch, out_chunks, *geometry.output, out_block)
-    return te.compute(shape, element, name=what, tag=what)
+    return types.finish(te.compute(shape, element, name=what, tag=what))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import Window, check_extents, check_ndim
 from tilewright.topi.nn.conv import ConvOptions, Geometry, Padding
 from tilewright.topi.nn.padding import pad
@@ -29,7 +30,7 @@ def conv2d_im2col_nhwc(
         [height, width], [kernel_h, kernel_w], ConvOptions(stride, padding, dilation), what
     )
     out_h, out_w = geometry.output
-    dtype = out_dtype or str(data.dtype)
+    types = sum_types(out_dtype, data, kernel)
     before, after = geometry.before, geometry.after
     padded = pad(data, [0, *before, 0], [0, *after, 0], name="pad_temp")
 
@@ -46,12 +47,13 @@ def conv2d_im2col_nhwc(
     def product(m: Var, f: Var) -> ExprLike:
         ry, rx = k.var // (kernel_w * channels), k.var // channels % kernel_w
         weight = kernel(ry, rx, k.var % channels, f)
-        return te.sum(fields(m, k).astype(dtype) * weight.astype(dtype), axis=k)
+        wide = types.accumulator
+        return te.sum(fields(m, k).astype(wide) * weight.astype(wide), axis=k)
 
     gemm = te.compute((rows, filters), product, name="conv2d_gemm", tag="matmul")
     return te.compute(
         (batch, out_h, out_w, filters),
-        lambda nn, yy, xx, ff: gemm((nn * out_h + yy) * out_w + xx, ff),
+        lambda nn, yy, xx, ff: gemm((nn * out_h + yy) * out_w + xx, ff).astype(types.result),
         name=what,
         tag="injective",
     )
@@ -76,7 +78,7 @@ def conv2d_im2col_nchw(
         [height, width], [kernel_h, kernel_w], ConvOptions(stride, padding, dilation), what
     )
     out_h, out_w = geometry.output
-    dtype = out_dtype or str(data.dtype)
+    types = sum_types(out_dtype, data, kernel)
     before, after = geometry.before, geometry.after
     padded = pad(data, [0, 0, *before], [0, 0, *after], name="pad_temp")
 
@@ -93,12 +95,13 @@ def conv2d_im2col_nchw(
     def product(n: Var, f: Var, m: Var) -> ExprLike:
         ry, rx = k.var // kernel_w % kernel_h, k.var % kernel_w
         weight = kernel(f, k.var // (kernel_h * kernel_w), ry, rx)
-        return te.sum(weight.astype(dtype) * fields(n, k, m).astype(dtype), axis=k)
+        wide = types.accumulator
+        return te.sum(weight.astype(wide) * fields(n, k, m).astype(wide), axis=k)
 
     gemm = te.compute((batch, filters, columns), product, name="conv2d_gemm", tag="matmul")
     return te.compute(
         (batch, filters, out_h, out_w),
-        lambda nn, ff, yy, xx: gemm(nn, ff, yy * out_w + xx),
+        lambda nn, ff, yy, xx: gemm(nn, ff, yy * out_w + xx).astype(types.result),
         name=what,
         tag="injective",
     )

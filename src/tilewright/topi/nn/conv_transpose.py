@@ -8,6 +8,7 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
     Window,
     check_extents,
@@ -37,10 +38,10 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         check_ndim(kernel, n + 2, name)
         check_extents(data.shape[1], kernel.shape[0], name, "the input channels of data and kernel")
         stride = per_axis(strides, n, f"{name} strides")
-        dtype = out_dtype or str(data.dtype)
+        types = sum_types(out_dtype, data, kernel)
         padded = _dilate_and_pad(data, kernel, stride, padding, output_padding, name)
         flipped = _flip(kernel, kernel_name, letters)
-        return _convolve(padded, flipped, dtype, letters, name)
+        return types.finish(_convolve(padded, flipped, types.accumulator, letters, name))
 
     transposed.__name__ = transposed.__qualname__ = name
     transposed.__doc__ = f"The transposed convolution of {layout.upper()} data over {n} axes."

@@ -6,6 +6,7 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import check_extents, check_ndim, compute_ax, is_one
 from tilewright.topi.broadcast import add
 from tilewright.topi.elementwise import cast
@@ -25,7 +26,8 @@ def matmul(
             f"matmul: {tensor_a.name} must have at least 2 dimensions, it has {tensor_a.ndim}"
         )
     check_ndim(tensor_b, 2, "matmul")
-    dtype = out_dtype or str(tensor_a.dtype)
+    types = sum_types(out_dtype, tensor_a, tensor_b)
+    wide = types.accumulator
     rows = tensor_a.shape[-1] if transpose_a else tensor_a.shape[-2]
     depth = tensor_a.shape[-2] if transpose_a else tensor_a.shape[-1]
     depth_b, columns = tensor_b.shape[::-1] if transpose_b else tensor_b.shape
@@ -36,7 +38,7 @@ def matmul(
         batch, row, column = i[:-2], i[-2], i[-1]
         a = tensor_a(*batch, k, row) if transpose_a else tensor_a(*batch, row, k)
         b = tensor_b(column, k) if transpose_b else tensor_b(k, column)
-        return te.sum(a.astype(dtype) * b.astype(dtype), axis=k)
+        return te.sum(a.astype(wide) * b.astype(wide), axis=k)
 
     name = f"T_matmul_{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
     product = te.compute(
@@ -47,10 +49,10 @@ def matmul(
         attrs={"layout_free_placeholders": [tensor_b]},
     )
     if bias is None:
-        return product
+        return types.finish(product)
     check_ndim(bias, 1, "matmul")
     check_extents(bias.shape[0], columns, "matmul", "the extents of bias and output")
-    return add(product, cast(bias, dtype))
+    return types.finish(add(product, cast(bias, wide)))
 
 
 def dense(
@@ -70,7 +72,8 @@ def batch_matmul(
     """Products of two batches of matrices; a batch of one is used for all."""
     check_ndim(tensor_a, 3, "batch_matmul")
     check_ndim(tensor_b, 3, "batch_matmul")
-    dtype = out_dtype or str(tensor_a.dtype)
+    types = sum_types(out_dtype, tensor_a, tensor_b)
+    wide = types.accumulator
     batch_a, rows, depth = tensor_a.shape
     if transpose_a:
         rows, depth = depth, rows
@@ -91,34 +94,37 @@ def batch_matmul(
         of_b: ExprLike = 0 if single_b else b
         x = tensor_a(of_a, k, i) if transpose_a else tensor_a(of_a, i, k)
         y = tensor_b(of_b, j, k) if transpose_b else tensor_b(of_b, k, j)
-        return te.sum(x.astype(dtype) * y.astype(dtype), axis=k)
+        return te.sum(x.astype(wide) * y.astype(wide), axis=k)
 
     suffix = f"{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
     shape = (batch_b if single_a else batch_a, rows, columns)
-    return te.compute(
+    product = te.compute(
         shape,
         element,
         name=f"T_batch_matmul_{suffix}",
         tag="batch_matmul",
         attrs={"layout_free_placeholders": [tensor_b]},
     )
+    return types.finish(product)
 
 
 def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
-    """`topi.matmul`: the product of two matrices, in the type of the inputs."""
+    """`topi.matmul`: the product of two matrices."""
     check_ndim(a, 2, "matmul")
     check_ndim(b, 2, "matmul")
     rows, depth = a.shape[::-1] if transp_a else a.shape
     depth_b, columns = b.shape[::-1] if transp_b else b.shape
     check_extents(depth, depth_b, "matmul", "the inner extents")
     k = te.reduce_axis((0, depth), name="k")
+    types = sum_types(None, a, b)
+    wide = types.accumulator
 
     def element(i: Var, j: Var) -> ExprLike:
         x = a(k, i) if transp_a else a(i, k)
         y = b(j, k) if transp_b else b(k, j)
-        return te.sum(x * y, axis=k)
+        return te.sum(x.astype(wide) * y.astype(wide), axis=k)
 
-    return compute_ax((rows, columns), element, "T_matmul", "matmul")
+    return types.finish(compute_ax((rows, columns), element, "T_matmul", "matmul"))
 
 
 def flatten(data: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import Window, check_extents, check_ndim
 from tilewright.topi.nn.conv import ConvOptions, Geometry, Padding
 from tilewright.topi.nn.padding import pad
@@ -31,7 +32,7 @@ def depthwise_conv2d_nchw(
     geometry = Geometry(
         [height, width], [kernel_h, kernel_w], ConvOptions(stride, padding, dilation), what
     )
-    dtype = out_dtype or str(data.dtype)
+    types = sum_types(out_dtype, data, kernel)
     before, after = geometry.before, geometry.after
     padded = pad(data, [0, 0, *before], [0, 0, *after], pad_value, "PaddedInput")
     di = te.reduce_axis((0, kernel_h), name="di")
@@ -40,12 +41,12 @@ def depthwise_conv2d_nchw(
     def element(b: Var, c: Var, i: Var, j: Var) -> ExprLike:
         y, x = geometry.source([i, j], [di, dj])
         channel, filter_index = _channel_of(c, multiplier)
-        value = padded(b, channel, y, x).astype(dtype)
-        weight = kernel(channel, filter_index, di, dj).astype(dtype)
+        value = padded(b, channel, y, x).astype(types.accumulator)
+        weight = kernel(channel, filter_index, di, dj).astype(types.accumulator)
         return te.sum(value * weight, axis=[di, dj])
 
     shape = (batch, channels * multiplier, *geometry.output)
-    return te.compute(shape, element, name=_NAME, tag="depthwise_conv2d_nchw")
+    return types.finish(te.compute(shape, element, name=_NAME, tag=what))
 
 
 def depthwise_conv2d_nhwc(
@@ -67,7 +68,7 @@ def depthwise_conv2d_nhwc(
     geometry = Geometry(
         [height, width], [kernel_h, kernel_w], ConvOptions(stride, padding, dilation), what
     )
-    dtype = out_dtype or str(data.dtype)
+    types = sum_types(out_dtype, data, kernel)
     before, after = geometry.before, geometry.after
     padded = pad(data, [0, *before, 0], [0, *after, 0], pad_value, "PaddedInput")
     di = te.reduce_axis((0, kernel_h), name="di")
@@ -76,12 +77,12 @@ def depthwise_conv2d_nhwc(
     def element(b: Var, i: Var, j: Var, c: Var) -> ExprLike:
         y, x = geometry.source([i, j], [di, dj])
         channel, filter_index = _channel_of(c, multiplier)
-        value = padded(b, y, x, channel).astype(dtype)
-        weight = kernel(di, dj, channel, filter_index).astype(dtype)
+        value = padded(b, y, x, channel).astype(types.accumulator)
+        weight = kernel(di, dj, channel, filter_index).astype(types.accumulator)
         return te.sum(value * weight, axis=[di, dj])
 
     shape = (batch, *geometry.output, channels * multiplier)
-    return te.compute(shape, element, name=_NAME, tag="depthwise_conv2d_nhwc")
+    return types.finish(te.compute(shape, element, name=_NAME, tag=what))
 
 
 def _channel_of(c: Var, multiplier: PrimExpr) -> tuple[PrimExpr, PrimExpr]:

@@ -9,6 +9,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IterVar, PrimExpr, Var, const
 from tilewright.ir.intrinsics import rsqrt
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import (
     INJECTIVE,
     check_extents,
@@ -30,13 +31,17 @@ class _Statistics:
         self.data = data
         self.axes = normalize_axes(axis, data.ndim, what)
         self.kept = [d for d in range(data.ndim) if d not in self.axes]
-        self.accumulator = "float32" if data.dtype.bits < 32 else str(data.dtype)
+        self.accumulator = data.dtype.accumulator
         count = extent_product([data.shape[d] for d in self.axes])
         self.count = count.astype(self.accumulator)
 
     def value(self, *i: ExprLike) -> PrimExpr:
         """An element in the accumulator's type."""
-        return self.data(*i).astype(self.accumulator)
+        return self.wide(self.data, i)
+
+    def wide(self, tensor: Tensor, i: Sequence[ExprLike]) -> PrimExpr:
+        """An element of any tensor in the accumulator's type."""
+        return tensor(*i).astype(self.accumulator)
 
     def kept_of(self, indices: Sequence[Var]) -> list[Var]:
         """The indices of the group an element belongs to."""
@@ -95,8 +100,8 @@ def layer_norm(
         variance = squares(*group) / stats.count
         scale = rsqrt(variance + const(epsilon, stats.accumulator))
         centred = (stats.value(*i) - mean(*group)) * scale
-        result = centred.astype(data.dtype) * gamma(*own)
-        return result if beta is None else result + beta(*own)
+        result = centred * stats.wide(gamma, own)
+        return (result if beta is None else result + stats.wide(beta, own)).astype(data.dtype)
 
     return compute_ax(data.shape, element, "T_layer_norm", INJECTIVE)
 
@@ -139,7 +144,7 @@ def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float =
     scale = stats.per_group(inverse, "rsqrt")
 
     def element(*i: Var) -> PrimExpr:
-        own = weight(*stats.reduced_of(i)).astype(stats.accumulator)
+        own = stats.wide(weight, stats.reduced_of(i))
         return (scale(*stats.kept_of(i)) * stats.value(*i) * own).astype(data.dtype)
 
     return compute_ax(data.shape, element, "T_rms_norm", INJECTIVE)
@@ -167,12 +172,17 @@ def batch_norm(
             f"the number of channels and the extent of {parameter.name}",
         )
     shape = [data.shape[d] if d == channel else const(1) for d in range(data.ndim)]
-    centred = subtract(data, reshape(moving_mean, shape))
-    deviation = sqrt(add(reshape(moving_var, shape), const(epsilon, data.dtype)))
+    types = SumTypes(data.dtype.accumulator, data.dtype)
+
+    def along_channel(parameter: Tensor) -> Tensor:
+        return reshape(types.widen(parameter), shape)
+
+    centred = subtract(types.widen(data), along_channel(moving_mean))
+    deviation = sqrt(add(along_channel(moving_var), const(epsilon, types.accumulator)))
     result = divide(centred, deviation)
     if scale:
-        result = multiply(result, reshape(gamma, shape))
-    return add(result, reshape(beta, shape)) if center else result
+        result = multiply(result, along_channel(gamma))
+    return types.finish(add(result, along_channel(beta)) if center else result)
 
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
+    DType,
     ExprLike,
     IntImm,
     IterVar,
@@ -21,6 +22,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import if_then_else, min_value
 from tilewright.te import Tensor
+from tilewright.te.reduce import Reducer
 from tilewright.topi.axes import COMM_REDUCE, Window, compute_ax, is_zero, pad_widths, per_axis
 
 _POOL_TYPES = ("max", "avg")
@@ -140,10 +142,11 @@ def _pool(windows: _Windows, pool_type: str, count_include_pad: bool) -> Tensor:
     dtype = windows.data.dtype
     border = min_value(dtype) if pool_type == "max" else const(0, dtype)
     padded = windows.padded(border)
-    reducer = te.max if pool_type == "max" else te.sum
+    reducer, wide = _reduction(pool_type, dtype)
 
     def element(*i: Var) -> ExprLike:
-        return reducer(padded(*windows.source(i, reduce_axes)), axis=reduce_axes)
+        value = padded(*windows.source(i, reduce_axes)).astype(wide)
+        return reducer(value, axis=reduce_axes)
 
     if pool_type == "max":
         attrs = {"schedule_rule": "meta_schedule.pool_max"}
@@ -156,10 +159,15 @@ def _pool(windows: _Windows, pool_type: str, count_include_pad: bool) -> Tensor:
             count = count * windows.covered(n, i[d], count_include_pad)
         if not count_include_pad:
             count = maximum(count, 1)
-        return total(*i) / cast(dtype, count)
+        return (total(*i) / cast(wide, count)).astype(dtype)
 
     attrs = {"schedule_rule": "meta_schedule.pool_avg"}
     return compute_ax(shape, average, "pool_avg", _AVG_TAG, attrs)
+
+
+def _reduction(pool_type: str, dtype: DType) -> tuple[Reducer, DType]:
+    """How windows are reduced, and in which type."""
+    return (te.max, dtype) if pool_type == "max" else (te.sum, dtype.accumulator)
 
 
 def _check_type(pool_type: str, what: str) -> None:
@@ -295,7 +303,8 @@ def _adaptive(
         if size <= 0:
             raise TensorExpressionError(f"{what}: output size {size} must be positive")
         shape[d] = const(size, data.shape[d].dtype)
-    reducer = te.max if pool_type == "max" else te.sum
+    dtype = data.dtype
+    reducer, wide = _reduction(pool_type, dtype)
 
     def element(*i: Var) -> ExprLike:
         own: list[ExprLike] = list(i)
@@ -305,7 +314,7 @@ def _adaptive(
         ]
         for d, (start, _), axis in zip(axes, windows, reduce_axes, strict=True):
             own[d] = start + axis.var
-        return reducer(data(*own), axis=reduce_axes)
+        return reducer(data(*own).astype(wide), axis=reduce_axes)
 
     if pool_type == "max":
         attrs = {"schedule_rule": "meta_schedule.adaptive_pool_max"}
@@ -313,10 +322,10 @@ def _adaptive(
     total = compute_ax(shape, element, "adaptive_pool_sum", _SUM_TAG)
 
     def average(*i: Var) -> ExprLike:
-        count: PrimExpr = const(1, data.dtype)
+        count: PrimExpr = const(1, wide)
         for n, d in enumerate(axes):
-            count = count * cast(data.dtype, grid.window(n, i[d])[1])
-        return total(*i) / count
+            count = count * cast(wide, grid.window(n, i[d])[1])
+        return (total(*i) / count).astype(dtype)
 
     attrs = {"schedule_rule": "meta_schedule.adaptive_pool_avg"}
     return compute_ax(shape, average, "adaptive_pool_avg", _AVG_TAG, attrs)

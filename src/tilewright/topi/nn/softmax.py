@@ -17,6 +17,7 @@ class _Rows:
     def __init__(self, x: Tensor, axis: int, what: str) -> None:
         self.x = x
         self.axis = normalize_axis(axis, x.ndim, what)
+        self.wide = x.dtype.accumulator
         self.reduced_shape = [e for d, e in enumerate(x.shape) if d != self.axis]
 
     def reduce_axis(self) -> IterVar:
@@ -29,6 +30,12 @@ class _Rows:
     def without_axis(self, indices: Sequence[Var]) -> list[ExprLike]:
         """The indices of the row of an element."""
         return [*indices[: self.axis], *indices[self.axis + 1 :]]
+
+    def shifted(
+        self, element: Sequence[ExprLike], largest: Tensor, row: Sequence[ExprLike]
+    ) -> PrimExpr:
+        """An element less the largest of its row, in the type of the sums."""
+        return self.x(*element).astype(self.wide) - largest(*row).astype(self.wide)
 
     def max_of_row(self) -> Tensor:
         k = self.reduce_axis()
@@ -44,7 +51,9 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     rows = _Rows(x, axis, "softmax")
     largest = rows.max_of_row()
     powers = te.compute(
-        x.shape, lambda *i: exp(x(*i) - largest(*rows.without_axis(i))), name="T_softmax_exp"
+        x.shape,
+        lambda *i: exp(rows.shifted(i, largest, rows.without_axis(i))),
+        name="T_softmax_exp",
     )
     k = rows.reduce_axis()
     total = te.compute(
@@ -54,7 +63,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     )
     return te.compute(
         x.shape,
-        lambda *i: powers(*i) / total(*rows.without_axis(i)),
+        lambda *i: (powers(*i) / total(*rows.without_axis(i))).astype(x.dtype),
         name="T_softmax_norm",
         tag="softmax_output",
         attrs={"axis": rows.axis},
@@ -68,7 +77,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     k = rows.reduce_axis()
 
     def shifted_power(*i: Var) -> PrimExpr:
-        return exp(x(*rows.with_axis(i, k)) - largest(*i))
+        return exp(rows.shifted(rows.with_axis(i, k), largest, i))
 
     def total_of_row(*i: Var) -> ExprLike:
         return te.sum(shifted_power(*i), axis=k)
@@ -77,6 +86,6 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     def normalized(*i: Var) -> PrimExpr:
         row = rows.without_axis(i)
-        return x(*i) - largest(*row) - log(total(*row))
+        return (rows.shifted(i, largest, row) - log(total(*row))).astype(x.dtype)
 
     return te.compute(x.shape, normalized, tag="log_softmax_output", attrs={"axis": rows.axis})

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IterVar, PrimExpr, Var
+from tilewright.ir import DType, ExprLike, IterVar, PrimExpr, Var
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import (
     Window,
     check_extents,
@@ -167,7 +168,8 @@ class _Winograd:
         }
 
     def build(self, dtype: str, bgemm_attrs: Mapping[str, Any]) -> Tensor:
-        return self._output(self._inverse(self._multiply(self._pack(), bgemm_attrs), dtype)).tensor
+        products = self._multiply(self._pack(), bgemm_attrs)
+        return self._output(self._inverse(products, DType(dtype).accumulator), dtype).tensor
 
     def _input_tile(self) -> _Named:
         tiles, axes = self._tiles, self._data.axes
@@ -188,11 +190,12 @@ class _Winograd:
     def _pack(self) -> _Named:
         """`B^T d B` for each tile and channel."""
         tile = self._input_tile()
-        matrix = constant_matrix(self._b, str(self._data.tensor.dtype), "B")
+        wide = self._data.tensor.dtype.accumulator
+        matrix = constant_matrix(self._b, wide, "B")
         r_a, r_b = self._transform_axes()
 
         def element(i: Axes) -> PrimExpr:
-            value = tile.at(eps=r_a, nu=r_b, p=i["p"], ci=i["ci"])
+            value = tile.at(eps=r_a, nu=r_b, p=i["p"], ci=i["ci"]).astype(wide)
             scaled = value * matrix(r_a, i["eps"]) * matrix(r_b, i["nu"])
             return te.sum(scaled, axis=[r_a, r_b])
 
@@ -208,7 +211,7 @@ class _Winograd:
         def element(i: Axes) -> PrimExpr:
             value = pack.at(eps=i["eps"], nu=i["nu"], p=i["p"], ci=ci)
             weight = self._kernel.at(eps=i["eps"], nu=i["nu"], co=i["co"], ci=ci)
-            return te.sum(value * weight, axis=ci)
+            return te.sum(value * weight.astype(value.dtype), axis=ci)
 
         return _stage("bgemm", self._layout.bgemm, self._sizes, element, attrs)
 
@@ -225,13 +228,13 @@ class _Winograd:
         attrs = {"schedule_rule": f"conv2d_{self._layout.name}_winograd_inverse"}
         return _stage("inverse", self._layout.inverse, self._sizes, element, attrs)
 
-    def _output(self, inverse: _Named) -> _Named:
+    def _output(self, inverse: _Named, dtype: str) -> _Named:
         tiles, m = self._tiles, self._tiles.m
 
         def element(i: Axes) -> PrimExpr:
             h, w = i["h"], i["w"]
             p = i["n"] * tiles.count + h // m * tiles.columns + w // m
-            return inverse.at(co=i["co"], p=p, vh=h % m, vw=w % m)
+            return inverse.at(co=i["co"], p=p, vh=h % m, vw=w % m).astype(dtype)
 
         tag = f"conv2d_{self._layout.name}_winograd"
         return _stage("conv2d_winograd", self._layout.output, self._sizes, element, tag=tag)
@@ -248,11 +251,12 @@ def _transform_weight(kernel: _Named, tile_size: int, axes: str, what: str) -> _
     """`G g G^T` for each pair of channels."""
     r = _square_extent([kernel.extent("kh"), kernel.extent("kw")], what)
     alpha = tile_size + r - 1
-    matrix = constant_matrix(transform_matrices(tile_size, r)[2], str(kernel.tensor.dtype), "G")
+    wide = kernel.tensor.dtype.accumulator
+    matrix = constant_matrix(transform_matrices(tile_size, r)[2], wide, "G")
     r_kh, r_kw = te.reduce_axis((0, r), "r_kh"), te.reduce_axis((0, r), "r_kw")
 
     def element(i: Axes) -> PrimExpr:
-        value = kernel.at(co=i["co"], ci=i["ci"], kh=r_kh, kw=r_kw)
+        value = kernel.at(co=i["co"], ci=i["ci"], kh=r_kh, kw=r_kw).astype(wide)
         scaled = value * matrix(i["eps"], r_kh) * matrix(i["nu"], r_kw)
         return te.sum(scaled, axis=[r_kh, r_kw])
 
@@ -270,7 +274,8 @@ def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     what = "conv2d_winograd_weight_transform"
     check_ndim(kernel, 4, what)
     named = _Named(kernel, tuple(_NCHW.kernel.split()))
-    return _transform_weight(named, tile_size, "eps nu co ci", what).tensor
+    types = SumTypes(kernel.dtype.accumulator, kernel.dtype)
+    return types.finish(_transform_weight(named, tile_size, "eps nu co ci", what).tensor)
 
 
 def _conv2d_winograd(layout: _Layout, weight_shape: str) -> Callable[..., Tensor]:
