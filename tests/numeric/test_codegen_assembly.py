@@ -19,6 +19,8 @@ from tilewright.ir import (
     DType,
     For,
     ForKind,
+    Max,
+    Min,
     Mul,
     PointerType,
     PrimExpr,
@@ -155,3 +157,20 @@ def test_loop_without_work_for_vectors_is_short() -> None:
     func = kernel([a, c], For(outer, const(0), const(64), ForKind.SERIAL, inner_loop))
     text = compile_lowered(func).get_source("asm")
     assert not re.search(r"\b(movslq|imul|cltq)\b", text)
+
+
+def test_a_maximum_with_a_constant_is_one_instruction() -> None:
+    a, b, c = flat("a", 4096), flat("b", 4096), flat("c", 4096)
+    zero = const(0.0, DType("float32").with_lanes(LANES))
+
+    def arithmetic(value: Callable[[PrimExpr], PrimExpr]) -> list[str]:
+        body = loop(4096 // LANES, lambda i: put(c, value(i * LANES), i * LANES))
+        (inner,) = loops_of(compile_lowered(kernel([a, b, c], body)).get_source("asm"))
+        names = [line.split()[0] for line in inner]
+        return [name for name in names if name.startswith(("vmax", "vmin", "vcmp", "vblend"))]
+
+    assert arithmetic(lambda at: Max(vector(a, at), zero)) == ["vmaxps"]
+    assert arithmetic(lambda at: Min(zero, vector(a, at))) == ["vminps"]
+    general = arithmetic(lambda at: Max(vector(a, at), vector(b, at)))
+    assert sorted(general)[-2:] == ["vcmpunordps", "vmaxps"]
+    assert len(general) <= 3

@@ -332,13 +332,15 @@ def truncmod(a: ExprLike, b: ExprLike) -> PrimExpr:
 
 
 def minimum(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """The smaller of two values, NaN where one of them is."""
     x, y = match_types(a, b)
-    return x if x is y else _fold(Min, min, x, y, x.dtype)
+    return x if x is y else _fold(Min, lambda p, q: p if p < q or p != p else q, x, y, x.dtype)
 
 
 def maximum(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """The larger of two values, NaN where one of them is."""
     x, y = match_types(a, b)
-    return x if x is y else _fold(Max, max, x, y, x.dtype)
+    return x if x is y else _fold(Max, lambda p, q: p if p > q or p != p else q, x, y, x.dtype)
 
 
 def _compare(node: type[CmpOp], fold: Fold, a: ExprLike, b: ExprLike) -> PrimExpr:

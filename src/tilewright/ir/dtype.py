@@ -148,6 +148,11 @@ def _check_shape(spelling: str, code: str, bits: int, variant: str, lanes: int) 
         raise IRError(f"dtype {spelling!r}: the number of lanes must be positive")
 
 
+def has_infinity(dtype: DType) -> bool:
+    """True for the floats that have infinities."""
+    return dtype.is_float and dtype.variant != "_e4m3fn"
+
+
 def min_value_of(dtype: DType) -> int | float:
     """The smallest value of a scalar type (for floats the lowest finite one)."""
     if dtype.is_int:

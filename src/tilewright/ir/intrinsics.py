@@ -5,12 +5,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilewright.errors import IRError
 from tilewright.ir.arithmetic import bitwise, cast, const, convert, match_types, maximum, subtract
 from tilewright.ir.buffer import Buffer, BufferLoad
-from tilewright.ir.dtype import BOOL, HANDLE, INT32, DType, max_value_of, min_value_of
+from tilewright.ir.dtype import (
+    BOOL,
+    HANDLE,
+    INT32,
+    DType,
+    has_infinity,
+    max_value_of,
+    min_value_of,
+)
 from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
@@ -214,6 +223,16 @@ def min_value(dtype: str) -> PrimExpr:
 def max_value(dtype: str) -> PrimExpr:
     """The largest (finite) value of a type."""
     return const(max_value_of(DType(dtype)), dtype)
+
+
+def lower_limit(dtype: str) -> PrimExpr:
+    """A value that no other is below: minus infinity where the type has it, else the smallest."""
+    return const(-math.inf, dtype) if has_infinity(DType(dtype)) else min_value(dtype)
+
+
+def upper_limit(dtype: str) -> PrimExpr:
+    """A value that no other is above: infinity where the type has it, else the largest."""
+    return const(math.inf, dtype) if has_infinity(DType(dtype)) else max_value(dtype)
 
 
 def infinity(dtype: str) -> PrimExpr:

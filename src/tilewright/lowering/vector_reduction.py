@@ -49,7 +49,7 @@ from tilewright.ir import (
     structural_equal,
     uses_var,
 )
-from tilewright.ir.intrinsics import if_then_else, max_value, min_value
+from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
@@ -67,8 +67,8 @@ class _Reducer:
 _REDUCERS = (
     _Reducer(Add, add, lambda dtype: const(0, dtype)),
     _Reducer(Mul, multiply, lambda dtype: const(1, dtype)),
-    _Reducer(Max, maximum, min_value),
-    _Reducer(Min, minimum, max_value),
+    _Reducer(Max, maximum, lower_limit),
+    _Reducer(Min, minimum, upper_limit),
 )
 
 

@@ -42,9 +42,9 @@ from tilewright.ir import (
     structural_equal,
     substitute,
 )
+from tilewright.ir.intrinsics import lower_limit, upper_limit
+from tilewright.te.positions import Combine, Compare, Values, keep_better
 
-Values = Sequence[PrimExpr]
-Combine = Callable[[Values, Values], tuple[PrimExpr, ...]]
 Identity = Callable[[DType], PrimExpr]
 
 
@@ -75,9 +75,6 @@ def _lowest(dtype: DType) -> PrimExpr:
 
 def _highest(dtype: DType) -> PrimExpr:
     return const(max_value_of(dtype), dtype)
-
-
-Compare = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
 def _pick(better: Compare) -> Combine:
@@ -111,6 +108,13 @@ REDUCERS: tuple[Reducer, ...] = (
     Reducer("argmax, first index", _pick_first(greater), (_number(-1), _lowest)),
     Reducer("argmin", _pick(less_equal), (_number(-1), _highest)),
     Reducer("argmin, first index", _pick_first(less), (_number(-1), _highest)),
+    # As topi has them: infinities and NaN are values like others.
+    Reducer("min of all floats", lambda x, y: (Min(x[0], y[0]),), (upper_limit,)),
+    Reducer("max of all floats", lambda x, y: (Max(x[0], y[0]),), (lower_limit,)),
+    Reducer("argmax, first NaN", keep_better(greater), (_highest, lower_limit)),
+    Reducer("argmin, first NaN", keep_better(less), (_highest, upper_limit)),
+    Reducer("argmax, last NaN", keep_better(greater, last=True), (_number(-1), lower_limit)),
+    Reducer("argmin, last NaN", keep_better(less, last=True), (_number(-1), upper_limit)),
 )
 
 

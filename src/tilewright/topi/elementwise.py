@@ -80,7 +80,8 @@ def sign(x: Tensor) -> Tensor:
     def element(*i: Var) -> PrimExpr:
         value = x(*i)
         zero = const(0, value.dtype)
-        below = Select(value < zero, const(-1, value.dtype), zero)
+        rest = value if value.dtype.is_float else zero  # NaN, or a zero with its sign
+        below = Select(value < zero, const(-1, value.dtype), rest)
         return Select(zero < value, const(1, value.dtype), below)
 
     return compute_ax(x.shape, element, "T_sign", ELEMENTWISE)

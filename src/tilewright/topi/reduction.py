@@ -11,20 +11,25 @@ from tilewright.ir import (
     DType,
     ExprLike,
     PrimExpr,
-    Select,
     Var,
     const,
-    logical_and,
-    logical_or,
+    greater,
+    less,
+    maximum,
+    minimum,
 )
-from tilewright.ir.intrinsics import max_value, min_value
+from tilewright.ir.intrinsics import lower_limit, max_value, upper_limit
 from tilewright.te import Tensor
+from tilewright.te.positions import Compare, keep_better
 from tilewright.te.reduce import Reducer
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import COMM_REDUCE, COMM_REDUCE_IDX, compute_ax, normalize_axes
 from tilewright.topi.broadcast import divide
 
 Axis: TypeAlias = int | Sequence[int] | None
+# te.max and te.min start from the limits of finite numbers; these find infinities, too.
+LARGEST = te.comm_reducer(maximum, lower_limit, "max")
+SMALLEST = te.comm_reducer(minimum, upper_limit, "min")
 
 
 class _Plan:
@@ -94,13 +99,13 @@ def sum(
 
 
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest element over `axis`."""
-    return comm_reduce(data, axis, keepdims, te.max, "max")
+    """The largest element over `axis`; NaN where there is one."""
+    return comm_reduce(data, axis, keepdims, LARGEST, "max")
 
 
 def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest element over `axis`."""
-    return comm_reduce(data, axis, keepdims, te.min, "min")
+    """The smallest element over `axis`; NaN where there is one."""
+    return comm_reduce(data, axis, keepdims, SMALLEST, "min")
 
 
 def prod(
@@ -137,22 +142,14 @@ def mean(
     return types.finish(divide(total, count.astype(types.accumulator)))
 
 
-Better: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
-
-
-def _index_reducer(better: Better, worst: Callable[[str], PrimExpr], last: bool) -> Reducer:
+def _index_reducer(better: Compare, worst: Callable[[str], PrimExpr], last: bool) -> Reducer:
     """Keeps the better of two (index, value) pairs; of equal values the first (or last) index."""
 
-    def combine(lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr]) -> tuple[PrimExpr, PrimExpr]:
-        left_wins = better(lhs[1], rhs[1])
-        earlier = lhs[0] > rhs[0] if last else lhs[0] < rhs[0]
-        keeps_index = logical_or(left_wins, logical_and(lhs[1].equal(rhs[1]), earlier))
-        return Select(keeps_index, lhs[0], rhs[0]), Select(left_wins, lhs[1], rhs[1])
-
     def identity(index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
-        return const(-1, index), worst(value)
+        # An index that loses every tie, so that it never is the result.
+        return (const(-1, index) if last else max_value(index)), worst(value)
 
-    return te.comm_reducer(combine, identity, "argreduce")
+    return te.comm_reducer(keep_better(better, last), identity, "argreduce")
 
 
 def _index_of_best(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, what: str) -> Tensor:
@@ -174,10 +171,9 @@ def argmax(
 ) -> Tensor:
     """The position of the largest element over `axis` (in the flattened tensor if None).
 
-    The search starts at position -1 with the lowest finite value, as schedules expect it to; where
-    no element is larger than that, the result is -1.
+    Of equal elements the first counts (or the last), and NaN counts as the largest.
     """
-    reducer = _index_reducer(lambda a, b: a > b, min_value, select_last_index)
+    reducer = _index_reducer(greater, lower_limit, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmax")
 
 
@@ -186,8 +182,7 @@ def argmin(
 ) -> Tensor:
     """The position of the smallest element over `axis` (in the flattened tensor if None).
 
-    The search starts at position -1 with the largest finite value; where no element is smaller
-    than that, the result is -1.
+    Of equal elements the first counts (or the last), and NaN counts as the smallest.
     """
-    reducer = _index_reducer(lambda a, b: a < b, max_value, select_last_index)
+    reducer = _index_reducer(less, upper_limit, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmin")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright import te, topi
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule
@@ -69,6 +70,20 @@ def chosen(better: str, tie: bool, end: str) -> str:
     )
 
 
+def chosen_with_nan(better: str, last: bool) -> str:
+    """NaN is better than every number."""
+    wins = f"({X[1]} {better} {Y[1]} or {X[1]} != {X[1]} and {Y[1]} == {Y[1]})"
+    ties = f"({X[1]} == {Y[1]} or {X[1]} != {X[1]} and {Y[1]} != {Y[1]})"
+    index = f"{wins} or {ties} and {X[0]} {'>' if last else '<'} {Y[0]}"
+    return PAIR.format(
+        dtype="float32",
+        first="-1" if last else "2147483647",
+        second='T.float32("-inf")' if better == ">" else 'T.float32("inf")',
+        index=f"T.Select({index}, {X[0]}, {Y[0]})",
+        value=f"T.Select({wins}, {X[1]}, {Y[1]})",
+    )
+
+
 # One program a row of the table of reducers, in its order.
 PROGRAMS = {
     "sum": single("C[vi] + A[vi, vk]", "T.float32(0)", "float32"),
@@ -86,6 +101,12 @@ PROGRAMS = {
     "argmax, first index": chosen(">", True, "min"),
     "argmin": chosen("<=", False, "max"),
     "argmin, first index": chosen("<", True, "max"),
+    "min of all floats": single("T.min(C[vi], A[vi, vk])", 'T.float32("inf")', "float32"),
+    "max of all floats": single("T.max(C[vi], A[vi, vk])", 'T.float32("-inf")', "float32"),
+    "argmax, first NaN": chosen_with_nan(">", last=False),
+    "argmin, first NaN": chosen_with_nan("<", last=False),
+    "argmax, last NaN": chosen_with_nan(">", last=True),
+    "argmin, last NaN": chosen_with_nan("<", last=True),
 }
 
 
@@ -141,6 +162,23 @@ def test_without_a_loop_left_the_first_step_only_stores(name: str) -> None:
     partial = sch.rfactor(sch.get_loops("C")[1], 0)
     assert sch.get(partial).init is None  # type: ignore[union-attr]
     assert_same_result(func, sch.mod)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions_of_topi_in_another_order(name: str, which: int) -> None:
+    """Parts are combined in another order; the first NaN, or the first of equals, stays it."""
+    rows = np.random.default_rng(1).integers(-2, 3, (4, 24)).astype("float32")
+    rows[0, 7] = rows[0, 9] = rows[0, 22] = np.nan
+    rows[1], rows[2] = -np.inf, np.inf
+    a = te.placeholder(rows.shape, "float32", "A")
+    sch = Schedule(te.create_prim_func([a, getattr(topi, name)(a, 1)]))
+    loops = sch.split(sch.get_loops("A_red_temp")[1], [None, 4])
+    sch.rfactor(loops[which], 0)
+    result = np.zeros(4, "int32")
+    oracle.run(sch.mod["main"], rows, result)
+    assert result.tolist() == getattr(np, name)(rows, 1).tolist()
+    assert result[0] == 7
 
 
 def test_two_values() -> None:

@@ -73,6 +73,11 @@ _TEMPLATES: dict[str, str] = {
     "  if (shift <= 0) return ({T})(product << -shift);\n"
     "  return ({T})((product + ((int64_t)1 << (shift - 1))) >> shift);\n}}",
 }  # fmt: skip
+# What differs for floats: NaN where an operand is.
+_FLOAT_TEMPLATES: dict[str, str] = {
+    "min": "{T} tw_min_{N}({T} a, {T} b) {{ return a < b || a != a ? a : b; }}",
+    "max": "{T} tw_max_{N}({T} a, {T} b) {{ return a > b || a != a ? a : b; }}",
+}
 
 _DECODE = """\
 static inline float tw_decode(uint32_t bits, int exponent, int mantissa, int has_inf) {
@@ -119,7 +124,8 @@ class Prelude:
         """The name of a helper for a type; its text is printed once."""
         kind = dtype.element_of
         name = f"tw_{template}_{kind}"
-        text = _TEMPLATES[template].format(
+        own = _FLOAT_TEMPLATES if kind.is_float and template in _FLOAT_TEMPLATES else _TEMPLATES
+        text = own[template].format(
             T=c_type(kind),
             N=kind,
             U=f"uint{max(kind.bits, 8)}_t",

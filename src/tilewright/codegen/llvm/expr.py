@@ -162,19 +162,20 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         return self.intrinsic("fmuladd", node.dtype, a, b, c)
 
     def visit_min(self, node: Min) -> Value:
-        return self._extremum(node, "min", "olt")
+        return self._extremum(node, "min")
 
     def visit_max(self, node: Max) -> Value:
-        return self._extremum(node, "max", "ogt")
+        return self._extremum(node, "max")
 
-    def _extremum(self, node: BinaryOp, name: str, float_test: str) -> Value:
-        a, b = self.value(node.a), self.value(node.b)
+    def _extremum(self, node: BinaryOp, name: str) -> Value:
         dtype = node.dtype
-        if dtype.is_float:
-            test = self.compare(f"fcmp {float_test}", self.computed(node.a), self.computed(node.b))
-            return self.select(test, a, b)
-        letter = "s" if dtype.is_int else "u"
-        return self.intrinsic(letter + name, dtype, a, b)
+        if not dtype.is_float:
+            letter = "s" if dtype.is_int else "u"
+            return self.intrinsic(letter + name, dtype, self.value(node.a), self.value(node.b))
+        kind = FLOAT32.with_lanes(dtype.lanes) if casts.is_storage_only(dtype) else dtype
+        a, b = self.computed(node.a), self.computed(node.b)
+        # NaN where an operand is; which of -0.0 and 0.0 is chosen is left open, which is cheaper.
+        return self._rounded(self.intrinsic(f"{name}imum", kind, a, b, flags="nsz "), dtype)
 
     # --- logic ----------------------------------------------------------------------------------
 

@@ -84,14 +84,14 @@ class ValueBuilder:
     def negated(self, value: Value) -> Value:
         return self.emitter.pure(value.type, f"fneg {value}", (value,))
 
-    def intrinsic(self, name: str, dtype: DType, *args: Value) -> Value:
-        """A pure LLVM intrinsic overloaded on one type."""
+    def intrinsic(self, name: str, dtype: DType, *args: Value, flags: str = "") -> Value:
+        """A pure LLVM intrinsic overloaded on one type; `flags` end in a blank."""
         type_ = value_type(dtype)
         symbol = f"llvm.{name}.{mangled(dtype)}"
         if symbol not in self.context.declarations:
             self.context.declare(type_, symbol, ", ".join(arg.type for arg in args))
         arguments = ", ".join(map(str, args))
-        return self.emitter.pure(type_, f"call {type_} @{symbol}({arguments})", args)
+        return self.emitter.pure(type_, f"call {flags}{type_} @{symbol}({arguments})", args)
 
     def splat_text(self, scalar: str, type_: str) -> Value:
         """A constant in every lane."""

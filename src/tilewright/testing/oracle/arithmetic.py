@@ -51,11 +51,11 @@ def _trunc_divide(a: Value, b: Value) -> Value:
 
 
 def _minimum(a: Value, b: Value) -> Value:
-    return select(a < b, a, b)
+    return select((a < b) | (a != a), a, b)  # NaN where one of them is
 
 
 def _maximum(a: Value, b: Value) -> Value:
-    return select(a > b, a, b)
+    return select((a > b) | (a != a), a, b)
 
 
 _ANY_TYPE: dict[type[BinaryOp], Binary] = {

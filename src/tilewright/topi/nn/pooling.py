@@ -20,10 +20,11 @@ from tilewright.ir import (
     maximum,
     minimum,
 )
-from tilewright.ir.intrinsics import if_then_else, min_value
+from tilewright.ir.intrinsics import if_then_else, lower_limit
 from tilewright.te import Tensor
 from tilewright.te.reduce import Reducer
 from tilewright.topi.axes import COMM_REDUCE, Window, compute_ax, is_zero, pad_widths, per_axis
+from tilewright.topi.reduction import LARGEST
 
 _POOL_TYPES = ("max", "avg")
 _MAX_TAG, _SUM_TAG, _AVG_TAG = "pool_max", "pool_sum", "elemwise"
@@ -140,7 +141,7 @@ def _pool(windows: _Windows, pool_type: str, count_include_pad: bool) -> Tensor:
     shape = windows.output_shape()
     reduce_axes = windows.reduce_axes()
     dtype = windows.data.dtype
-    border = min_value(dtype) if pool_type == "max" else const(0, dtype)
+    border = lower_limit(dtype) if pool_type == "max" else const(0, dtype)
     padded = windows.padded(border)
     reducer, wide = _reduction(pool_type, dtype)
 
@@ -167,7 +168,7 @@ def _pool(windows: _Windows, pool_type: str, count_include_pad: bool) -> Tensor:
 
 def _reduction(pool_type: str, dtype: DType) -> tuple[Reducer, DType]:
     """How windows are reduced, and in which type."""
-    return (te.max, dtype) if pool_type == "max" else (te.sum, dtype.accumulator)
+    return (LARGEST, dtype) if pool_type == "max" else (te.sum, dtype.accumulator)
 
 
 def _check_type(pool_type: str, what: str) -> None:
