@@ -68,6 +68,7 @@ class BuilderInput:
     mod: IRModule
     target: Target
     params: Mapping[str, Any] | None = None
+    is_reference: bool = False  # not a candidate, but what candidates are compared with
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class RunnerResult:
     stopped_early: bool = False  # clearly worse than the best: timed roughly, not checked
     protocol: str = ""  # how it was timed
     step_secs: Mapping[str, float] = field(default_factory=dict)  # where the runner's time went
+    notes: tuple[str, ...] = ()  # what its user should know of the untransformed program
 
 
 class RunnerFuture(Protocol):
@@ -214,6 +216,10 @@ def read_target(description: Mapping[str, Any]) -> Target | None:
 
 # Where a tuning record notes, in `extra`, the hash of the program it measured.
 CANDIDATE_HASH = "candidate_hash"
+
+
+# Where a tuning record keeps, in `extra`, what the user should know of its program.
+PROGRAM_NOTES = "notes"
 
 
 def candidate_hash(candidate: MeasureCandidate) -> str:

@@ -20,6 +20,7 @@ from tilewright.database import Database
 from tilewright.database.similarity import describe
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
+from tilewright.records import PROGRAM_NOTES, TuningRecord
 from tilewright.report import (
     duration,
     gflops,
@@ -38,6 +39,7 @@ from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.profiler import Profiler
+from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import tune_tir
 
 INTERRUPTED = 130
@@ -190,6 +192,7 @@ class Result:
     failures: Mapping[str, int]
     last_error: str | None
     packed: Sequence[str]  # weights whose packing is not part of the time
+    notes: Sequence[str] = ()  # what to know of the program itself
 
     def line(self) -> str:
         """The result for people."""
@@ -213,6 +216,7 @@ class Result:
             "record": self.record,
             "failures": dict(self.failures),
             "packed": list(self.packed),
+            "notes": list(self.notes),
         }
 
 
@@ -238,9 +242,17 @@ def _results(
                 {} if task is None else task.failures,
                 None if task is None else task.last_error,
                 () if record is None else packed_by(record),
+                _notes(task, record),
             )
         )
     return results
+
+
+def _notes(task: TaskRecord | None, record: TuningRecord | None) -> Sequence[str]:
+    """What this run found out about a program; if it ran nothing, what an earlier one did."""
+    if task is not None and task.notes:
+        return task.notes
+    return () if record is None else record.extra.get(PROGRAM_NOTES, ())
 
 
 @dataclass(frozen=True)
@@ -254,7 +266,11 @@ class Summary:
 
     def lines(self) -> list[str]:
         """For people: results, what was spent, where it is, how to go on."""
-        results = [result.line() for result in self.results]
+        results = [
+            line
+            for result in self.results
+            for line in (result.line(), *(f"{result.name}: {note}" for note in result.notes))
+        ]
         ended = "interrupted after" if self.interrupted else "done in"
         spent = f"{ended} {duration(self.progress.elapsed)}: {self._trials()}"
         again = "; the same command goes on from here" if self.interrupted else ""

@@ -149,6 +149,13 @@ _DTYPE_FIRST: dict[str, tuple[int | None, CallEffect]] = {
     "mma_fill": (None, CallEffect.UPDATE_STATE),
     "dp4a": (3, CallEffect.PURE),
 }
+_ARITHMETIC = (
+    "bitwise_not fma if_then_else likely q_multiply_shift q_multiply_shift_per_axis large_uint_imm"
+)
+# Functions from numbers to numbers: they mean the same in every type.
+MATH_OPS = frozenset(
+    f"tir.{name}" for name in f"{_UNARY_MATH} {_BINARY_MATH} {_BITWISE} {_ARITHMETIC}".split()
+)
 _LANE_MIXING = {
     "reinterpret", "vectorlow", "vectorhigh", "vectorcombine", "call_extern", "call_pure_extern",
     "call_llvm_intrin", "call_llvm_pure_intrin", "tvm_access_ptr", "address_of", "ret",

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tilewright.ir import DType
-from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.ir.numpy_bridge import from_numpy, to_numpy
 from tilewright.runtime.tensor_view import address_of
 
 Array = np.ndarray[Any, Any]
@@ -118,6 +118,15 @@ class ArgumentSet:
         ]
         return ArgumentSet(accesses, values)
 
+    def alike(self) -> ArgumentSet:
+        """The same arguments, but all floats in [0.5, 1]."""
+        self.restore()
+        values = [
+            ((np.abs(array) + 1) / 2).astype(array.dtype) if is_float(array) else array
+            for array in self.arrays
+        ]
+        return ArgumentSet(self.accesses, values)
+
     @property
     def arrays(self) -> list[Array]:
         """What to call a function with."""
@@ -150,6 +159,11 @@ class ArgumentSet:
             if read_only and original is not None and not same_bytes(guarded.bytes, original):
                 return f"it changed argument {i}, which is an input"
         return ""
+
+
+def is_float(array: Array) -> bool:
+    """Whether the elements of an array are floats, also of a kind that NumPy does not know."""
+    return from_numpy(array.dtype).is_float
 
 
 def same_bytes(a: Array, b: Array) -> bool:

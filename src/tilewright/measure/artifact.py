@@ -33,6 +33,11 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     rounding: Rounding
 
 
+def precise_name(name: str) -> str:
+    """What a function is called that computes the same as another one in higher precision."""
+    return f"{name}.precise"
+
+
 _decoder = msgspec.msgpack.Decoder(_Stored)
 
 

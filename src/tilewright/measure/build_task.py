@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import msgspec
 import numpy as np
 
 from tilewright import driver
-from tilewright.errors import TuneError
+from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json
 from tilewright.ir.numpy_bridge import to_numpy
@@ -49,6 +51,7 @@ class BuildRequest(msgspec.Struct, frozen=True):
     params: dict[str, Parameter] | None = None
     f_build: str | None = None
     f_export: str | None = None
+    with_twins: str | None = None  # the module, and its functions in higher precision
 
 
 _decoder = msgspec.msgpack.Decoder(BuildRequest)
@@ -65,12 +68,14 @@ def perform(payload: bytes) -> bytes:
     params = None
     if request.params is not None:
         params = {name: _array_of(parameter) for name, parameter in request.params.items()}
+    twins = request.with_twins
+    own_build = None if twins is None else partial(_build_with_twins, twins)
     path = build_candidate(
         load_json(request.module),
         Target(request.target),
         params,
         request.folder,
-        resolve_hook(request.f_build) if request.f_build else None,
+        resolve_hook(request.f_build) if request.f_build else own_build,
         resolve_hook(request.f_export) if request.f_export else None,
     )
     return path.encode()
@@ -109,6 +114,15 @@ def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] |
     The packing of weights whose layout was rewritten goes into functions of its own.
     """
     return driver.compile_only(separate_packing(mod), target)
+
+
+def _build_with_twins(
+    with_twins: str, mod: IRModule, target: Target, params: Mapping[str, NDArray] | None
+) -> Module:
+    """The same, with each function in higher precision beside it where the target has all of it."""
+    with contextlib.suppress(TilewrightError):
+        return default_build(load_json(with_twins), target, params)
+    return default_build(mod, target, params)
 
 
 def _array_of(parameter: Parameter) -> NDArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,27 @@ def usual_size(expected: Array) -> float:
     return float(np.quantile(sizes, _USUAL)) * _MARGIN if sizes.size else 0.0
 
 
-def difference(expected: Array, actual: Array, dtype: str, tolerance: float) -> str:
-    """How two results differ by more than rounding; empty if they do not."""
-    if same_bytes(as_bytes(expected), as_bytes(actual)):
-        return ""
-    kind = DType(dtype)
-    if kind.is_integral or kind.is_bool:
-        wrong = expected != actual
-    else:
-        wrong = _beyond(expected, actual, tolerance)
+class Standard(NamedTuple):
+    """A result that is right, and how far another one may be from it."""
+
+    result: Array
+    tolerance: float
+
+
+def difference(
+    expected: Array,
+    actual: Array,
+    dtype: str,
+    tolerance: float,
+    also_right: Standard | None = None,
+) -> str:
+    """How two results differ by more than rounding; empty if they do not.
+
+    An element that is as it is in `also_right` is not wrong, either.
+    """
+    wrong = wrong_elements(Standard(expected, tolerance), actual, dtype)
+    if also_right is not None and wrong.any():
+        wrong &= wrong_elements(also_right, actual, dtype)
     count = int(np.count_nonzero(wrong))
     if not count:
         return ""
@@ -40,6 +52,16 @@ def difference(expected: Array, actual: Array, dtype: str, tolerance: float) -> 
     what = f"{share} are wrong, the first at {list(place)}"
     allowed = f", tolerance {tolerance:.1e}" if tolerance else ""
     return f"{what}: expected {_shown(expected, place)}, got {_shown(actual, place)}{allowed}"
+
+
+def wrong_elements(standard: Standard, actual: Array, dtype: str) -> Array:
+    """Which elements differ from those of a standard by more than rounding."""
+    if same_bytes(as_bytes(standard.result), as_bytes(actual)):
+        return np.zeros(actual.shape, np.bool_)
+    kind = DType(dtype)
+    if kind.is_integral or kind.is_bool:
+        return np.asarray(standard.result != actual)
+    return _beyond(standard.result, actual, standard.tolerance)
 
 
 def as_bytes(array: Array) -> Array:

@@ -10,19 +10,23 @@ import msgspec
 import numpy as np
 
 from tilewright.errors import IRError
+from tilewright.ir import IRModule
 from tilewright.ir.json import save_json
 from tilewright.ir.numpy_bridge import from_numpy
 from tilewright.measure import build_task
 from tilewright.measure.base import Builder, builders
 from tilewright.measure.build_task import BuildRequest, Parameter
+from tilewright.measure.higher_precision import with_precise_twin
 from tilewright.measure.hooks import Hook
 from tilewright.measure.in_process import run_in_process
 from tilewright.measure.memory import usable_memory
 from tilewright.measure.placement import place
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.session_folder import SessionFolder
+from tilewright.measure.tolerance import rounding_of
 from tilewright.records import BuilderInput, BuilderResult, FailureKind
 from tilewright.runtime.thread_pool import available_cores
+from tilewright.schedule.analysis import estimate_tir_flops
 
 
 @builders.register("local")
@@ -95,6 +99,7 @@ class LocalBuilder(Builder):
             build_input.target.export(),
             self._folder.path,
             None if params is None else {name: _wrap(array) for name, array in params.items()},
+            with_twins=_with_twins(build_input.mod) if build_input.is_reference else None,
             **self._placement.hooks,  # type: ignore[arg-type]
         )
         return Task(build_task.PERFORM, msgspec.msgpack.encode(request), self.timeout_sec)
@@ -123,6 +128,14 @@ class LocalBuilder(Builder):
                 text = f"LocalBuilder: Timeout, killed after {self.timeout_sec} seconds"
                 return _failed(FailureKind.TIMEOUT, text)
         return _failed(outcome.failure, f"LocalBuilder: {outcome.message}")
+
+
+def _with_twins(mod: IRModule) -> str | None:
+    """A module with its functions in higher precision, too, unless that takes too long to run."""
+    # Plain loops take seconds for so many operations; sums in a narrow type are worth more.
+    limit = 1e10 if rounding_of(mod).is_narrow else 1e9
+    twins = with_precise_twin(mod)
+    return save_json(twins) if twins is not mod and estimate_tir_flops(mod) <= limit else None
 
 
 def _failed(kind: FailureKind, message: str) -> BuilderResult:

@@ -30,6 +30,7 @@ _Request = TypeVar("_Request", bound=msgspec.Struct)
 _ROUGH = "first look"
 _log = logging.getLogger("tilewright.measure")
 _reports = msgspec.msgpack.Decoder(list[RunReport])
+_notes = msgspec.msgpack.Decoder(tuple[str, ...])
 _report = msgspec.msgpack.Decoder(RunReport)
 
 
@@ -74,6 +75,7 @@ class LocalRunner(Runner):
         self.seed = secrets.randbits(31) if seed is None else seed
         self._best: dict[str, float] = {}
         self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
+        self._notes: dict[str, tuple[str, ...]] = {}  # what is wrong with a reference itself
         limit = usable_memory() if memory_limit is None else memory_limit
         self._placement = place(
             "LocalRunner",
@@ -155,7 +157,7 @@ class LocalRunner(Runner):
         result = self._result(outcome, self.timeout_sec)
         if request.reference is not None and result.checked and result.run_secs:
             self.notify_best(request.reference, min(result.run_secs))
-        return result
+        return dataclasses.replace(result, notes=self._notes.get(request.reference or "", ()))
 
     def _look_at(self, request: RunRequest) -> RunnerResult:
         """A first run, with less time if it is known how fast others are."""
@@ -193,7 +195,9 @@ class LocalRunner(Runner):
                 run_task.PREPARE, request, run_task.expect, self.reference_timeout_sec
             )
             self._references[key] = outcome.failure is None
-            if outcome.failure is not None:
+            if outcome.failure is None:
+                self._notes.setdefault(reference, _notes.decode(outcome.payload))
+            else:
                 _log.warning(
                     "candidates cannot be checked: the untransformed program failed with %s: %s",
                     outcome.failure.value,

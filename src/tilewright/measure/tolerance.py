@@ -11,7 +11,7 @@ import math
 
 import msgspec
 
-from tilewright.ir import Block, BufferStore, DType, IntImm, IRModule, IterType, Visitor
+from tilewright.ir import Block, Cast, DType, IntImm, IRModule, IterType, Visitor
 
 _UNITS = {  # the distance from 1 to the next number of a type
     "float64": 2.0**-52,
@@ -22,6 +22,7 @@ _UNITS = {  # the distance from 1 to the next number of a type
     "float8_e5m2": 2.0**-2,
 }
 _PER_VALUE = 16.0  # units, for what is computed without a sum: functions, conversions
+_PER_PRECISE_VALUE = 8.0  # the same, beside a result without rounding errors of its own
 _PER_TERM = 8.0  # units, times the square root of the number of terms
 _ASSUMED_TERMS = 4096  # for programs whose sums we cannot see
 
@@ -29,22 +30,45 @@ _ASSUMED_TERMS = 4096  # for programs whose sums we cannot see
 class Rounding(msgspec.Struct, frozen=True, array_like=True):
     """What the rounding errors of a program come from."""
 
-    dtypes: tuple[str, ...] = ()  # of all buffers that are written
+    dtypes: tuple[str, ...] = ()  # that values are stored in or cast to
     sums: tuple[tuple[str, int], ...] = (("", _ASSUMED_TERMS),)  # dtype ("": the result's), terms
 
     def tolerance(self, result: str) -> float:
         """The error that a result of that dtype may have, relative to results of usual size."""
-        own = _unit(result)
-        if own == 0.0:
+        if _unit(result) == 0.0:
             return 0.0
-        coarsest = max([own, *(_unit(dtype) for dtype in self.dtypes)])
         of_sums = [_unit(dtype or result) * math.sqrt(terms) for dtype, terms in self.sums]
-        return _PER_VALUE * coarsest + _PER_TERM * sum(of_sums)
+        return _PER_VALUE * self._coarsest(result) + _PER_TERM * sum(of_sums)
+
+    def precise_tolerance(self, result: str) -> float:
+        """How far a result may be from one in higher precision.
+
+        Sums count as if they were accumulated in a type that is wide enough: those that are not
+        must show.
+        """
+        of_sums = [
+            _unit(DType(dtype or result).accumulator) * math.sqrt(terms)
+            for dtype, terms in self.sums
+        ]
+        return _PER_PRECISE_VALUE * self._coarsest(result) + _PER_TERM * sum(of_sums)
+
+    def _coarsest(self, result: str) -> float:
+        return max(_unit(dtype) for dtype in (result, *self.dtypes))
+
+    @property
+    def is_narrow(self) -> bool:
+        """Something is kept in less than 32 bits."""
+        return any(DType(dtype).bits < 32 for dtype in self.dtypes)
+
+    @property
+    def narrowest(self) -> DType | None:
+        """The coarsest type that sums are accumulated in, or else that anything is kept in."""
+        found = [dtype for dtype, _ in self.sums if _unit(dtype)] or self.dtypes
+        return DType(max(found, key=_unit)) if found else None
 
 
 def _unit(dtype: str) -> float:
-    kind = DType(dtype)
-    return _UNITS.get(str(kind.element_of), 0.0)
+    return _UNITS.get(str(DType(dtype).element_of), 0.0) if dtype else 0.0
 
 
 class _Sums(Visitor):
@@ -65,8 +89,9 @@ class _Sums(Visitor):
             self.sums.append((str(node.writes[0].buffer.dtype), terms))
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        """There are no blocks below."""
+    def visit_cast(self, node: Cast) -> None:
+        self.dtypes.add(str(node.dtype))
+        self.generic_visit(node)
 
 
 def rounding_of(mod: IRModule) -> Rounding:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
-from tilewright.measure.arguments import Access, ArgumentSet, Array, GuardedArray, TensorSpec
-from tilewright.measure.artifact import load_artifact
-from tilewright.measure.checking import difference
+from tilewright.measure.arguments import (
+    Access,
+    ArgumentSet,
+    Array,
+    GuardedArray,
+    TensorSpec,
+    is_float,
+)
+from tilewright.measure.artifact import load_artifact, precise_name
+from tilewright.measure.checking import Standard, difference
+from tilewright.measure.inexact import inexact_outputs
 from tilewright.measure.tolerance import Rounding
 from tilewright.runtime.binding import packed_shape, packers_of
 from tilewright.runtime.module import CompiledFunction, Module
@@ -41,8 +50,21 @@ def packed(module: Module, args: Sequence[Any]) -> list[Any]:
     return arranged
 
 
-def results_of(function: CompiledFunction, arguments: ArgumentSet) -> dict[int, Array]:
-    """What a function makes of arguments: the arrays that it writes, by position."""
+Results = dict[int, Array]  # by position of the argument
+
+
+def results_of(module: Module, arguments: ArgumentSet) -> tuple[Results, Results]:
+    """What a function makes of arguments: the arrays that it writes, as it is and in higher
+    precision."""
+    plain = _results_of(entry_of(module), arguments)
+    twin = precise_name(module.entry_name)
+    if twin not in module:
+        return plain, {}
+    precise = _results_of(module[twin], arguments)
+    return plain, {n: array for n, array in precise.items() if is_float(array)}
+
+
+def _results_of(function: CompiledFunction, arguments: ArgumentSet) -> Results:
     arguments.restore()
     function(*arguments.arrays)
     return {position: guarded.array.copy() for position, guarded in arguments.outputs()}
@@ -50,12 +72,18 @@ def results_of(function: CompiledFunction, arguments: ArgumentSet) -> dict[int, 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the untransformed function makes of the arguments."""
+    """What the untransformed function makes of the arguments.
+
+    A candidate must agree with it, or with the same function in higher precision: one that rounds
+    less than its program is right, too.
+    """
 
     accesses: tuple[Access, ...]
     positive: bool
     rounding: Rounding
-    results: dict[int, Array]  # by position of the argument
+    results: Results
+    precise: Results = field(default_factory=dict)  # floats only; empty if they are not known
+    notes: tuple[str, ...] = ()  # what is wrong with the function itself
 
     def complaint(self, arguments: ArgumentSet) -> str:
         """What is wrong with what a candidate made of them; empty if nothing is."""
@@ -65,20 +93,28 @@ class Expectation:
         for position, guarded in arguments.outputs():
             dtype = str(from_numpy(guarded.array.dtype))
             found = difference(
-                self.results[position], guarded.array, dtype, self.rounding.tolerance(dtype)
+                self.results[position],
+                guarded.array,
+                dtype,
+                self.rounding.tolerance(dtype),
+                self._precise(position, dtype),
             )
             if found:
                 return f"argument {position}: {found}"
         return ""
 
+    def _precise(self, position: int, dtype: str) -> Standard | None:
+        if position not in self.precise:
+            return None
+        return Standard(self.precise[position], self.rounding.precise_tolerance(dtype))
+
 
 def expectation_for(reference: str, args: Sequence[Any]) -> tuple[Expectation, ArgumentSet]:
     """What a reference makes of given arguments, and a copy of them to run a candidate on."""
     module, rounding = load_artifact(reference)
-    function = entry_of(module)
-    accesses = accesses_of(function)
+    accesses = accesses_of(entry_of(module))
     arguments = ArgumentSet(accesses, [np.array(arg) for arg in args])
-    return Expectation(accesses, False, rounding, results_of(function, arguments)), arguments
+    return Expectation(accesses, False, rounding, *results_of(module, arguments)), arguments
 
 
 class Workbench:
@@ -118,25 +154,35 @@ class Workbench:
 
     def _find_out(self, reference: str, infos: Sequence[TensorSpec], seed: int) -> Expectation:
         module, rounding = load_artifact(reference)
-        function = entry_of(module)
-        accesses = accesses_of(function)
+        accesses = accesses_of(entry_of(module))
         stored = Path(f"{reference}.{seed}.expected")
         if stored.exists():
             return _load(stored, Expectation(accesses, False, rounding, {}), infos)
-        results = self._run_reference(function, infos, seed, positive=False)
+        results, precise = self._run_reference(module, infos, seed, positive=False)
         positive = not all(map(_is_finite, results.values()))
         if positive:
-            results = self._run_reference(function, infos, seed, positive=True)
-        found = Expectation(accesses, positive, rounding, results)
+            results, precise = self._run_reference(module, infos, seed, positive=True)
+        found = Expectation(accesses, positive, rounding, results, precise)
         _save(stored, found)
-        return found
+        (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
+        return dataclasses.replace(found, notes=tuple(_doubts(module, found, arguments)))
 
     def _run_reference(
-        self, function: CompiledFunction, infos: Sequence[TensorSpec], seed: int, *, positive: bool
-    ) -> dict[int, Array]:
-        accesses = accesses_of(function)
+        self, module: Module, infos: Sequence[TensorSpec], seed: int, *, positive: bool
+    ) -> tuple[Results, Results]:
+        accesses = accesses_of(entry_of(module))
         (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
-        return results_of(function, arguments)
+        return results_of(module, arguments)
+
+
+def _doubts(module: Module, found: Expectation, arguments: ArgumentSet) -> list[str]:
+    """What is wrong with a function itself."""
+    names = [spec.name for spec in entry_of(module).signature]
+    doubts = inexact_outputs(names, found.results, found.precise, found.rounding)
+    if doubts or not found.precise or not found.rounding.is_narrow:
+        return doubts
+    # Sums of either sign stay small: those of numbers that are alike show what gets lost.
+    return inexact_outputs(names, *results_of(module, arguments.alike()), found.rounding)
 
 
 def _is_finite(array: Array) -> bool:
@@ -147,18 +193,30 @@ def _is_finite(array: Array) -> bool:
 def _save(file: Path, found: Expectation) -> None:
     """Write results in one piece: a reader finds all of them or no file."""
     draft = file.with_name(f"{file.name}.{os.getpid()}")
-    pieces = [found.results[position].tobytes() for position in sorted(found.results)]
+    pieces = [
+        results[position].tobytes()
+        for results in (found.results, found.precise)
+        for position in sorted(results)
+    ]
     draft.write_bytes(b"".join([bytes([found.positive]), *pieces]))
     draft.replace(file)
 
 
 def _load(file: Path, known: Expectation, infos: Sequence[TensorSpec]) -> Expectation:
-    data = file.read_bytes()
-    results, start = {}, 1
-    for position, (access, info) in enumerate(zip(known.accesses, infos, strict=True)):
-        if "w" in access:
-            count = math.prod(info.shape)
-            values = np.frombuffer(data, to_numpy(info.dtype), count, start)
-            results[position] = values.reshape(info.shape)
-            start += values.nbytes
-    return dataclasses.replace(known, positive=bool(data[0]), results=results)
+    data = memoryview(file.read_bytes())
+    written = {n: info for n, info in enumerate(infos) if "w" in known.accesses[n]}
+    floats = {n: info for n, info in written.items() if DType(info.dtype).is_float}
+    results, rest = _arrays(data[1:], written)
+    precise, _ = _arrays(rest, floats) if rest else ({}, rest)
+    return dataclasses.replace(known, positive=bool(data[0]), results=results, precise=precise)
+
+
+def _arrays(data: memoryview, infos: Mapping[int, TensorSpec]) -> tuple[Results, memoryview]:
+    """The arrays at the beginning of data, and what follows them."""
+    results: Results = {}
+    for position, info in infos.items():
+        count = math.prod(info.shape)
+        values = np.frombuffer(data, to_numpy(info.dtype), count)
+        results[position] = values.reshape(info.shape)
+        data = data[values.nbytes :]
+    return results, data

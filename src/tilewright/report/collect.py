@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from tilewright.database import Database, Trial, funnel_totals
 from tilewright.database.history import trial_of
 from tilewright.database.similarity import describe
-from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord, Workload
+from tilewright.records import (
+    FAILED_RUN_SECS,
+    PROGRAM_NOTES,
+    FailureKind,
+    TuningRecord,
+    Workload,
+)
 from tilewright.report.roofline import Roofline, flop_of, roofline_of
 from tilewright.report.units import short_target
 
@@ -61,6 +67,12 @@ class TaskSummary:
     def failed(self) -> int:
         """Trials without a running time."""
         return sum(trial.mean_secs is None for trial in self.trials)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What runs had to say of the program itself, each once."""
+        found = (note for record in self.records for note in record.extra.get(PROGRAM_NOTES, ()))
+        return tuple(dict.fromkeys(map(str, found)))
 
     @property
     def title(self) -> str:

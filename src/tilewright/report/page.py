@@ -84,8 +84,9 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _task(number: int, task: TaskSummary) -> str:
     figures = "".join(part(task) for part in (_best_so_far, _predictions, _funnel, _failures))
+    notes = "".join(f"<p>note: {escape(note)}</p>" for note in task.notes)
     return (
-        f'<h2 id="task-{number}">{escape(task.title)}</h2>{_figures_of_merit(task)}'
+        f'<h2 id="task-{number}">{escape(task.title)}</h2>{_figures_of_merit(task)}{notes}'
         f'<div class="figures">{figures}</div>{_winner(task)}'
     )
 

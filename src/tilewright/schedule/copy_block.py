@@ -20,6 +20,7 @@ from tilewright.ir import (
     Range,
     Stmt,
     Var,
+    cast,
     const,
 )
 
@@ -29,13 +30,13 @@ Access = tuple[Buffer, tuple[PrimExpr, ...]]
 def make_copy_block(
     name: str, iterators: Sequence[IterVar], source: Access, target: Access
 ) -> Block:
-    """A block that copies one element for each combination of its iterators."""
+    """A block that copies one element, converted if need be, for each value of its iterators."""
     return Block(
         tuple(iterators),
         (BufferRegion.from_point(*source),),
         (BufferRegion.from_point(*target),),
         name,
-        BufferStore(target[0], BufferLoad(*source), target[1]),
+        BufferStore(target[0], cast(target[0].dtype, BufferLoad(*source)), target[1]),
     )
 
 

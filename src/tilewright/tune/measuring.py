@@ -129,6 +129,7 @@ class Measurer:
                 if not is_first and not has_time():
                     return
                 result, is_first = next(results), False
+                task.note(result.notes, self.logger)
             measured.results.append(result)
 
     def _results(self, inputs: Sequence[RunnerInput]) -> Iterator[RunnerResult]:
@@ -181,8 +182,9 @@ class Measurer:
             return None
         if key not in self._references:
             assert task.ctx.mod is not None
+            program = BuilderInput(task.ctx.mod, target_of(task), is_reference=True)
             with Profiler.timeit("SendToBuilder"):
-                (result,) = self.builder.build([BuilderInput(task.ctx.mod, target_of(task))])
+                (result,) = self.builder.build([program])
             self._references[key] = result.artifact_path
             if result.artifact_path is None:
                 self.logger.warning(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -12,6 +13,7 @@ from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.records import (
     CANDIDATE_HASH,
+    PROGRAM_NOTES,
     BuilderResult,
     MeasureCandidate,
     RunnerResult,
@@ -59,6 +61,7 @@ class TaskRecord:
     elapsed: float = 0.0  # seconds since its run began, earlier calls counted in
     counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
     last_error: str | None = None
+    notes: list[str] = field(default_factory=list)  # what to know of the program itself
     # What an earlier call left behind, and what it must have in common with this one:
     setting: str = ""
     search_state: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +101,13 @@ class TaskRecord:
     def gflops(self) -> float | None:
         """The speed of the best candidate."""
         return None if self.best_secs is None else self.flop / self.best_secs / 1e9
+
+    def note(self, notes: Iterable[str], logger: logging.Logger) -> None:
+        """Say once what its user should know of the program."""
+        for text in notes:
+            if text not in self.notes:
+                self.notes.append(text)
+                logger.warning("%s: %s", self.ctx.task_name, text)
 
     def trials_since_gain(self) -> int:
         """How many trials went by without a real improvement."""
@@ -178,5 +188,6 @@ class TaskRecord:
             "built": built.error_msg is None,
             "checked": result.checked,
             "stopped_early": result.stopped_early,
+            PROGRAM_NOTES: list(self.notes) or None,
         }
         return {key: value for key, value in extra.items() if value is not None}

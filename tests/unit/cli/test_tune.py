@@ -167,6 +167,27 @@ def test_programs_that_cannot_be_tuned(command: Any) -> None:
     )
 
 
+def test_a_program_that_is_wrong_itself(command: Any) -> None:
+    Path("sums.py").write_text(
+        "from tilewright.script import tir as T\n"
+        "@T.prim_func\n"
+        "def sums(A: T.Buffer((4, 4096), 'float16'), C: T.Buffer((4,), 'float16')):\n"
+        "    for i, k in T.grid(4, 4096):\n"
+        "        with T.block('C'):\n"
+        "            vi, vk = T.axis.remap('SR', [i, k])\n"
+        "            with T.init():\n"
+        "                C[vi] = T.float16(0)\n"
+        "            C[vi] = C[vi] + A[vi, vk]\n"
+    )
+    wanted = ("tune", "sums.py:sums", "--trials", "2", "--seed", "1", *TARGET)
+    note = r"sums: output 'C' of the program itself is off by 3\d%: .*; accumulate in float32 .*"
+    lines = command(*wanted).lines
+    assert re.fullmatch(note, lines[-3])
+    assert command(*wanted).lines[-3] == lines[-3]  # although nothing is run again
+    done = json.loads(command(*wanted, "--json").lines[-1])
+    assert f"sums: {done['tasks'][0]['notes'][0]}" == lines[-3]
+
+
 @pytest.mark.slow
 def test_with_real_measurements(command: Any, file: str) -> None:
     wanted = ("tune", file, "--trials", "4", "--seed", "1")
