@@ -16,7 +16,8 @@
     │   │   └── OverlapError    an array that is written overlaps another one
     │   └── KernelAssertError   an assertion inside the compiled function failed
     ├── TuneError               a task that cannot be tuned, or options that make no sense
-    │   └── DatabaseError       a database that cannot be opened or asked
+    │   ├── DatabaseError       a database that cannot be opened or asked
+    │   └── MemberError         a rule, cost model, ... of the user's own raised an exception
     └── RegistryError           a name that is registered twice or not at all
 
 A user's mistake is always one of these; a bug of ours surfaces as a built-in exception.
@@ -99,3 +100,7 @@ class TuneError(TilewrightError, ValueError):
 
 class DatabaseError(TuneError):
     """A database of tuning records that cannot be opened or asked."""
+
+
+class MemberError(TuneError):
+    """A member of the user's own (rule, cost model, strategy, ...) raised; `__cause__` is what."""

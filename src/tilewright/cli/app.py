@@ -89,11 +89,19 @@ def tune(
             "(MetaSchedule's) and kernels (ours).",
         ),
     ] = "tilewright",
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Show exceptions in code of your own (rules, cost models, ...) once and go on "
+            "without it, instead of stopping.",
+        ),
+    ] = False,
 ) -> None:
     """Search for fast schedules; the same command again goes on where the last one stopped."""
     work = work_of("tune")
     options = work.TuneOptions(
-        programs, budget, trials, effort, db, seed, target, json, profile, space
+        programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going
     )
     raise typer.Exit(work.run(options))
 

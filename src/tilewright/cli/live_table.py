@@ -18,6 +18,7 @@ from tilewright.report import duration, gflops, percent, seconds
 from tilewright.report.units import count
 from tilewright.tune.events import (
     Event,
+    MemberFailed,
     PhaseChanged,
     RoundMeasured,
     TaskFinished,
@@ -68,6 +69,8 @@ class LiveTable:
 
     def __call__(self, event: Event) -> None:
         self.progress(event)
+        if isinstance(event, MemberFailed):
+            self._live.console.print(event.message, markup=False)
         self._live.refresh()
 
     def __rich__(self) -> RenderableType:
@@ -156,6 +159,8 @@ class PlainLines:
                 return [f"{name} {shape}: {figures}; {status_line(progress)}"]
             case TaskFinished(task_id, reason):
                 return [f"{progress.tasks[task_id].name}: finished, {reason}"]
+            case MemberFailed(message):
+                return [message]
         return []
 
 
@@ -197,6 +202,8 @@ class JsonLines:
                 }
             case RoundMeasured(task_id):
                 return {"event": "round_measured", **task_json(tasks[task_id]), **_round(event)}
+            case MemberFailed(message):
+                return {"event": "member_failed", "message": message}
             case TaskFinished(task_id, reason):
                 return {"event": "task_finished", "task": tasks[task_id].name, "reason": reason}
             case TuningFinished(reason, elapsed):

@@ -77,6 +77,7 @@ class TuneOptions:
     as_json: bool = False
     profile: bool = False
     space: str = "tilewright"
+    keep_going: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ def _tune(
                 plateau_trials=limits.plateau,
                 observers=[display],
                 console=False,
+                keep_going=options.keep_going,
             )
     except KeyboardInterrupt:
         return True

@@ -64,11 +64,16 @@ def _steps(sch: Schedule) -> int:
 
 
 def make_context(func: PrimFunc, target: Target, space: str) -> TuneContext:
-    """A task that only generates its space, and keeps its warnings to itself."""
+    """A task that only generates its space, and keeps its warnings to itself.
+
+    A rule of the user's own that fails is shown, and the others go on.
+    """
     logger = logging.getLogger("tilewright.cli.space")
     logger.propagate = False
     logger.handlers = [logging.NullHandler()]
-    return TuneContext(func, target=target, space_generator=space, rand_state=1, logger=logger)
+    context = TuneContext(func, target=target, space_generator=space, rand_state=1, logger=logger)
+    context.failures.keep_going = True
+    return context
 
 
 def watch(context: TuneContext) -> list[RuleLog]:

@@ -118,7 +118,7 @@ class Evolution:
         try:
             mutant = mutator.apply(trace, self.random.fork_seed())
         except Exception as error:
-            self.replayer.failed(statistics.mutator_failures, name, error)
+            self.replayer.failed(statistics.mutator_failures, error, "mutator", mutator)
             return None
         if mutant is None:
             statistics.mutator_refusals[name] += 1

@@ -163,7 +163,8 @@ class EvolutionarySearch(TaskSearch):
         try:
             records = tuning.database.get_top_k(tuning.workload, wanted)
         except Exception as error:
-            tuning.replayer.failed(self.statistics.other_failures, "the database", error)
+            counter = self.statistics.other_failures
+            tuning.replayer.failed(counter, error, "database", tuning.database)
             return []
         target = self.context.target
         return [record for record in records if for_same_machine(record, target)]
@@ -254,7 +255,7 @@ class _RoundScores:
             scores = np.asarray(found, dtype=np.float64).reshape(len(drafts))
         except Exception as error:
             counter = self.search.statistics.other_failures
-            self.tuning.replayer.failed(counter, type(model).__name__, error)
+            self.tuning.replayer.failed(counter, error, "cost model", model)
             return [0.0] * len(drafts)
         return [float(score) for score in np.nan_to_num(scores, nan=-np.inf)]
 

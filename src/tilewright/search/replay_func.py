@@ -66,6 +66,6 @@ class ReplayFunc(TaskSearch):
         try:
             return list(generator.generate_design_space(self.context.mod))
         except Exception as error:
-            name = type(generator).__name__
-            tuning.replayer.failed(self.statistics.other_failures, name, error)
+            counter = self.statistics.other_failures
+            tuning.replayer.failed(counter, error, "space generator", generator)
             return []

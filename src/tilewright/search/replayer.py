@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, structural_hash
 from tilewright.records import MeasureCandidate, TensorInfo
 from tilewright.schedule import PrimitiveError, Schedule, Trace
 from tilewright.search.sketch import DraftCache, Origin, Sketch, same_steps
 from tilewright.search.statistics import SearchStatistics
 from tilewright.space.base import Postproc
+from tilewright.support.member_failures import MemberFailures
 
 _CACHED_DRAFTS = 512
 
@@ -46,7 +48,9 @@ class Replayer:
         postprocs: Sequence[Postproc],
         statistics: SearchStatistics,
         logger: logging.Logger,
+        failures: MemberFailures | None = None,
     ) -> None:
+        self.failures = failures or MemberFailures()
         self.mod = mod
         self.args_info = args_info
         self.postprocs = postprocs
@@ -93,7 +97,7 @@ class Replayer:
         try:
             trace.apply_to_schedule(sch, remove_postproc=True, is_final=True)
         except Exception as error:
-            self.failed(self.statistics.replay_failures, "", error)
+            self.failed(self.statistics.replay_failures, error)
             return None
         return self._finish(sch)
 
@@ -104,7 +108,7 @@ class Replayer:
         try:
             Trace.apply_json_to_schedule(trace, sch)
         except Exception as error:
-            self.failed(self.statistics.replay_failures, "", error)
+            self.failed(self.statistics.replay_failures, error)
             return None
         return self._finish(sch)
 
@@ -125,14 +129,23 @@ class Replayer:
         try:
             accepted = bool(postproc.apply(sch))
         except Exception as error:
-            self.failed(self.statistics.postproc_failures, type(postproc).__name__, error)
+            self.failed(self.statistics.postproc_failures, error, "post-processor", postproc)
             return False
         if not accepted:
             self.statistics.rejected[type(postproc).__name__] += 1
         return accepted
 
-    def failed(self, counter: Counter[str], who: str, error: Exception) -> None:
-        """Count an exception under its cause; the first of each cause is logged."""
+    def failed(
+        self, counter: Counter[str], error: Exception, what: str = "", member: object = None
+    ) -> None:
+        """Count an exception under its cause; the first of each cause is logged.
+
+        That a primitive cannot be applied says something about a candidate. Everything else that
+        comes from code of the user's own is a bug there.
+        """
+        who = "" if member is None else type(member).__name__
+        if not isinstance(error, ScheduleError):
+            self.failures.take(f"{what} {who}" if who else "a replay", error, member)
         cause = cause_of(error)
         key = f"{who}: {cause}" if who else cause
         counter[key] += 1

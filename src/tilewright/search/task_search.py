@@ -18,6 +18,7 @@ from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.sketch import Sketch
 from tilewright.search.statistics import SearchStatistics
 from tilewright.space.seeds import fork_rand_state
+from tilewright.support.member_failures import failures_of
 
 _STATE_VERSION = 1
 
@@ -100,7 +101,12 @@ class TaskSearch(SearchStrategy):
             trials_per_iter=num_trials_per_iter,
             sketches=[Sketch(*numbered) for numbered in enumerate(design_spaces)],
             replayer=Replayer(
-                mod, args_info_of(mod), postprocs, self.statistics, self.context.logger
+                mod,
+                args_info_of(mod),
+                postprocs,
+                self.statistics,
+                self.context.logger,
+                failures_of(self.context),
             ),
             known=KnownCandidates(),
             database=database,

@@ -90,7 +90,7 @@ class Postproc(Member, ABC):
 
     @abstractmethod
     def apply(self, sch: Schedule) -> bool:
-        """False, or an exception: the candidate is rejected."""
+        """False, or a `ScheduleError`: the candidate is rejected."""
 
     @staticmethod
     def create(kind: str) -> list[Postproc]:

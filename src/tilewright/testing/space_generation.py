@@ -12,6 +12,7 @@ from tilewright.schedule import Instruction, Schedule, Trace
 from tilewright.space.base import ScheduleRule, SpaceGenerator
 from tilewright.space.defaults import create_schedule_rules
 from tilewright.space.generators import PostOrderApply
+from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 
@@ -31,6 +32,7 @@ class Task:
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("tilewright.test"))
     space_generator: SpaceGenerator | None = None
     search_strategy: Any = None
+    failures: MemberFailures = field(default_factory=lambda: MemberFailures(keep_going=True))
 
 
 def get_rules(kind: str, types: type | tuple[type, ...] = ScheduleRule) -> list[ScheduleRule]:

@@ -6,6 +6,7 @@ import logging
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
+from tilewright.errors import TilewrightError
 from tilewright.tune.limits import Limits
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.trial_log import log_space
@@ -30,6 +31,8 @@ def begin_search(
     try:
         strategy.load_state_dict(task.search_state)
     except Exception as error:
+        if not isinstance(error, TilewrightError):
+            task.ctx.failures.take("search strategy " + type(strategy).__name__, error, strategy)
         logger.warning("the search starts anew: %s", error)
         strategy.post_tuning()
         _pre_tuning(task, limits, database, cost_model)

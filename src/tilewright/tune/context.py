@@ -19,6 +19,7 @@ from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy, search_strategies
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import create_space_generator
+from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 
 DEFAULT_SPACE = "post-order-apply"
@@ -62,6 +63,7 @@ class TuneContext:
         self.rand_state = RandomEngine(rand_state).state
         self.num_threads = thread_count(num_threads)
         self.logger = logger or logging.getLogger("tilewright.tune")
+        self.failures = MemberFailures()
         self.initialize()
 
     def initialize(self) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tilewright.support.member_failures import to_stderr
+
 if TYPE_CHECKING:
     from tilewright.cost_model.quality import RankingQuality
     from tilewright.tune.funnel import Funnel
@@ -45,6 +47,13 @@ class RoundMeasured:
 
 
 @dataclass(frozen=True)
+class MemberFailed:
+    """A member of the user's own raised an exception, and the run goes on; told once a cause."""
+
+    message: str  # who, why, and the user's lines
+
+
+@dataclass(frozen=True)
 class TaskFinished:
     """A task gets no more trials, while others may; not told of tasks that end with the run."""
 
@@ -60,5 +69,13 @@ class TuningFinished:
     elapsed_secs: float
 
 
-Event: TypeAlias = TuningStarted | PhaseChanged | RoundMeasured | TaskFinished | TuningFinished
+Event: TypeAlias = (
+    TuningStarted | PhaseChanged | RoundMeasured | MemberFailed | TaskFinished | TuningFinished
+)
 Observer: TypeAlias = Callable[[Event], object]
+
+
+def show_failures(event: Event) -> None:
+    """The observer of a run that shows nothing else: exceptions in the user's own code."""
+    if isinstance(event, MemberFailed):
+        to_stderr(event.message)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database.base import fallback_schedules
-from tilewright.errors import TilewrightError
+from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, symbols_of
 from tilewright.lowering import lower
 from tilewright.records import args_info_of
@@ -49,6 +49,8 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
             return Schedule(module) if best is None else best
         stand_in = normalize_mod(func.specialize(stand_in_sizes(func)))
         return _for_all_sizes(module, _ranked(stand_in, where, logger), where)
+    except MemberError:
+        raise
     except TilewrightError as error:
         logger.warning("no schedule was found, the program is used as it is: %s", error)
         return Schedule(module)

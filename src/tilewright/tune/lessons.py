@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.cost_model.base import CostModel
@@ -12,6 +11,8 @@ from tilewright.errors import TilewrightError
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.tune.known import result_of
 from tilewright.tune.task import TaskRecord
+
+Failed = Callable[[Exception], object]  # told why a model could not learn
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Lesson:
 
 
 def repeat_lessons(
-    tasks: Sequence[TaskRecord], database: Database, model: CostModel, logger: logging.Logger
+    tasks: Sequence[TaskRecord], database: Database, model: CostModel, failed: Failed
 ) -> int:
     """Tell a model about the complete rounds of searches that go on; how many there were."""
     lessons = [lesson for task in tasks for lesson in _lessons_of(task, database)]
@@ -33,8 +34,8 @@ def repeat_lessons(
         candidates, results = _told(lesson)
         try:
             model.update(lesson.task.ctx, candidates, results)
-        except Exception as error:  # a model of the user's own
-            logger.warning("the cost model failed to learn from earlier rounds: %s", error)
+        except Exception as error:
+            failed(error)
             break
     return len(lessons)
 

@@ -18,8 +18,8 @@ def run_logger(work_dir: str | Path | None, *, console: bool = True) -> logging.
         logger.setLevel(logging.INFO)
     _drop_handlers(logger)
     logger.propagate = False
-    if console:
-        _add(logger, logging.StreamHandler(sys.stdout))
+    # Without any handler Python would print warnings itself.
+    _add(logger, logging.StreamHandler(sys.stdout) if console else logging.NullHandler())
     if work_dir is not None:
         folder = log_folder(work_dir)
         _add(logger, logging.FileHandler(folder / f"{ROOT}.task_scheduler.log", encoding="utf-8"))

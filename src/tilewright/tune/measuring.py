@@ -20,7 +20,9 @@ from tilewright.records import (
     RunnerInput,
     RunnerResult,
 )
+from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
+from tilewright.tune.guarded import built_by, result_by, run_by
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 
@@ -61,6 +63,7 @@ class Measurer:
     runner: Runner
     logger: logging.Logger
     check: bool = True
+    failures: MemberFailures = field(default_factory=MemberFailures)
     _references: dict[int, str | None] = field(default_factory=dict)
 
     def warm_up(self) -> None:
@@ -100,7 +103,9 @@ class Measurer:
             return []
         target = target_of(task)
         with Profiler.timeit("SendToBuilder"):
-            results = self.builder.build([BuilderInput(c.sch.mod, target) for c in candidates])
+            results = built_by(
+                self.builder, [BuilderInput(c.sch.mod, target) for c in candidates], self.failures
+            )
         _check_count(self.builder, len(candidates), len(results))
         return list(results)
 
@@ -141,17 +146,17 @@ class Measurer:
         waiting = list(inputs)
         while waiting:
             with Profiler.timeit("SendToRunner"):
-                futures = list(self.runner.run(waiting[:1]))
+                futures = run_by(self.runner, waiting[:1], self.failures)
             del waiting[:1]
             _check_count(self.runner, 1, len(futures))
             if waiting and not futures[0].done():
                 with Profiler.timeit("SendToRunner"):
-                    futures.extend(self.runner.run(waiting))
+                    futures.extend(run_by(self.runner, waiting, self.failures))
                 _check_count(self.runner, 1 + len(waiting), len(futures))
                 waiting.clear()
             for future in futures:
                 with Profiler.timeit("JoinRunnerFutures"):
-                    result = future.result()
+                    result = result_by(self.runner, future, self.failures)
                 for step, seconds in result.step_secs.items():
                     Profiler.count(f"{type(self.runner).__name__}/{step}", seconds)
                 yield _checked(result)

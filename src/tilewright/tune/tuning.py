@@ -26,7 +26,7 @@ from tilewright.target import Target
 from tilewright.tune.callbacks import MeasureCallback
 from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
-from tilewright.tune.events import Observer
+from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
 from tilewright.tune.measuring import make_member
 from tilewright.tune.options import (
@@ -71,6 +71,7 @@ def tune_tir(
     observers: Sequence[Observer] = (),
     check: bool = True,
     console: bool = True,
+    keep_going: bool = False,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
 
@@ -78,7 +79,8 @@ def tune_tir(
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
-    found comes back in a new one.
+    found comes back in a new one. An exception in a member of your own (rule, cost model, ...) ends
+    the tuning with a `MemberError`; with `keep_going=True` it is shown once, and tuning goes on.
     """
     limits = make_limits(
         max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
@@ -128,6 +130,7 @@ def tune_tir(
             observers=observers,
             check=check,
             console=console,
+            keep_going=keep_going,
         )
 
 
@@ -162,6 +165,7 @@ def tune_tasks(
     observers: Sequence[Observer] = (),
     check: bool = True,
     console: bool = True,
+    keep_going: bool = False,
 ) -> Database:
     """Tune tasks together; `task_weights` say how often each of them runs in what they are from."""
     require_tasks(tasks, task_weights)
@@ -180,6 +184,8 @@ def tune_tasks(
         logger = run_logger(work_dir, console=console)
         closing.callback(close_loggers, [logger])
         workers = records[0].ctx.num_threads
+        if not console and not observers:
+            observers = [show_failures]
         make_scheduler(task_scheduler, logger, observers).tune(
             records,
             task_weights,
@@ -194,6 +200,7 @@ def tune_tasks(
             budget_secs=budget_secs,
             plateau_trials=plateau_trials,
             check=check,
+            keep_going=keep_going,
         )
     return store
 

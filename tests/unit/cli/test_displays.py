@@ -20,6 +20,7 @@ from tilewright.testing.conformance.database import matmul
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import (
     Event,
+    MemberFailed,
     PhaseChanged,
     RoundMeasured,
     TaskFinished,
@@ -123,6 +124,14 @@ def test_a_live_table(clock: Clock) -> None:
     assert second.split() == ["big", "C", "128x128x128", "-", "-", "-", "0", "search"]
     assert status.strip() == "8 of 16 trials, 8 s, about 13 s left; Ctrl-C is safe"
     assert "\x1b[" in stream.getvalue()  # it was redrawn
+
+
+def test_a_live_table_shows_failures_above_it(clock: Clock) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=110, force_terminal=True, color_system=None)
+    with LiveTable(console, Progress(clock)) as table:
+        table(MemberFailed("mutator [Mine] failed: oops"))
+    assert stream.getvalue().count("mutator [Mine] failed: oops") == 1
 
 
 def test_a_live_table_before_and_after(clock: Clock) -> None:

@@ -99,6 +99,48 @@ def test_nothing_works(command: Any, made_up_runner: Any, file: str) -> None:
     )
 
 
+BROKEN = """
+import tilewright as tw
+from tilewright import te
+
+@tw.register_func("meta_schedule.cpu.{name}", override=True)
+def rule(sch, block):
+    return sch.no_such_primitive(block)
+
+def program():
+    x = te.placeholder((64, 64), name="x")
+    attrs = {{"schedule_rule": "{name}"}}
+    return [x, te.compute((64, 64), lambda i, j: x[j, i] + 1.0, name="y", attrs=attrs)]
+"""
+
+
+def test_a_rule_of_the_users_own_that_fails(command: Any, made_up_runner: Any) -> None:
+    Path("broken.py").write_text(BROKEN.format(name="stops"))
+    done = command("tune", "broken.py:program", "--trials", "4", *TARGET, status=2)
+    first, place, line, *_, last = done.err.splitlines()
+    assert first == (
+        "error: schedule rule ApplyCustomRule at block 'y' failed: AttributeError: "
+        "Schedule has no primitive 'no_such_primitive'"
+    )
+    assert re.fullmatch(r'  File ".*broken\.py", line 7, in rule', place)
+    assert line == "    return sch.no_such_primitive(block)"
+    assert last == "keep_going=True (--keep-going) tunes without it"
+    assert made_up_runner.asked == 0
+
+
+def test_a_run_that_keeps_going(command: Any, made_up_runner: Any) -> None:
+    Path("broken.py").write_text(BROKEN.format(name="goes_on"))
+    arguments = ("tune", "broken.py:program", "--trials", "4", "--keep-going", *TARGET)
+    done = command(*arguments)
+    assert done.out.count("    return sch.no_such_primitive(block)") == 1
+    assert made_up_runner.asked > 0
+    again = command(*arguments, "--json", "--db", "other.db")
+    told = [json.loads(line) for line in again.lines]
+    (failure,) = [each["message"] for each in told if each["event"] == "member_failed"]
+    assert "    return sch.no_such_primitive(block)" in failure
+    assert again.err == ""
+
+
 def test_a_profile(command: Any, made_up_runner: Any, file: str) -> None:
     out = command("tune", file, "--trials", "8", "--seed", "1", "--profile", *TARGET).out
     assert re.search(r"ID \| +Name \| +Time \(min\) \| +Percentage", out)

@@ -334,7 +334,7 @@ class BrokenDatabase(MemoryDatabase):
 def test_database_that_fails_is_counted() -> None:
     search = Search(small(), database=BrokenDatabase()).begin(8, 4)
     assert search.sizes() == [4, 4]
-    assert statistics_of(search).other_failures == {"the database: OSError": 2}
+    assert statistics_of(search).other_failures == {"BrokenDatabase: OSError": 2}
 
 
 # --- resuming -------------------------------------------------------------------------------------

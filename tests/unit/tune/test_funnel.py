@@ -128,6 +128,7 @@ def tune(**options: Any) -> tuple[Database, list[Event]]:
         "cost_model": None,
         "strategy": "replay-trace",
         "seed": 1,
+        "keep_going": True,
     }
     database = tune_tir(
         matmul, "llvm -num-cores=2", max_trials_global=12, num_trials_per_iter=6, console=False,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tilewright.database import MemoryDatabase
-from tilewright.errors import TuneError
+from tilewright.errors import MemberError, TuneError
 from tilewright.ir import structural_hash
 from tilewright.measure import Builder, Runner
 from tilewright.records import (
@@ -239,7 +239,7 @@ def test_an_interrupt_keeps_the_first_results(error: type[BaseException]) -> Non
     runner = FakeRunner(before=before)
     measured, _ = measure(FakeBuilder(), runner)
     assert len(measured.results) == len(measured.built) == 2
-    assert isinstance(measured.interrupt, error)
+    assert isinstance(measured.interrupt, KeyboardInterrupt | MemberError)
 
 
 def test_an_interrupt_of_the_builder_ends_the_round() -> None:

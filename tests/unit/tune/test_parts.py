@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import MemoryDatabase
+from tilewright.errors import MemberError
 from tilewright.features.base import FeatureExtractor, Matrix
 from tilewright.ir import structural_hash
 from tilewright.records import FailureKind, MeasureCandidate, RunnerResult
@@ -185,7 +187,9 @@ class Listening(CostModel):
         return np.zeros(len(candidates))
 
 
-def tune(database: MemoryDatabase, trials: int, model: CostModel) -> None:
+def tune(
+    database: MemoryDatabase, trials: int, model: CostModel, *, keep_going: bool = False
+) -> None:
     tune_tir(
         matmul,
         "llvm -num-cores=2",
@@ -199,6 +203,7 @@ def tune(database: MemoryDatabase, trials: int, model: CostModel) -> None:
         strategy="replay-trace",
         seed=11,
         console=False,
+        keep_going=keep_going,
     )
 
 
@@ -213,13 +218,16 @@ def test_a_model_is_told_the_same_again_in_the_same_order() -> None:
     assert second.told == whole.told
 
 
-def test_a_model_that_cannot_learn_again_is_no_harm(caplog: Any) -> None:
+def test_a_model_that_cannot_learn_again_stops_the_run_unless_it_keeps_going() -> None:
     class Broken(Listening):
         def update(self, *args: Any) -> None:
             raise RuntimeError("not today")
 
     database = MemoryDatabase()
     tune(database, 8, Listening())
-    tune(database, 12, Broken())
+    with pytest.raises(MemberError, match="cost model Broken failed: RuntimeError: not today"):
+        tune(database, 12, Broken())
+    assert len(database) == 8
+    tune(database, 12, Broken(), keep_going=True)
     assert len(database) == 12
     assert logging.getLogger("tilewright.tune").handlers == []

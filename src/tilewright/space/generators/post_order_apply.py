@@ -28,13 +28,15 @@ from tilewright.space.generators.configured import (
 from tilewright.space.generators.statistics import RuleApplication, RuleStatistics, summarize
 from tilewright.space.rules.apply_custom_rule import ApplyCustomRule
 from tilewright.space.seeds import fork_rand_state
+from tilewright.support.member_failures import MemberFailures, failures_of
 
 
 @space_generators.register("post-order-apply")
 class PostOrderApply(ConfiguredGenerator):
     """Grows sketches with rules; `f_block_filter` chooses the blocks that rules see.
 
-    A rule that raises is logged and skipped for that block; `statistics` tells how often.
+    A rule of ours that raises is logged and skipped for that block, as one of the user's own is if
+    the task keeps going; `statistics` tells how often.
     """
 
     def __init__(
@@ -48,12 +50,13 @@ class PostOrderApply(ConfiguredGenerator):
         self.f_block_filter = f_block_filter
         self.rand_state = -1
         self.logger = logging.getLogger(__name__)
+        self.failures = MemberFailures()
         self.applications: list[RuleApplication] = []
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         super()._initialize_with_tune_context(context)
         self.rand_state = fork_rand_state(context)
-        self.logger = context.logger
+        self.logger, self.failures = context.logger, failures_of(context)
 
     @property
     def statistics(self) -> dict[str, RuleStatistics]:
@@ -105,6 +108,8 @@ class PostOrderApply(ConfiguredGenerator):
             with sch.all_or_nothing():
                 made = _checked(rule_name, rule.apply(sch, block))
         except Exception as error:
+            place = f"schedule rule {rule_name} at block {block_name!r}"
+            self.failures.take(place, error, rule)
             text = f"{type(error).__name__}: {error}"
             self.logger.warning(
                 "schedule rule %s failed at block %r and is skipped there: %s",

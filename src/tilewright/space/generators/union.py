@@ -17,11 +17,16 @@ from tilewright.space.generators.configured import (
     PostprocsLike,
     RulesLike,
 )
+from tilewright.support.member_failures import MemberFailures, failures_of
 
 
 @space_generators.register("union")
 class SpaceGeneratorUnion(ConfiguredGenerator):
-    """A generator that raises is logged and left out as long as another one has sketches."""
+    """The sketches of all.
+
+    A generator of ours that raises is logged and left out as long as another one has sketches, as
+    one of the user's own is if the task keeps going.
+    """
 
     def __init__(
         self,
@@ -35,10 +40,11 @@ class SpaceGeneratorUnion(ConfiguredGenerator):
             raise TuneError("SpaceGeneratorUnion needs at least one space generator")
         self.space_generators = list(space_generators)
         self.logger = logging.getLogger(__name__)
+        self.failures = MemberFailures()
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         super()._initialize_with_tune_context(context)
-        self.logger = context.logger
+        self.logger, self.failures = context.logger, failures_of(context)
         for generator in self.space_generators:
             generator._initialize_with_tune_context(context)
 
@@ -49,10 +55,12 @@ class SpaceGeneratorUnion(ConfiguredGenerator):
             try:
                 sketches.extend(generator.generate_design_space(mod))
             except Exception as error:
+                name = type(generator).__name__
+                self.failures.take(f"space generator {name}", error, generator)
                 failures.append(error)
                 self.logger.warning(
                     "space generator %s failed and is left out: %s: %s",
-                    type(generator).__name__,
+                    name,
                     type(error).__name__,
                     error,
                 )

@@ -13,17 +13,19 @@ from typing import Any
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
-from tilewright.errors import TuneError
+from tilewright.errors import TilewrightError, TuneError
 from tilewright.measure import Builder, Runner, builders, runners
 from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
+from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
 from tilewright.tune.beginning import begin_search
 from tilewright.tune.budget import Budget
-from tilewright.tune.callbacks import AddToDatabase, MeasureCallback
+from tilewright.tune.callbacks import AddToDatabase, MeasureCallback, UpdateCostModel
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import (
     Event,
+    MemberFailed,
     Observer,
     PhaseChanged,
     RoundMeasured,
@@ -87,12 +89,14 @@ class TaskScheduler(ABC):
         budget_secs: float | None = None,
         plateau_trials: int | None = None,
         check: bool = True,
+        keep_going: bool = False,
     ) -> None:
         """Tune all tasks. Whatever was measured is in the database when this ends or is ended.
 
         With `budget_secs` it ends after that time, with `plateau_trials` a task ends that found
         nothing better for so long. `check=False`: results are not compared with those of the
-        untransformed programs.
+        untransformed programs. An exception in a member of the user's own ends the tuning unless it
+        is to keep going.
         """
         require_tasks(tasks, task_weights)
         limits = Limits(
@@ -103,11 +107,13 @@ class TaskScheduler(ABC):
             plateau_trials,
         )
         with ExitStack() as closing:
+            self._failures = MemberFailures(keep_going=keep_going, show=self._show)
             self._measurer = Measurer(
                 make_member(builder, builders, closing),
                 make_member(runner, runners, closing),
                 self.logger,
                 check,
+                self._failures,
             )
             self._tune(tasks, task_weights, limits, measure_callbacks, database, cost_model)
 
@@ -152,6 +158,10 @@ class TaskScheduler(ABC):
         except KeyboardInterrupt:
             status = reason = INTERRUPTED
             raise
+        except Exception as error:
+            if not isinstance(error, TilewrightError):
+                self._failures.take("code of your own", error)
+            raise
         finally:
             self._post_tuning()
             if self.database is not None and run is not None:
@@ -164,6 +174,7 @@ class TaskScheduler(ABC):
         """Let tasks go on from where earlier calls stopped; nothing is searched or built yet."""
         for number, task in enumerate(self.tasks):
             self.logger.info('Initializing Task #%d: "%s"', number, task.ctx.task_name)
+            task.ctx.failures = self._failures
             task.ctx.initialize()
             if self.database is None:
                 continue
@@ -189,11 +200,13 @@ class TaskScheduler(ABC):
         for number, task in enumerate(self.tasks):
             if not ends[number]:
                 with Profiler.timeit("InitializeTask"):
-                    ends[number] = self._failure_of(number, partial(self._begin_search, task))
+                    ends[number] = self._failure_of(
+                        number, partial(self._begin_search, task), "search space or strategy"
+                    )
         if self.cost_model is not None and self.database is not None:
             alive = [task for task in self.tasks if task.is_searching]
             with Profiler.timeit("MeasureCallback/UpdateCostModel"):
-                repeat_lessons(alive, self.database, self.cost_model, self.logger)
+                repeat_lessons(alive, self.database, self.cost_model, self._model_failed)
         limits = self._limits
         self._tell(TuningStarted(self.tasks, limits.max_trials_global, limits.budget_secs))
         for number, end in enumerate(ends):
@@ -278,8 +291,8 @@ class TaskScheduler(ABC):
             return ()
         try:
             return [float(score) for score in self.cost_model.predict(task.ctx, candidates)]
-        except Exception as error:  # a model of the user's own
-            self.logger.warning("the cost model failed to predict: %s", error)
+        except Exception as error:
+            self._model_failed(error)
             return ()
 
     def _measure(self, task_id: int, candidates: Sequence[MeasureCandidate]) -> Measured:
@@ -336,10 +349,13 @@ class TaskScheduler(ABC):
             with Profiler.timeit(f"MeasureCallback/{name}"):
                 try:
                     callback.apply(self, task_id, candidates, built, results)
-                except Exception:
+                except Exception as error:
                     if isinstance(callback, AddToDatabase):
                         raise  # measuring on would be in vain
-                    self.logger.exception("measure callback %s failed", name)
+                    if isinstance(callback, UpdateCostModel):
+                        self._model_failed(error)
+                    else:
+                        self._failed(f"measure callback {name}", error, callback)
 
     def _trials_left(self, task: TaskRecord) -> int:
         limits = self._limits
@@ -399,22 +415,43 @@ class TaskScheduler(ABC):
                 task.is_searching = False
                 task.ctx.search_strategy.post_tuning()
 
-    def _failure_of(self, task_id: int, step: Callable[[], object]) -> str:
-        """Let a plug-in do something; if it fails, its task ends for this reason, no other."""
+    # --- members that fail ----------------------------------------------------------------------
+
+    def _failure_of(
+        self, task_id: int, step: Callable[[], object], what: str = "search strategy"
+    ) -> str:
+        """Let a strategy do something; if it fails, its task ends for this reason, no other.
+
+        One of the user's own ends the tuning unless it is to keep going.
+        """
+        context = self.tasks[task_id].ctx
         try:
             step()
         except Exception as error:
+            who = f"the {what} of task {context.task_name!r}"
+            self._failures.take(who, error, context.space_generator, context.search_strategy)
             self.logger.exception("the search of Task #%d failed", task_id)
             self._error = self._error or error
             return f"its search failed: {type(error).__name__}: {error}"
         return ""
+
+    def _model_failed(self, error: Exception) -> None:
+        self._failed(f"cost model {type(self.cost_model).__name__}", error, self.cost_model)
+
+    def _failed(self, who: str, error: Exception, *members: object) -> None:
+        if not self._failures.take(who, error, *members):
+            self.logger.warning("%s failed: %s: %s", who, type(error).__name__, error)
+
+    def _show(self, failure: str) -> None:
+        self.logger.error("%s", failure)
+        self._tell(MemberFailed(failure))
 
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
             try:
                 observer(event)
             except Exception as error:
-                self.logger.warning("an observer of the tuning failed: %s", error)
+                self._failed("an observer of the tuning", error)
 
 
 def require_tasks(tasks: Sequence[object], weights: Sequence[float]) -> None:

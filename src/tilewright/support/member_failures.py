@@ -1,0 +1,94 @@
+"""Exceptions in members that users wrote: rules, cost models, callbacks and the rest.
+
+Such an exception is a bug that its author wants to see. It stops the run and shows the author's
+line; whoever would rather go on is shown it once.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from tilewright.errors import MemberError
+
+OURS = "tilewright"
+_MOST_FRAMES = 3
+_LIBRARIES = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+STOPPED = "keep_going=True (--keep-going) tunes without it"
+SKIPPED = "it is skipped, and others like it without a word"
+
+
+def to_stderr(text: str) -> None:
+    """Show a failure where there is nothing better."""
+    print(text, file=sys.stderr)
+
+
+class MemberFailures:
+    """What becomes of exceptions in members; `show` is called once for each member and cause."""
+
+    def __init__(
+        self, *, keep_going: bool = False, show: Callable[[str], object] = to_stderr
+    ) -> None:
+        self.keep_going = keep_going
+        self.show = show
+        self._shown: set[tuple[str, str]] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MemberFailures:
+        """Members that are cloned go on to report to the same place."""
+        return self
+
+    def take(self, who: str, error: Exception, *members: object) -> bool:
+        """Stop, or show it, if one of the members or the code that failed is the user's own.
+
+        False: it is ours.
+        """
+        if isinstance(error, MemberError) and not self.keep_going:
+            raise error
+        if not (any(map(_is_users_class, members)) or _users_frames(error)):
+            return False
+        story = f"{who} failed: {type(error).__name__}: {error}\n{_excerpt(error)}"
+        if not self.keep_going:
+            raise MemberError(f"{story}\n{STOPPED}") from error
+        cause = (who, type(error).__name__)
+        if cause not in self._shown:
+            self._shown.add(cause)
+            self.show(f"{story}\n{SKIPPED}")
+        return True
+
+
+def failures_of(context: Any) -> MemberFailures:
+    """Where the members of a task report to."""
+    found = getattr(context, "failures", None)
+    return found if isinstance(found, MemberFailures) else MemberFailures()
+
+
+def _is_users_class(member: object) -> bool:
+    return member is not None and not _is_our_module(type(member).__module__)
+
+
+def _is_our_module(name: str) -> bool:
+    return name.partition(".")[0] == OURS
+
+
+def _users_frames(error: Exception) -> list[traceback.FrameSummary]:
+    """The calls on the way to an error that are in code of the user's own, the last ones."""
+    calls = list(traceback.walk_tb(error.__traceback__))
+    summary = traceback.StackSummary.extract(iter(calls))
+    pairs = zip(calls, summary, strict=True)
+    return [shown for (frame, _), shown in pairs if _is_users_code(frame)][-_MOST_FRAMES:]
+
+
+def _is_users_code(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    is_known = _is_our_module(name) or name.partition(".")[0] in sys.stdlib_module_names
+    return not is_known and not frame.f_code.co_filename.startswith(_LIBRARIES)
+
+
+def _excerpt(error: Exception) -> str:
+    """The user's lines; those of a library where an error was raised if there are none."""
+    frames = _users_frames(error) or traceback.extract_tb(error.__traceback__)[-_MOST_FRAMES:]
+    return "".join(traceback.format_list(frames)).rstrip()
