@@ -26,7 +26,6 @@ from tilewright.meta_schedule import (
 )
 from tilewright.meta_schedule.builder import Builder as Builder
 from tilewright.meta_schedule.cost_model import CostModel as CostModel
-from tilewright.meta_schedule.custom_rules import connect_global_functions
 from tilewright.meta_schedule.database import (
     Database as Database,
     TuningRecord as TuningRecord,
@@ -54,5 +53,3 @@ from tilewright.tune import (
     tune_te as tune_te,
     tune_tir as tune_tir,
 )
-
-connect_global_functions()

@@ -1,6 +1,7 @@
 """Where search, measuring and the database are wired together."""
 
 from tilewright.tune.context import TuneContext as TuneContext
+from tilewright.tune.custom_rules import connect_global_functions
 from tilewright.tune.fallback import default_schedule as default_schedule
 from tilewright.tune.profiler import Profiler as Profiler
 from tilewright.tune.tuning import (
@@ -9,3 +10,5 @@ from tilewright.tune.tuning import (
     tune_te as tune_te,
     tune_tir as tune_tir,
 )
+
+connect_global_functions()
