@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import re
 import subprocess
@@ -14,8 +15,16 @@ import pytest
 
 from tilewright import meta_schedule as ms
 from tilewright.errors import RegistryError
-from tilewright.ir import PrimFunc
+from tilewright.ir import PrimFunc, as_module
+from tilewright.measure import LocalBuilder
+from tilewright.records import BuilderInput, RunnerInput, args_info_of
 from tilewright.schedule import Schedule, Trace
+from tilewright.target import Target
+from tilewright.testing.conformance import (
+    cost_model as cost_model_suite,
+    runner as runner_suite,
+    search_strategy as search_suite,
+)
 from tilewright.testing.handwritten import matmul
 from tilewright.testing.schedule_checks import assert_same_result
 
@@ -67,11 +76,35 @@ def check_new_instruction(printed: str) -> None:
     assert "right: True" in printed
 
 
+def check_search(printed: str) -> None:
+    times = [int(us) for us in re.findall(r"^trial +\d+: (\d+) us$", printed, re.M)]
+    assert times == sorted(times, reverse=True)
+    assert times
+    assert "measured: 24" in printed
+
+
+def check_cost_model(printed: str) -> None:
+    assert re.search(r"^round 0, random: best \d+ us, nothing was known yet$", printed, re.M)
+    ranked = re.findall(
+        r"^round \d, random: best \d+ us, \d+ of (\d+) pairs ranked right$", printed, re.M
+    )
+    assert ranked == ["66", "66"]
+    assert re.search(r"^led by the model: best \d+ us$", printed, re.M)
+
+
+def check_runner(printed: str) -> None:
+    assert "16 measured as: 5 runs, cold caches" in printed
+    assert re.search(r"^best, cold: \d+ us$", printed, re.M)
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     "custom_rule.py": check_custom_rule,
     "custom_rule_by_annotation.py": check_annotated_rule,
     "autotvm_template.py": check_template,
     "new_instruction.py": check_new_instruction,
+    "custom_search.py": check_search,
+    "custom_cost_model.py": check_cost_model,
+    "custom_runner.py": check_runner,
 }
 
 
@@ -164,3 +197,32 @@ def test_a_new_instruction_is_used_where_it_fits() -> None:
         example.TensorIntrin.register(
             "dot_16x2", example.dot_16x2_description, example.dot_16x2_implementation
         )
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        search_suite.check_fills_batches,
+        search_suite.check_candidates_are_finished,
+        search_suite.check_is_deterministic,
+        search_suite.check_clone,
+    ],
+)
+def test_the_search_is_a_good_member(check: Callable[..., None]) -> None:
+    check(load("custom_search.py").HillClimbing)
+
+
+@pytest.mark.parametrize("check", cost_model_suite.CHECKS)
+def test_the_cost_model_is_a_good_member(check: Callable[..., None], tmp_path: Path) -> None:
+    check(load("custom_cost_model.py").LinearModel, tmp_path)
+
+
+def test_the_runner_is_a_good_member() -> None:
+    func = matmul(16, 16, 16)
+    with contextlib.closing(LocalBuilder(max_workers=1)) as builder:
+        (built,) = builder.build([BuilderInput(as_module(func), Target("llvm"))])
+        assert built.artifact_path is not None
+        good = RunnerInput(built.artifact_path, "llvm", args_info_of(as_module(func)))
+        bad = RunnerInput("/nowhere/candidate.kernel", "llvm", good.args_info)
+        for check in runner_suite.CHECKS:
+            check(load("custom_runner.py").ColdRunner, [good, good], bad)
