@@ -71,7 +71,12 @@ def tune(
     db: DatabaseOption = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Makes a search repeatable; drawn if missing."),
+        typer.Option(
+            "--seed",
+            metavar="N",
+            help="Repeats the choices of a search: the first round exactly, later ones as far as "
+            "the measured times that they learn from are the same. Drawn if missing.",
+        ),
     ] = None,
     target: TargetOption = "llvm",
     profile: Annotated[

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from tilewright.errors import TilewrightError
 
 USAGE_ERROR = 2
+INTERRUPTED = 130
 
 
 class CommandGroup(TyperGroup):
@@ -21,3 +22,6 @@ class CommandGroup(TyperGroup):
         except TilewrightError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(USAGE_ERROR) from error
+        except KeyboardInterrupt as interrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from interrupt

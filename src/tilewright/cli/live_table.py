@@ -91,7 +91,7 @@ def table_of(progress: Progress) -> RenderableType:
     if len(shown) > _MOST_ROWS:
         shown = sorted(shown, key=lambda state: state.phase == DONE)[:_MOST_ROWS]
     for state in shown:
-        busy = state.phase in ("search", "build", "run", "final")
+        busy = state.phase in ("search", "build", "run", "final", "zero-search")
         table.add_row(*map(Text, _cells(state)), style="bold" if busy else "")
     hidden = len(progress.tasks) - len(shown)
     return Group(table, Text(f"... and {hidden} more")) if hidden else table

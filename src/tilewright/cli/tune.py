@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
+from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
 from tilewright.cli.options import database_url, parse_budget, runnable_target, writing
 from tilewright.cli.programs import Program, load_all
@@ -41,8 +42,8 @@ from tilewright.tune.context import normalize_mod
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import tune_tir
+from tilewright.tune.without_search import WITHOUT_SEARCH
 
-INTERRUPTED = 130
 NOTHING_WORKED = 1
 
 
@@ -195,6 +196,7 @@ class Result:
     last_error: str | None
     packed: Sequence[str]  # weights whose packing is not part of the time
     notes: Sequence[str] = ()  # what to know of the program itself
+    without_search: bool = False  # it was interrupted before anything was measured
 
     def line(self) -> str:
         """The result for people."""
@@ -202,10 +204,13 @@ class Result:
         if self.secs is None:
             causes = ", ".join(f"{number} {cause}" for cause, number in self.failures.items())
             error = f"; the last: {self.last_error}" if self.last_error else ""
-            return f"{head}: no candidate worked{f' ({causes})' if causes else ''}{error}"
+            what = f"no candidate worked ({causes})" if causes else "nothing was measured"
+            return f"{head}: {what}{error}"
         speed = f"{gflops(self.flop, self.secs)} GFLOPS, {percent(self.share)} of roofline"
         note = packing_note(self.packed)
-        return f"{head}: {seconds(self.secs)}, {speed}, record {self.record}{note and f'; {note}'}"
+        found = ", found without a search" if self.without_search else ""
+        line = f"{head}: {seconds(self.secs)}, {speed}, record {self.record}{found}"
+        return f"{line}{note and f'; {note}'}"
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -245,6 +250,7 @@ def _results(
                 None if task is None else task.last_error,
                 () if record is None else packed_by(record),
                 _notes(task, record),
+                record is not None and bool(record.extra.get(WITHOUT_SEARCH)),
             )
         )
     return results

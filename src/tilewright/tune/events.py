@@ -28,10 +28,13 @@ class TuningStarted:
 
 @dataclass(frozen=True)
 class PhaseChanged:
-    """A task is being searched, its candidates built or run, or its best compared again."""
+    """A task is being searched, its candidates built or run, or its best compared again.
+
+    "zero-search" comes after Ctrl-C, for tasks that have no result yet.
+    """
 
     task_id: int
-    phase: str  # "search", "build", "run" or "final"
+    phase: str  # "search", "build", "run", "final" or "zero-search"
     candidates: int
 
 

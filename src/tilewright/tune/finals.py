@@ -31,7 +31,7 @@ SECONDS = 0.25  # for all rows of all contenders
 ROUNDS = (3, 7)  # at least and at most
 _ROW_SECS = 0.005  # of a fast kernel
 # Other data are checked against the untransformed program, which may run for seconds.
-_CHECKED_AGAIN_FLOP = 1e8
+QUICKLY_CHECKED_FLOP = 1e8
 # If the contenders as a group are so much slower than before, the machine is disturbed.
 _DISTURBED = 1.1
 
@@ -99,7 +99,7 @@ def _measure(
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
     target = target_of(task)
     built = measurer.builder.build([BuilderInput(c.sch.mod, target) for _, c in found])
-    reference = measurer.reference(task) if task.flop <= _CHECKED_AGAIN_FLOP else None
+    reference = measurer.reference(task) if task.flop <= QUICKLY_CHECKED_FLOP else None
     runnable = [
         (record, candidate, measurer.runner_input(task, candidate, result, reference))
         for (record, candidate), result in zip(found, built, strict=True)

@@ -78,6 +78,8 @@ def tune_tir(
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
     once. `special_space` gives functions a space of their own; those with None are left out.
+    The same `seed` and the same measurements give the same candidates in the same order; times
+    differ from run to run, so that only the first round is sure to be the same.
     With `runner="replay"` nothing is measured: the database says what candidates take, and what is
     found comes back in a new one. An exception in a member of your own (rule, cost model, ...) ends
     the tuning with a `MemberError`; with `keep_going=True` it is shown once, and tuning goes on.

@@ -116,6 +116,7 @@ class MadeUp(Runner):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[RunnerFuture]:
         self.asked += len(runner_inputs)
         if self.interrupt_at is not None and self.asked > self.interrupt_at:
+            self.interrupt_at = None
             raise KeyboardInterrupt
         return [FinishedFuture(self._result(each)) for each in runner_inputs]
 

@@ -86,9 +86,23 @@ def test_interruption(command: Any, made_up_runner: Any, file: str) -> None:
         "all records are in .tilewright/records.db; the same command goes on from here"
     )
     assert "record" in lines[-3]
-    made_up_runner.interrupt_at = None
     lines = command(*wanted).lines
     assert re.fullmatch(r"done in \d+ s: 16 trials, 8 of them known already", lines[-2])
+
+
+def test_an_early_interruption_leaves_the_schedule_without_a_search(
+    command: Any, made_up_runner: Any, file: str
+) -> None:
+    made_up_runner.interrupt_at = 0
+    wanted = ("tune", file, "program.py:wide", "--trials", "16", "--seed", "1", *TARGET)
+    *_, mm, wide, spent, last = command(*wanted, status=130).lines
+    for line in (mm, wide):
+        assert re.search(r", record [0-9a-f]{10}, found without a search$", line)
+    assert re.fullmatch(r"interrupted after \d+ s: 0 trials", spent)
+    assert last == "all records are in .tilewright/records.db; the same command goes on from here"
+    assert "2 records of 2 tasks" in command("db", "ls").out
+    command("report", "-o", "report.html")
+    assert re.fullmatch(r"done in \d+ s: 16 trials.*", command(*wanted).lines[-2])
 
 
 def test_nothing_works(command: Any, made_up_runner: Any, file: str) -> None:

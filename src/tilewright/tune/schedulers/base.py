@@ -44,6 +44,7 @@ from tilewright.tune.saved_search import load_search, save_search
 from tilewright.tune.statistics import statistics_table
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.trial_log import log_trials
+from tilewright.tune.without_search import has_result, keep_without_search
 
 # A strategy may propose nothing for a while; for so long it is asked again.
 _MOST_EMPTY_ROUNDS = 100
@@ -157,6 +158,7 @@ class TaskScheduler(ABC):
             status, reason = FINISHED, ended
         except KeyboardInterrupt:
             status = reason = INTERRUPTED
+            self._keep_results()
             raise
         except Exception as error:
             if not isinstance(error, TilewrightError):
@@ -408,6 +410,16 @@ class TaskScheduler(ABC):
                 self._terminate(number, why)
         if self._error is not None and not any(task.trials for task in self.tasks):
             raise self._error
+
+    def _keep_results(self) -> None:
+        """After Ctrl-C every task has a result: at least the schedule that needs no search."""
+        database = self.database
+        if database is None or not self._keeps_records():
+            return
+        for number, task in enumerate(self.tasks):
+            if not has_result(task, database):
+                self._tell(PhaseChanged(number, "zero-search", 1))
+                keep_without_search(task, database, self._measurer)
 
     def _post_tuning(self) -> None:
         for task in self.tasks:
