@@ -27,6 +27,7 @@ from tilewright.runtime.jit import (
 )
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 
 # Gives a program the schedule that is known for a target, or returns it as it is.
@@ -73,22 +74,32 @@ def build(
             f"build() takes a PrimFunc or an IRModule, got {type(program).__name__}"
         )
     chosen = _target_of(target)
-    module = as_module(program)
-    for source in _sources.get()[-1:]:
-        module = source(module, chosen)
-    separated = separate_packing(module)
+    source = _sources.get()[-1] if _sources.get() else _as_it_is
+    given = as_module(program)
 
-    def compiled(some: IRModule) -> Module:
-        return build_lowered(lower(some, chosen), chosen, extern_symbols=extern_symbols)
+    def compiled(module: IRModule) -> Module:
+        return build_lowered(lower(module, chosen), chosen, extern_symbols=extern_symbols)
 
-    def made(some: IRModule) -> Module:
-        distinct = _with_distinct_arguments(some)
+    def made(module: IRModule) -> Module:
+        distinct = _with_distinct_arguments(module)
         fast = compiled(distinct)
-        return fast if distinct is some else fast.with_overlaps(lambda: compiled(some))
+        return fast if distinct is module else fast.with_overlaps(lambda: compiled(module))
 
-    if prepacked or separated is module:
-        return made(separated)
-    return made(module).with_prepacked(lambda: made(separated))
+    def for_packed_weights() -> Module | None:
+        bound = source(with_bound_weights(given), chosen)
+        separated = separate_packing(bound)
+        return None if separated is bound and not prepacked else made(separated)
+
+    if prepacked:
+        module = for_packed_weights()
+        assert module is not None
+        return module
+    return made(source(given, chosen)).with_prepacked(for_packed_weights)
+
+
+def _as_it_is(module: IRModule, target: Target) -> IRModule:
+    """Where nobody knows a schedule."""
+    return module
 
 
 def _with_distinct_arguments(module: IRModule) -> IRModule:

@@ -102,11 +102,19 @@ def tune(
             "without it, instead of stopping.",
         ),
     ] = False,
+    bound: Annotated[
+        bool,
+        typer.Option(
+            "--bound",
+            help="For kernels whose weights are packed once, by Module.bind: packing is not "
+            "counted.",
+        ),
+    ] = False,
 ) -> None:
     """Search for fast schedules; the same command again goes on where the last one stopped."""
     work = work_of("tune")
     options = work.TuneOptions(
-        programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going
+        programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going, bound
     )
     raise typer.Exit(work.run(options))
 

@@ -23,7 +23,7 @@ from tilewright.report import (
     collect,
     find_records,
     gflops,
-    packed_in,
+    packed_before,
     packing_note,
     record_id,
     seconds,
@@ -68,11 +68,11 @@ def run(text: str, db: str | None, target: str, views: Sequence[str], *, as_json
     compiled_for = record.target or chosen
     texts = {name: VIEWS[name].text(record, mod, compiled_for) for name in views or DEFAULT_VIEWS}
     if as_json:
-        facts = {**_facts(record), "packed": packed_in(mod), **texts}
+        facts = {**_facts(record), "packed": packed_before(mod), **texts}
         print(msgspec.json.encode(facts).decode())
         return
     console = make_console()
-    note = packing_note(packed_in(mod))
+    note = packing_note(packed_before(mod))
     console.print(f"{_headline(record)}{note and f'; {note}'}", markup=False)
     for name, shown in texts.items():
         console.print(f"\n# --- {VIEWS[name].title}", markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ from tilewright.report import (
 from tilewright.report.roofline import flop_of
 from tilewright.report.units import count
 from tilewright.space.generators import create_space_generator
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
@@ -79,6 +80,7 @@ class TuneOptions:
     profile: bool = False
     space: str = "tilewright"
     keep_going: bool = False
+    bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ def limits_of(options: TuneOptions, tasks: int) -> Limits:
 def run(options: TuneOptions) -> int:
     """Tune; the exit status is 0 if every task has a working schedule."""
     programs = load_all(options.programs)
+    if options.bound:
+        programs = [replace(p, func=with_bound_weights(p.mod)["main"]) for p in programs]
     check_can_be_tuned(IRModule({program.name: program.func for program in programs}))
     limits = limits_of(options, len(programs))
     target = runnable_target(options.target)

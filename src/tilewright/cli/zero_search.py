@@ -12,7 +12,7 @@ from rich.console import Console
 from tilewright.cli.contenders import measure_alone
 from tilewright.cli.programs import Program
 from tilewright.database.similarity import describe
-from tilewright.report import gflops, packed_in, packing_note, percent, roofline_of, seconds
+from tilewright.report import gflops, packed_before, packing_note, percent, roofline_of, seconds
 from tilewright.report.roofline import flop_of
 from tilewright.target import Target
 from tilewright.tune.fallback import default_schedule
@@ -36,7 +36,7 @@ def without_search(
             "gflops": flop_of(program.mod) / secs / 1e9,
             "share_of_roofline": None if limit is None else limit.share(secs),
             "chosen_in_secs": chosen,
-            "packed": packed_in(sch.mod),
+            "packed": packed_before(sch.mod),
             "script": sch.mod.script(),
         }
         if as_json:

@@ -43,6 +43,7 @@ from tilewright.ir import (
     children,
     substitute,
 )
+from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 
 VECTOR_REDUCTION = "vector_reduction"
 UNROLL_PRAGMA = "pragma_auto_unroll_max_step"
@@ -135,6 +136,7 @@ class Nest:
     operations: float
     is_reduction: bool  # the store adds to what it finds
     share: float = 1.0  # of the iterations that run at all, where tiles do not divide
+    packs_weights: bool = False
 
 
 # What an operation costs, in multiply-adds.
@@ -163,8 +165,11 @@ def _walk(stmt: Stmt, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) ->
             yield from _walk(body, (*loops, Loop(var, count, kind, notes)), bound)
         case BlockRealize(iter_values=values, predicate=predicate, block=block):
             share = _share(predicate, {loop.var: loop.extent for loop in loops})
+            packs = LAYOUT_REWRITE_PREPROC in block.annotations
             for nest in _walk_block(block, values, loops, bound):
-                yield nest if share == 1.0 else replace(nest, share=nest.share * share)
+                if share != 1.0 or packs:
+                    nest = replace(nest, share=nest.share * share, packs_weights=packs)
+                yield nest
         case SeqStmt(seq=parts):
             for part in parts:
                 yield from _walk(part, loops, bound)

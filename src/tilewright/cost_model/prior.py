@@ -25,6 +25,7 @@ from tilewright.cost_model.nests import (
 )
 from tilewright.ir import ForKind, PrimFunc, Var
 from tilewright.records import MeasureCandidate, entry_function
+from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 
 TILE_SCOPES = "amx"  # of buffers that are registers for tiles
@@ -80,7 +81,10 @@ def estimate(func: PrimFunc, machine: Machine) -> float:
     """Seconds that one run of a scheduled function takes, roughly."""
     total = 1e-7
     regions: set[Var] = set()
+    packed_before = has_bound_weights(func)
     for nest in nests_of(func):
+        if nest.packs_weights and packed_before:
+            continue
         costs = _NestCost(nest, machine)
         total += costs.seconds()
         region = costs.parallel_loop

@@ -22,6 +22,7 @@ from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, replace
 from tilewright.records import TuningRecord, Workload, normalize_mod
 from tilewright.schedule import Schedule
+from tilewright.space.layout_free import other_way_to_call
 from tilewright.support.plugins import Family
 from tilewright.target import Target
 
@@ -124,8 +125,12 @@ class Database(ABC):
     def query_tuning_record(
         self, mod: IRModule, target: Target, workload_name: str
     ) -> TuningRecord | None:
-        """The fastest record of a program that fits the target."""
-        return next(iter(self.fitting_records(mod, target, workload_name)), None)
+        """The fastest record of a program that fits the target.
+
+        Where it has none, one of the same program serves whose weights are bound, or not bound.
+        """
+        ways = (self.fitting_records(way, target, workload_name) for way in _ways_to_call(mod))
+        return next((record for records in ways for record in records), None)
 
     def query_schedule(self, mod: IRModule, target: Target, workload_name: str) -> Schedule | None:
         """The schedule of the fastest record that fits the target and can be replayed."""
@@ -135,7 +140,7 @@ class Database(ABC):
         found = _replayed(record)
         if found is not None:
             return found
-        others = self.fitting_records(mod, target, workload_name)
+        others = self.fitting_records(record.workload.mod, target, workload_name)
         return next(filter(None, map(_replayed, others)), None)
 
     def query_ir_module(self, mod: IRModule, target: Target, workload_name: str) -> IRModule | None:
@@ -276,6 +281,15 @@ def best_records(database: Database) -> list[TuningRecord]:
         if record.is_valid and (place not in best or record.mean_secs < best[place].mean_secs):
             best[place] = record
     return list(best.values())
+
+
+def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:
+    """A program, and the same with its weights bound, or not bound any more."""
+    yield mod
+    for name, func in mod.functions.items():
+        other = other_way_to_call(func)
+        if other is not None:
+            yield mod.with_function(name, other)
 
 
 def _replayed(record: TuningRecord) -> Schedule | None:

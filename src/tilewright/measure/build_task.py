@@ -17,7 +17,6 @@ from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.tolerance import rounding_of
@@ -109,11 +108,8 @@ def build_candidate(
 
 
 def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] | None) -> Module:
-    """Compile for the target; the code is loaded where it runs, not here.
-
-    The packing of weights whose layout was rewritten goes into functions of its own.
-    """
-    return driver.compile_only(separate_packing(mod), target)
+    """Compile for the target; the code is loaded where it runs, not here."""
+    return driver.compile_only(mod, target)
 
 
 def _build_with_twins(

@@ -2,6 +2,7 @@
 
 from tilewright.report.collect import TaskSummary as TaskSummary, collect as collect
 from tilewright.report.packing import (
+    packed_before as packed_before,
     packed_by as packed_by,
     packed_in as packed_in,
     packing_note as packing_note,

@@ -8,17 +8,24 @@ from tilewright.errors import TilewrightError
 from tilewright.ir import IRModule
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.records import TuningRecord
+from tilewright.space.layout_free import has_bound_weights
 
 
 def packed_in(mod: IRModule) -> list[str]:
-    """The arguments that a scheduled program takes packed when it is measured."""
+    """The arguments that a scheduled program packs."""
     return [name for func in mod.functions.values() for name in packed_weights(func)]
+
+
+def packed_before(mod: IRModule) -> list[str]:
+    """Those of them that are packed before the clock starts: the program says they are bound."""
+    bound = any(map(has_bound_weights, mod.functions.values()))
+    return packed_in(mod) if bound else []
 
 
 def packed_by(record: TuningRecord) -> list[str]:
     """The same for a record; nothing if it cannot be replayed here."""
     try:
-        return packed_in(record.as_measure_candidate().sch.mod)
+        return packed_before(record.as_measure_candidate().sch.mod)
     except TilewrightError:
         return []
 

@@ -216,7 +216,7 @@ class Module:
         self.sources = sources
         self.compiled = compiled
         self._library = library
-        self._make_prepacked: Callable[[], Module] | None = None
+        self._make_prepacked: Callable[[], Module | None] | None = None
         self._prepacked: Module | None = None
         self._make_for_overlaps: Callable[[], Module] | None = None
         self._for_overlaps: Module | None = None
@@ -281,15 +281,15 @@ class Module:
         """
         return bind(self, arrays)
 
-    def with_prepacked(self, make: Callable[[], Module]) -> Module:
-        """This module, which now knows how its `prepacked` one is made."""
+    def with_prepacked(self, make: Callable[[], Module | None]) -> Module:
+        """This module, which now knows how its `prepacked` one is made; None: nothing is packed."""
         self._make_prepacked = make
         return self
 
     def prepacked(self) -> Module | None:
         """The same functions for packed weights, and those that pack; None if nothing is packed."""
         if self._prepacked is None and self._make_prepacked is not None:
-            self._prepacked = self._make_prepacked()
+            self._prepacked, self._make_prepacked = self._make_prepacked(), None
         return self._prepacked
 
     def signature(self, name: str | None = None) -> tuple[ArgumentSpec, ...]:

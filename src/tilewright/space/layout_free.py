@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir import Block, Buffer, Node, PrimFunc, Stmt, children
+from tilewright.ir import Block, Buffer, IRModule, Node, PrimFunc, Stmt, children
 
 LAYOUT_FREE_BUFFERS = "layout_free_buffers"  # attribute of a function: positions of parameters
+# Attribute of a function: its weights are packed once, by `Module.bind`, not at each call.
+BOUND_WEIGHTS = "tilewright.bound_weights"
 LAYOUT_FREE_PLACEHOLDERS = "layout_free_placeholders"  # annotation of a block: buffers
 
 
@@ -32,3 +34,23 @@ def blocks_below(node: Node) -> Iterator[Block]:
 def is_layout_free(func: PrimFunc, buffer: Buffer) -> bool:
     """May a buffer be stored in any order?"""
     return any(free is buffer for free in layout_free_buffers(func))
+
+
+def has_bound_weights(func: PrimFunc) -> bool:
+    """Is packing the weights of a function no part of a call?"""
+    return bool(func.attrs.get(BOUND_WEIGHTS))
+
+
+def with_bound_weights(mod: IRModule) -> IRModule:
+    """The module for callers who bind the weights of its functions; those without stay as is."""
+    for name, func in mod.functions.items():
+        if layout_free_buffers(func):
+            mod = mod.with_function(name, func.with_attr(BOUND_WEIGHTS, True))
+    return mod
+
+
+def other_way_to_call(func: PrimFunc) -> PrimFunc | None:
+    """The same function with its weights bound, or not bound any more; None if it has none."""
+    if has_bound_weights(func):
+        return func.without_attr(BOUND_WEIGHTS)
+    return func.with_attr(BOUND_WEIGHTS, True) if layout_free_buffers(func) else None

@@ -15,13 +15,12 @@ from tilewright.database import Database
 from tilewright.errors import TilewrightError
 from tilewright.records import (
     FAILED_RUN_SECS,
-    BuilderInput,
     MeasureCandidate,
     RunnerResult,
     TuningRecord,
 )
 from tilewright.search.known import for_same_machine
-from tilewright.tune.measuring import Measurer, target_of
+from tilewright.tune.measuring import Measurer, build_input, target_of
 from tilewright.tune.task import FAILED_MS, TaskRecord
 
 MOST = 3
@@ -98,7 +97,7 @@ def _measure(
     replayed = [(record, _replayed(record)) for record in records]
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
     target = target_of(task)
-    built = measurer.builder.build([BuilderInput(c.sch.mod, target) for _, c in found])
+    built = measurer.builder.build([build_input(c, target) for _, c in found])
     reference = measurer.reference(task) if task.flop <= QUICKLY_CHECKED_FLOP else None
     runnable = [
         (record, candidate, measurer.runner_input(task, candidate, result, reference))

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.cost_model.prior import Machine
 from tilewright.errors import TuneError
+from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure import Builder, Runner
 from tilewright.records import (
     BuilderInput,
@@ -20,6 +21,7 @@ from tilewright.records import (
     RunnerInput,
     RunnerResult,
 )
+from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.tune.guarded import built_by, result_by, run_by
@@ -103,9 +105,8 @@ class Measurer:
             return []
         target = target_of(task)
         with Profiler.timeit("SendToBuilder"):
-            results = built_by(
-                self.builder, [BuilderInput(c.sch.mod, target) for c in candidates], self.failures
-            )
+            inputs = [build_input(c, target) for c in candidates]
+            results = built_by(self.builder, inputs, self.failures)
         _check_count(self.builder, len(candidates), len(results))
         return list(results)
 
@@ -208,6 +209,16 @@ class Measurer:
         best = task.known.best_secs
         if notify is not None and best is not None:
             notify(reference, best)
+
+
+def build_input(candidate: MeasureCandidate, target: Target) -> BuilderInput:
+    """A candidate as it is measured: as a user calls it.
+
+    Weights are packed at each call, unless the program says that they are bound.
+    """
+    mod = candidate.sch.mod
+    is_bound = any(map(has_bound_weights, mod.functions.values()))
+    return BuilderInput(separate_packing(mod) if is_bound else mod, target)
 
 
 def target_of(task: TaskRecord) -> Target:

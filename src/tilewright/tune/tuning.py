@@ -21,6 +21,7 @@ from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
 from tilewright.measure import Builder, Runner, builders, runners
 from tilewright.schedule import Schedule
 from tilewright.search.base import SearchStrategy
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.callbacks import MeasureCallback
@@ -72,8 +73,12 @@ def tune_tir(
     check: bool = True,
     console: bool = True,
     keep_going: bool = False,
+    bound: bool = False,
 ) -> Database:
     """Tune every function of a module; the best schedules are in the database that comes back.
+
+    Kernels are measured as they are called. With `bound` that means `Module.bind`: weights (the
+    arguments of `layout_free_buffers`) are packed once, and their packing is not counted.
 
     Give `max_trials_global`, `budget_secs`, or both. Called again with the same database it goes on
     where it stopped: what was measured is not measured again. Functions that are equal are tuned
@@ -87,7 +92,7 @@ def tune_tir(
     limits = make_limits(
         max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
     )
-    module = as_module(mod)
+    module = with_bound_weights(as_module(mod)) if bound else as_module(mod)
     check_can_be_tuned(module)
     wanted = Target(target) if not isinstance(target, Target) else target
     spaces = _spaces(module, space, special_space or {})

@@ -1,4 +1,4 @@
-"""What commands say of a kernel whose weights are packed before the clock starts."""
+"""What commands say of a kernel whose weights are packed at each call, or once before all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tilewright.cli.tune import Result
 from tilewright.database import SQLiteDatabase
 from tilewright.records import TuningRecord, args_info_of
 from tilewright.report import packing_note
+from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 from tilewright.testing.packed_programs import dense, packing_schedule
 from tilewright.tune.context import normalize_mod
@@ -30,7 +31,8 @@ def program(command: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     Path("program.py").write_text(PROGRAM)
     Path(".tilewright").mkdir()
     database = SQLiteDatabase(Path(".tilewright/records.db"))
-    workload = database.commit_workload(normalize_mod(dense))
+    bound = with_bound_weights(normalize_mod(dense))
+    workload = database.commit_workload(bound)
     trace = packing_schedule().trace
     assert trace is not None
     target, infos = Target("llvm -num-cores=4"), args_info_of(workload.mod)

@@ -13,9 +13,7 @@ from tilewright.tune import tune_tir
 ROUND = 4
 
 
-def measured(
-    seed: int, space: str, seconds: Callable[[int], float] = seconds_of_hash
-) -> list[int]:
+def measured(seed: int, space: str, seconds: Callable[[int], float] = seconds_of_hash) -> list[int]:
     """The hashes of the candidates of two rounds, in their order."""
     runner = FakeRunner(seconds=seconds)
     tune_tir(
