@@ -94,6 +94,7 @@ class RunnerInput:
     min_secs: float | None = None  # nothing can be faster on this machine
     seed: int | None = None  # of the random arguments
     candidate: MeasureCandidate | None = None  # for runners that look at it instead of running it
+    is_plain: bool = False  # the untransformed program itself
 
 
 @dataclass(frozen=True)
@@ -190,11 +191,15 @@ class TuningRecord:
 
     @property
     def is_valid(self) -> bool:
-        """It may be used: it ran, gave no wrong result, and its trace has a step of its own."""
+        """It may be used: it ran, gave no wrong result, and its trace has a step of its own.
+
+        The program as it is, which has none, was measured on purpose.
+        """
         if self.failure is not None or not self.run_secs:
             return False
         ran = any(secs != FAILED_RUN_SECS for secs in self.run_secs)
-        return ran and all(map(math.isfinite, self.run_secs)) and self.trace.has_steps()
+        is_whole = self.extra.get(BASELINE) == PLAIN or self.trace.has_steps()
+        return ran and all(map(math.isfinite, self.run_secs)) and is_whole
 
     @property
     def mean_secs(self) -> float:
@@ -220,6 +225,10 @@ CANDIDATE_HASH = "candidate_hash"
 
 # Where a tuning record keeps, in `extra`, what the user should know of its program.
 PROGRAM_NOTES = "notes"
+# Where it says, if it was not found by a search, what it is: one of the two below.
+BASELINE = "baseline"
+ZERO_SEARCH = "zero-search"  # the schedule that is calculated
+PLAIN = "plain"  # the program as it is
 
 
 def candidate_hash(candidate: MeasureCandidate) -> str:

@@ -72,8 +72,7 @@ class AdaptiveProtocol:
     ) -> FirstLook:
         """Run a function a few times, once if that says enough."""
         cold = function.run_in_a_row(args)
-        takes_long = cold * 1e3 > self.first_ms
-        if best is not None and takes_long and cold > self.give_up_at_once_factor * best:
+        if best is not None and self.gives_up(cold, best):
             return FirstLook(cold, hopeless=True)
         number = _runs_in(self.first_ms, cold)
         enough = None if best is None else self.give_up_factor * best
@@ -84,6 +83,10 @@ class AdaptiveProtocol:
             if enough is None or secs <= enough:
                 break
         return FirstLook(secs, enough is not None and secs > enough)
+
+    def gives_up(self, cold: float, best: float) -> bool:
+        """Does a first run take so long that nothing more need be known?"""
+        return cold * 1e3 > self.first_ms and cold > self.give_up_at_once_factor * best
 
     def look_limit(self, best: float) -> float:
         """The seconds that a first look at a candidate may take at most, with all around it."""

@@ -21,7 +21,7 @@ from tilewright.measure.in_process import run_in_process
 from tilewright.measure.memory import usable_memory
 from tilewright.measure.placement import place
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
-from tilewright.measure.run_task import AgainRequest, RunHooks, RunReport, RunRequest
+from tilewright.measure.run_task import AgainRequest, Prepared, RunHooks, RunReport, RunRequest
 from tilewright.measure.workbench import Workbench
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
@@ -30,7 +30,7 @@ _Request = TypeVar("_Request", bound=msgspec.Struct)
 _ROUGH = "first look"
 _log = logging.getLogger("tilewright.measure")
 _reports = msgspec.msgpack.Decoder(list[RunReport])
-_notes = msgspec.msgpack.Decoder(tuple[str, ...])
+_prepared = msgspec.msgpack.Decoder(Prepared)
 _report = msgspec.msgpack.Decoder(RunReport)
 
 
@@ -75,7 +75,7 @@ class LocalRunner(Runner):
         self.seed = secrets.randbits(31) if seed is None else seed
         self._best: dict[str, float] = {}
         self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
-        self._notes: dict[str, tuple[str, ...]] = {}  # what is wrong with a reference itself
+        self._prepared: dict[str, Prepared] = {}  # what running a reference showed
         limit = usable_memory() if memory_limit is None else memory_limit
         self._placement = place(
             "LocalRunner",
@@ -145,6 +145,8 @@ class LocalRunner(Runner):
     def _run_one(self, runner_input: RunnerInput) -> RunnerResult:
         request = self._request(runner_input)
         spent = 0.0
+        if runner_input.is_plain and self._is_hopeless(request):
+            return self._rough(self._prepared[request.reference or ""])
         if self._hooks.f_run_evaluator is None:
             start = time.monotonic()
             look = self._look_at(request)
@@ -157,7 +159,20 @@ class LocalRunner(Runner):
         result = self._result(outcome, self.timeout_sec)
         if request.reference is not None and result.checked and result.run_secs:
             self.notify_best(request.reference, min(result.run_secs))
-        return dataclasses.replace(result, notes=self._notes.get(request.reference or "", ()))
+        prepared = self._prepared.get(request.reference or "", Prepared())
+        return dataclasses.replace(result, notes=prepared.notes)
+
+    def _is_hopeless(self, request: RunRequest) -> bool:
+        """Did the untransformed program, run for its results, take far longer than the best?"""
+        secs = self._prepared.get(request.reference or "", Prepared()).secs
+        best = request.best_secs
+        return secs is not None and best is not None and self.adaptive.gives_up(secs, best)
+
+    def _rough(self, prepared: Prepared) -> RunnerResult:
+        assert prepared.secs is not None
+        return RunnerResult(
+            (prepared.secs,), stopped_early=True, protocol=_ROUGH, notes=prepared.notes
+        )
 
     def _look_at(self, request: RunRequest) -> RunnerResult:
         """A first run, with less time if it is known how fast others are."""
@@ -196,7 +211,7 @@ class LocalRunner(Runner):
             )
             self._references[key] = outcome.failure is None
             if outcome.failure is None:
-                self._notes.setdefault(reference, _notes.decode(outcome.payload))
+                self._prepared.setdefault(reference, _prepared.decode(outcome.payload))
             else:
                 _log.warning(
                     "candidates cannot be checked: the untransformed program failed with %s: %s",

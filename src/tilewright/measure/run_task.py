@@ -113,11 +113,18 @@ def prepare(payload: bytes) -> bytes:
     return msgspec.msgpack.encode(expect(_decoder.decode(payload), _workbench()))
 
 
-def expect(request: RunRequest, workbench: Workbench) -> tuple[str, ...]:
+class Prepared(msgspec.Struct, frozen=True):
+    """What running the untransformed program showed."""
+
+    notes: tuple[str, ...] = ()  # what is wrong with it
+    secs: float | None = None
+
+
+def expect(request: RunRequest, workbench: Workbench) -> Prepared:
     """Make sure that the expected results of a request's workload are known."""
     assert request.reference is not None
     found = workbench.expectation(request.reference, request.args_info, request.seed)
-    return found.notes
+    return Prepared(found.notes, found.plain_secs)
 
 
 def perform_look(payload: bytes) -> bytes:

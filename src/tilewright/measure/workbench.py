@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,21 +53,30 @@ def packed(module: Module, args: Sequence[Any]) -> list[Any]:
 Results = dict[int, Array]  # by position of the argument
 
 
-def results_of(module: Module, arguments: ArgumentSet) -> tuple[Results, Results]:
-    """What a function makes of arguments: the arrays that it writes, as it is and in higher
-    precision."""
-    plain = _results_of(entry_of(module), arguments)
+class ReferenceRun(NamedTuple):
+    """What a function makes of arguments, as it is and in higher precision."""
+
+    results: Results
+    precise: Results
+    secs: float  # as it is
+
+
+def run_reference(module: Module, arguments: ArgumentSet) -> ReferenceRun:
+    """Run a function, and the same function in higher precision if the module has it."""
+    plain, secs = _results_of(entry_of(module), arguments)
     twin = precise_name(module.entry_name)
     if twin not in module:
-        return plain, {}
-    precise = _results_of(module[twin], arguments)
-    return plain, {n: array for n, array in precise.items() if is_float(array)}
+        return ReferenceRun(plain, {}, secs)
+    precise, _ = _results_of(module[twin], arguments)
+    floats = {n: array for n, array in precise.items() if is_float(array)}
+    return ReferenceRun(plain, floats, secs)
 
 
-def _results_of(function: CompiledFunction, arguments: ArgumentSet) -> Results:
+def _results_of(function: CompiledFunction, arguments: ArgumentSet) -> tuple[Results, float]:
+    """The arrays that a function writes, and the seconds it takes."""
     arguments.restore()
-    function(*arguments.arrays)
-    return {position: guarded.array.copy() for position, guarded in arguments.outputs()}
+    secs = function.run_in_a_row(arguments.arrays)
+    return {n: guarded.array.copy() for n, guarded in arguments.outputs()}, secs
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class Expectation:
     results: Results
     precise: Results = field(default_factory=dict)  # floats only; empty if they are not known
     notes: tuple[str, ...] = ()  # what is wrong with the function itself
+    plain_secs: float | None = None  # of its run, where it was not remembered
 
     def complaint(self, arguments: ArgumentSet) -> str:
         """What is wrong with what a candidate made of them; empty if nothing is."""
@@ -114,7 +124,8 @@ def expectation_for(reference: str, args: Sequence[Any]) -> tuple[Expectation, A
     module, rounding = load_artifact(reference)
     accesses = accesses_of(entry_of(module))
     arguments = ArgumentSet(accesses, [np.array(arg) for arg in args])
-    return Expectation(accesses, False, rounding, *results_of(module, arguments)), arguments
+    ran = run_reference(module, arguments)
+    return Expectation(accesses, False, rounding, ran.results, ran.precise), arguments
 
 
 class Workbench:
@@ -158,21 +169,22 @@ class Workbench:
         stored = Path(f"{reference}.{seed}.expected")
         if stored.exists():
             return _load(stored, Expectation(accesses, False, rounding, {}), infos)
-        results, precise = self._run_reference(module, infos, seed, positive=False)
-        positive = not all(map(_is_finite, results.values()))
+        ran = self._run_reference(module, infos, seed, positive=False)
+        positive = not all(map(_is_finite, ran.results.values()))
         if positive:
-            results, precise = self._run_reference(module, infos, seed, positive=True)
-        found = Expectation(accesses, positive, rounding, results, precise)
+            ran = self._run_reference(module, infos, seed, positive=True)
+        found = Expectation(accesses, positive, rounding, ran.results, ran.precise)
         _save(stored, found)
         (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
-        return dataclasses.replace(found, notes=tuple(_doubts(module, found, arguments)))
+        notes = tuple(_doubts(module, found, arguments))
+        return dataclasses.replace(found, notes=notes, plain_secs=ran.secs)
 
     def _run_reference(
         self, module: Module, infos: Sequence[TensorSpec], seed: int, *, positive: bool
-    ) -> tuple[Results, Results]:
+    ) -> ReferenceRun:
         accesses = accesses_of(entry_of(module))
         (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
-        return results_of(module, arguments)
+        return run_reference(module, arguments)
 
 
 def _doubts(module: Module, found: Expectation, arguments: ArgumentSet) -> list[str]:
@@ -182,7 +194,8 @@ def _doubts(module: Module, found: Expectation, arguments: ArgumentSet) -> list[
     if doubts or not found.precise or not found.rounding.is_narrow:
         return doubts
     # Sums of either sign stay small: those of numbers that are alike show what gets lost.
-    return inexact_outputs(names, *results_of(module, arguments.alike()), found.rounding)
+    ran = run_reference(module, arguments.alike())
+    return inexact_outputs(names, ran.results, ran.precise, found.rounding)
 
 
 def _is_finite(array: Array) -> bool:

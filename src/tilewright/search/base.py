@@ -50,6 +50,9 @@ class SearchStrategy(Member, ABC):
     ) -> None:
         """What the candidates of the last call measured."""
 
+    def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
+        """Candidates that were measured without being proposed: they need not be."""
+
     def state_dict(self) -> dict[str, Any]:
         """Everything a search needs to go on in another process, as plain JSON values.
 

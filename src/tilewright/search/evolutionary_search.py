@@ -167,7 +167,8 @@ class EvolutionarySearch(TaskSearch):
             tuning.replayer.failed(counter, error, "database", tuning.database)
             return []
         target = self.context.target
-        return [record for record in records if for_same_machine(record, target)]
+        # The program as it is has nothing to pass on.
+        return [r for r in records if for_same_machine(r, target) and r.trace.has_steps()]
 
     def _sample(self, tuning: Tuning, measured: int) -> list[Draft]:
         """Random drafts, so many that the population is full, and never too few."""

@@ -9,7 +9,13 @@ from typing import Any, ClassVar
 
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import TuneError
-from tilewright.records import MeasureCandidate, RunnerResult, Workload, args_info_of
+from tilewright.records import (
+    MeasureCandidate,
+    RunnerResult,
+    Workload,
+    args_info_of,
+    candidate_hash,
+)
 from tilewright.schedule import Schedule
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy
@@ -159,6 +165,10 @@ class TaskSearch(SearchStrategy):
         tuning = self._running("notify_runner_results")
         tuning.trials += self._trials_of(tuning, len(results))
         tuning.pending = []
+
+    def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
+        known = self._running("notify_known").known
+        known.hashes.update(int(candidate_hash(candidate), 16) for candidate in candidates)
 
     def _running(self, method: str) -> Tuning:
         if self._tuning is None:

@@ -10,7 +10,7 @@ import copy
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from typing_extensions import Self
 
@@ -122,6 +122,8 @@ class SpaceGenerator(Member, ABC):
     sch_rules: Sequence[ScheduleRule]
     postprocs: Sequence[Postproc]
     mutator_probs: Mapping[Mutator, float]
+    # Whether a search measures the program as it is, and its schedule without a search, first.
+    has_baselines: ClassVar[bool] = False
 
     @abstractmethod
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:

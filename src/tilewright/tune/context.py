@@ -111,6 +111,10 @@ class TuneContext:
         """Tell the strategy what its candidates measured."""
         self._strategy().notify_runner_results(measure_candidates, results)
 
+    def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
+        """Tell the strategy what was measured without it."""
+        self._strategy().notify_known(candidates)
+
     def clone(self) -> Self:
         """The same task with members and a seed of its own; this one stays as it is."""
         space, strategy = self.space_generator, self.search_strategy

@@ -17,7 +17,7 @@ from tilewright.database.base import fallback_schedules
 from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, symbols_of
 from tilewright.lowering import lower
-from tilewright.records import args_info_of
+from tilewright.records import MeasureCandidate, args_info_of
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.replayer import Draft, Replayer
@@ -30,6 +30,9 @@ DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
 SLOW_STEPS = {"SampleComputeLocation": 40}  # tries each place, and counts for so many others
 SEED = 1
+# Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
+# by a factor of two to this power.
+PLAIN_HANDICAP = 0.5
 
 
 @fallback_schedules.register("default")
@@ -45,10 +48,12 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
     symbols = symbols_of(func)
     try:
         if not symbols:
-            best = next(iter(_ranked(module, where, logger)), None)
+            context = _context(module, where)
+            best = best_of_sketches(context, context.generate_design_space())
             return Schedule(module) if best is None else best
-        stand_in = normalize_mod(func.specialize(stand_in_sizes(func)))
-        return _for_all_sizes(module, _ranked(stand_in, where, logger), where)
+        stand_in = _context(func.specialize(stand_in_sizes(func)), where)
+        ranked = _ranked(stand_in, stand_in.generate_design_space())
+        return _for_all_sizes(module, ranked, where)
     except MemberError:
         raise
     except TilewrightError as error:
@@ -56,14 +61,24 @@ def default_schedule(mod: PrimFunc | IRModule, target: Target | str | None = Non
         return Schedule(module)
 
 
-def _ranked(module: IRModule, target: Target, logger: logging.Logger) -> list[Schedule]:
-    """Schedules of a program, the one that should be the fastest first."""
-    drafts = _drafts(module, target, logger)
-    if not drafts:
-        return []
-    context = TuneContext(module, target=target)
-    costs = AnalyticPrior().score(context, [draft.candidate for draft in drafts])
-    return [drafts[int(place)].candidate.sch for place in costs.argsort(kind="stable")]
+def best_of_sketches(context: TuneContext, sketches: Sequence[Schedule]) -> Schedule | None:
+    """The best schedule that a space offers, by calculation; None if the program is better."""
+    best = next(iter(_ranked(context, sketches)), None)
+    return None if best is None or best.trace is None or not best.trace.has_steps() else best
+
+
+def _context(mod: PrimFunc | IRModule, target: Target) -> TuneContext:
+    return TuneContext(mod, target=target, space_generator="tilewright", rand_state=SEED)
+
+
+def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule]:
+    """Schedules of a program, the one that should be the fastest first; the program is one."""
+    assert context.mod is not None
+    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)]
+    schedules.append(Schedule(context.mod))
+    costs = AnalyticPrior().score(context, [MeasureCandidate(sch, ()) for sch in schedules])
+    costs[-1] += PLAIN_HANDICAP
+    return [schedules[int(place)] for place in costs.argsort(kind="stable")]
 
 
 def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target) -> Schedule:
@@ -84,21 +99,20 @@ def _steps_of(trace: Trace) -> int:
     return sum(SLOW_STEPS.get(inst.primitive.kind, 1) for inst in trace.insts)
 
 
-def _drafts(module: IRModule, target: Target, logger: logging.Logger) -> list[Draft]:
-    context = TuneContext(module, target=target, space_generator="tilewright", rand_state=SEED)
-    sketches = context.generate_design_space()
+def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
+    assert context.mod is not None
     assert context.space_generator is not None
     replayer = Replayer(
-        module,
-        args_info_of(module),
+        context.mod,
+        args_info_of(context.mod),
         context.space_generator.postprocs,
         SearchStatistics(),
-        logger,
+        context.logger,
     )
     engine = RandomEngine(SEED)
     found: dict[int, Draft] = {}
     left = STEPS
-    for number in range(max(DRAFTS, len(sketches))):
+    for number in range(max(DRAFTS, len(sketches)) if sketches else 0):
         trace = sketches[number % len(sketches)].trace
         assert trace is not None
         left -= _steps_of(trace)

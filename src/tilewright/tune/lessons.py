@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.errors import TilewrightError
-from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
+from tilewright.records import BASELINE, PLAIN, MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.tune.known import result_of
 from tilewright.tune.task import TaskRecord
 
@@ -49,6 +49,8 @@ def _lessons_of(task: TaskRecord, database: Database) -> list[Lesson]:
     for record in database.get_tuning_records_of(workload):
         number = record.extra.get("round")
         if record.extra.get("seed") != task.seed or not isinstance(number, int):
+            continue
+        if record.extra.get(BASELINE) == PLAIN:
             continue
         if number < task.rounds and record.extra.get("built", True):
             elapsed = float(record.extra.get("elapsed", 0.0))

@@ -179,6 +179,7 @@ class Measurer:
             best_secs=task.best_secs,
             min_secs=_least_secs(task),
             candidate=candidate,
+            is_plain=candidate.sch.trace is not None and not candidate.sch.trace.insts,
         )
 
     def reference(self, task: TaskRecord) -> str | None:

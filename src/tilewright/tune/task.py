@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.records import (
+    BASELINE,
     CANDIDATE_HASH,
     PROGRAM_NOTES,
     BuilderResult,
@@ -57,6 +58,7 @@ class TaskRecord:
     begun: int = 0  # how many of its candidates were counted by an earlier call
     reused_now: frozenset[int] = frozenset()
     predictions: Sequence[float | None] = ()
+    baselines: Sequence[str] = ()  # what its candidates are, if they are not the search's
     funnel: Funnel | None = None  # once it is complete
     elapsed: float = 0.0  # seconds since its run began, earlier calls counted in
     counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
@@ -127,10 +129,13 @@ class TaskRecord:
             if for_same_machine(record, self.ctx.target):
                 self.known.add_record(record)
 
-    def begin_round(self, predictions: Sequence[float | None]) -> None:
-        """A round begins: its candidates have these predictions."""
+    def begin_round(
+        self, predictions: Sequence[float | None], baselines: Sequence[str] = ()
+    ) -> None:
+        """A round begins: its candidates have these predictions, or are these baselines."""
         self.round, self.first_trial = self.rounds, self.trials - self.begun
         self.predictions = predictions
+        self.baselines = baselines
 
     def look_up(self, candidates: Sequence[MeasureCandidate]) -> list[RunnerResult | None]:
         """What is known of the candidates of a round."""
@@ -189,5 +194,6 @@ class TaskRecord:
             "checked": result.checked,
             "stopped_early": result.stopped_early,
             PROGRAM_NOTES: list(self.notes) or None,
+            BASELINE: self.baselines[position] if position < len(self.baselines) else None,
         }
         return {key: value for key, value in extra.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from tilewright.measure import AdaptiveProtocol, EvaluatorConfig, LocalRunner, R
 from tilewright.records import FailureKind, RunnerInput, RunnerResult, TensorInfo
 from tilewright.testing import faults
 from tilewright.testing.conformance import runner as conformance
+from tilewright.testing.handwritten import matmul
 
 HOOKS = "tilewright.testing.faulty_hooks"
 MakeInput = Callable[..., RunnerInput]
@@ -277,3 +279,16 @@ def test_hooks_that_cannot_be_imported_run_here(input_of: MakeInput) -> None:
 
 def test_runner_by_name() -> None:
     assert isinstance(Runner.create("local", max_workers=4, timeout_sec=3), LocalRunner)
+
+
+def test_plain_loops_that_are_clearly_slower_are_not_run_again(
+    runner: LocalRunner, input_of: MakeInput
+) -> None:
+    product = matmul(160, 160, 160)
+    given = dataclasses.replace(input_of(product, product), best_secs=1e-7, is_plain=True)
+    result = run_one(runner, given)
+    assert result.stopped_early
+    assert result.run_secs is not None
+    assert result.step_secs == {}  # nothing was loaded
+    contender = dataclasses.replace(given, best_secs=result.run_secs[0])
+    assert not run_one(LocalRunner(), contender).stopped_early

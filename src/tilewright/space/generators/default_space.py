@@ -11,7 +11,7 @@ packed and padded for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
@@ -27,6 +27,8 @@ KERNELS = "kernels"
 @space_generators.register("tilewright")
 class DefaultSpace(SpaceGenerator):
     """The generator that tuning uses unless told otherwise."""
+
+    has_baselines: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.kernels = PostOrderApply(sch_rules=KERNELS, postprocs=KERNELS, mutator_probs=KERNELS)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
+from tilewright.records import PLAIN, BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.tune.callbacks.base import MeasureCallback, measure_callbacks
 
 
 @measure_callbacks.register("update-cost-model")
 class UpdateCostModel(MeasureCallback):
-    """Leaves out candidates that did not compile: their running time is not what was wrong."""
+    """Leaves out candidates that did not compile: their running time is not what was wrong.
+
+    And the program as it is: plain loops say nothing of how good schedules differ.
+    """
 
     def apply(
         self,
@@ -24,12 +27,15 @@ class UpdateCostModel(MeasureCallback):
         model = task_scheduler.cost_model
         if model is None:
             return
+        task = task_scheduler.tasks[task_id]
         kept = [
             (candidate, result)
-            for candidate, built, result in zip(
-                measure_candidates, builder_results, runner_results, strict=True
+            for number, (candidate, built, result) in enumerate(
+                zip(measure_candidates, builder_results, runner_results, strict=True)
             )
-            if built.error_msg is None and (result.error_msg or sum(result.run_secs or ()) > 0)
+            if built.error_msg is None
+            and (result.error_msg or sum(result.run_secs or ()) > 0)
+            and PLAIN not in task.baselines[number : number + 1]
         ]
-        context = task_scheduler.tasks[task_id].ctx
-        model.update(context, [c for c, _ in kept], [r for _, r in kept])
+        if kept:
+            model.update(task.ctx, [c for c, _ in kept], [r for _, r in kept])

@@ -19,6 +19,7 @@ from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
+from tilewright.tune.baselines import baselines_of
 from tilewright.tune.beginning import begin_search
 from tilewright.tune.budget import Budget
 from tilewright.tune.callbacks import AddToDatabase, MeasureCallback, UpdateCostModel
@@ -245,11 +246,12 @@ class TaskScheduler(ABC):
     def _round(self, task_id: int) -> bool:
         """Search, measure, learn; False if there was no time to measure everything."""
         task = self.tasks[task_id]
-        candidates = self._search(task_id)
+        baselines = baselines_of(task)
+        candidates = list(baselines.values()) or self._search(task_id)
         if not candidates:
             return True
         self.logger.info('TaskScheduler picks Task #%d: "%s"', task_id, task.ctx.task_name)
-        task.begin_round(self._predictions(task, candidates))
+        task.begin_round(self._predictions(task, candidates), tuple(baselines))
         allowed = candidates[: task.begun + self._trials_left(task)]
         some = allowed[: task.begun + self._budget.fitting(len(allowed) - task.begun)]
         measured = self._measure(task_id, some)
@@ -321,7 +323,10 @@ class TaskScheduler(ABC):
         new = len(results) - task.begun
         task.add_trials(some, results)
         task.funnel, failure = None, ""
-        if len(results) == len(candidates):
+        if task.baselines:
+            failure = self._failure_of(task_id, lambda: task.ctx.notify_known(some))
+            task.end_round()
+        elif len(results) == len(candidates):
             failure = self._failure_of(
                 task_id, lambda: task.ctx.notify_runner_results(some, results)
             )
