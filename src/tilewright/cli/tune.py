@@ -38,7 +38,7 @@ from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
-from tilewright.tune.checks import check_can_be_tuned
+from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
@@ -114,21 +114,35 @@ def run(options: TuneOptions) -> int:
     if options.bound:
         programs = [replace(p, func=with_bound_weights(p.mod)["main"]) for p in programs]
     check_can_be_tuned(IRModule({program.name: program.func for program in programs}))
-    limits = limits_of(options, len(programs))
+    refusals = {program.name: why_not_tuned(program.name, program.func) for program in programs}
+    tunable = [program for program in programs if refusals[program.name] is None]
+    limits = limits_of(options, len(tunable))
     target = runnable_target(options.target)
     create_space_generator(options.space)  # raises before anything is written
     console = make_console()
-    if limits.trials == 0:
-        return without_search(programs, target, console, as_json=options.as_json)
+    _tell(list(filter(None, refusals.values())), console, as_json=options.as_json)
+    if not tunable or limits.trials == 0:
+        return without_search(tunable, target, console, as_json=options.as_json)
     with writing(options.db) as database:
-        summary = _search(options, programs, target, limits, database, console)
+        summary = _search(options, tunable, target, limits, database, console)
     if options.as_json:
         print(msgspec.json.encode(summary.as_json()).decode())
     else:
         console.print("\n".join(summary.lines()), markup=False)
     if summary.interrupted:
         return INTERRUPTED
-    return 0 if all(result.secs is not None for result in summary.results) else NOTHING_WORKED
+    worked = all(result.secs is not None for result in summary.results)
+    refused = any(refusal is not None and not refusal.is_symbolic for refusal in refusals.values())
+    return 0 if worked and not refused else NOTHING_WORKED
+
+
+def _tell(refusals: Sequence[Refusal], console: Console, *, as_json: bool) -> None:
+    """Say why programs are left out."""
+    for refusal in refusals:
+        if as_json:
+            print(msgspec.json.encode({"event": "left_out", "reason": refusal.reason}).decode())
+        else:
+            console.print(refusal.reason, markup=False)
 
 
 def _search(

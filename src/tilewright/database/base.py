@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -20,7 +21,7 @@ from tilewright.database.problem import Problem
 from tilewright.driver import schedules_from
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, replace
-from tilewright.records import TuningRecord, Workload, normalize_mod
+from tilewright.records import FailureKind, TuningRecord, Workload, normalize_mod
 from tilewright.schedule import Schedule
 from tilewright.space.layout_free import other_way_to_call
 from tilewright.support.plugins import Family
@@ -29,6 +30,9 @@ from tilewright.target import Target
 logger = logging.getLogger("tilewright.database")
 
 ALL = 2**31  # a `top_k` that no workload exceeds
+
+# Failures that another run, or one with other limits, may not have.
+_TRANSIENT = {FailureKind.TIMEOUT, FailureKind.OUT_OF_MEMORY, FailureKind.CRASH}
 
 _scopes: contextvars.ContextVar[tuple[Database, ...]] = contextvars.ContextVar(
     "tilewright_database_scopes", default=()
@@ -174,11 +178,21 @@ class Database(ABC):
             known = self.targets_of(mod)
             if known:
                 return f"{name} was tuned, but for other targets than {target}: {'; '.join(known)}"
-            return f"{name} is known, but none of its candidates worked; tune it again"
+            return f"{name} is known, but {self._why_none_worked(mod)}"
         near = self.nearest_workload(mod)
         if near is not None:
             return f"{name} is not in the database: {near.difference}"
         return f"{name} is not in the database, and nothing like it"
+
+    def _why_none_worked(self, mod: IRModule) -> str:
+        """What became of the candidates of a program; tuning again helps only if luck was short."""
+        records = self.get_tuning_records_of(self.commit_workload(mod))
+        causes = Counter(record.failure for record in records if record.failure is not None)
+        if not causes:
+            return "no candidate of it was measured; `tilewright space why` says what there is"
+        told = ", ".join(f"{number} {cause.value}" for cause, number in causes.most_common())
+        again = "; tune it again, with more time or memory" if causes.keys() & _TRANSIENT else ""
+        return f"none of its candidates worked ({told}){again}"
 
     # --- what the tuner keeps beside records ------------------------------------------------
 

@@ -1,22 +1,38 @@
-"""`init` of a reduction block becomes an `if` on its reduction iterators before the body."""
+"""`init` of a reduction block becomes an `if` on its reduction iterators before the body.
+
+A reduction that may have no step at all is initialized before its outermost loop instead: the sum
+of nothing is 0, not what was there before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir import (
+    And,
     Block,
+    BlockRealize,
+    For,
     IfThenElse,
+    IntImm,
     IterType,
     PrimExpr,
     PrimFunc,
+    SeqStmt,
     Stmt,
+    Var,
     equal,
+    free_vars,
     logical_and,
     replace,
     seq,
+    substitute,
+    uses_var,
 )
+from tilewright.ir.access import block_access_regions
+from tilewright.ir.renew import Renewer
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.walk import StmtRewriter, is_true
 from tilewright.target import Target
@@ -29,19 +45,96 @@ def first_reduction_step(block: Block) -> PrimExpr:
 
 
 class _InitLowerer(StmtRewriter):
+    def __init__(self) -> None:
+        self._initialized: set[Block] = set()
+
+    def visit_for(self, loop: For) -> Stmt:
+        before = []
+        for loops, realize in _realizes_under([loop], loop.body):
+            if realize.block not in self._initialized and _may_have_no_step(loops, realize):
+                self._initialized.add(realize.block)
+                before.append(_initialization(loops, realize))
+        made: Stmt = self.generic_visit(loop)
+        return seq((*before, made)) if before else made
+
     def visit_block(self, block: Block) -> Stmt:
-        block = self.generic_visit(block)
-        if block.init is None:
-            return block
-        condition = first_reduction_step(block)
-        guarded = block.init if is_true(condition) else IfThenElse(condition, block.init)
-        return replace(block, init=None, body=seq((guarded, block.body)))
+        made: Block = self.generic_visit(block)
+        if made.init is None:
+            return made
+        if block in self._initialized:
+            read = {region.buffer for region in made.reads}
+            written = [region for region in made.writes if region.buffer not in read]
+            return replace(made, init=None, reads=(*written, *made.reads))
+        condition = first_reduction_step(made)
+        guarded = made.init if is_true(condition) else IfThenElse(condition, made.init)
+        return replace(made, init=None, body=seq((guarded, made.body)))
+
+
+Nest = tuple[list[For], BlockRealize]
+
+
+def _realizes_under(loops: list[For], stmt: Stmt) -> Iterator[Nest]:
+    """The blocks in a statement, each with the loops around it, as far as there are only loops."""
+    match stmt:
+        case For():
+            yield from _realizes_under([*loops, stmt], stmt.body)
+        case SeqStmt():
+            for each in stmt.seq:
+                yield from _realizes_under(loops, each)
+        case BlockRealize():
+            yield loops, stmt
+
+
+def _may_have_no_step(loops: Sequence[For], realize: BlockRealize) -> bool:
+    """The first loop is the outermost one of a reduction, of which one may not run at all."""
+    reducing = _vars_of(realize, IterType.COMM_REDUCE)
+    own = [loop for loop in loops if loop.loop_var in reducing]
+    if realize.block.init is None or not own or own[0] is not loops[0]:
+        return False
+    extents = [loop.extent for loop in own]
+    return not all(isinstance(extent, IntImm) and extent.value > 0 for extent in extents)
+
+
+def _vars_of(realize: BlockRealize, kind: IterType) -> set[Var]:
+    """The variables that iterators of some kind are bound to."""
+    iterators = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return {v for each, value in iterators if each.iter_type == kind for v in free_vars(value)}
+
+
+def _initialization(loops: Sequence[For], realize: BlockRealize) -> Stmt:
+    """The init of a block for all values of its other iterators, under loops of its own."""
+    block, spatial = realize.block, _vars_of(realize, IterType.DATA_PAR)
+    kept = [loop for loop in loops if loop.loop_var in spatial]
+    gone = {loop.loop_var: loop.min for loop in loops if loop.loop_var not in spatial}
+    others = [
+        (each, value)
+        for each, value in zip(block.iter_vars, realize.iter_values, strict=True)
+        if each.iter_type == IterType.DATA_PAR
+    ]
+    assert block.init is not None
+    own = Block(
+        tuple(each for each, _ in others), (), block.writes, f"{block.name_hint}_init", block.init
+    )
+    own = replace(own, reads=block_access_regions(own).reads)
+    parts = [
+        part for part in _conjuncts(realize.predicate) if not uses_var(part, gone.__contains__)
+    ]
+    nest: Stmt = BlockRealize(tuple(value for _, value in others), logical_and(*parts), own)
+    for loop in reversed(kept):
+        nest = replace(loop, body=nest)
+    return Renewer().rewrite(substitute(nest, gone))
+
+
+def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    if isinstance(condition, And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
 
 
 @register_pass
 @dataclass(frozen=True)
 class LowerInitBlock(FunctionPass):
-    """Run the init of each reduction block in its first reduction step."""
+    """Run the init of each reduction block in its first reduction step, or before all of them."""
 
     name: ClassVar[str] = "LowerInitBlock"
 

@@ -26,7 +26,7 @@ from tilewright.measure.session_folder import SessionFolder
 from tilewright.measure.tolerance import rounding_of
 from tilewright.records import BuilderInput, BuilderResult, FailureKind
 from tilewright.runtime.thread_pool import available_cores
-from tilewright.schedule.analysis import estimate_tir_flops
+from tilewright.schedule.analysis import flop_of
 
 
 @builders.register("local")
@@ -135,7 +135,7 @@ def _with_twins(mod: IRModule) -> str | None:
     # Plain loops take seconds for so many operations; sums in a narrow type are worth more.
     limit = 1e10 if rounding_of(mod).is_narrow else 1e9
     twins = with_precise_twin(mod)
-    return save_json(twins) if twins is not mod and estimate_tir_flops(mod) <= limit else None
+    return save_json(twins) if twins is not mod and flop_of(mod) <= limit else None
 
 
 def _failed(kind: FailureKind, message: str) -> BuilderResult:

@@ -11,10 +11,9 @@ import math
 from dataclasses import dataclass
 
 from tilewright.cost_model.prior import Machine
-from tilewright.errors import ScheduleError
 from tilewright.ir import DType, IRModule
 from tilewright.records import TensorInfo, args_info_of
-from tilewright.schedule.analysis import estimate_tir_flops
+from tilewright.schedule.analysis import flop_of as flop_of
 from tilewright.target import Target
 
 _OPERATIONS_PER_LANE_AND_CYCLE = 4.0  # two multiply-adds
@@ -33,14 +32,6 @@ class Roofline:
     def share(self, measured: float | None) -> float | None:
         """How much of what is possible a measured time makes use of."""
         return None if not measured else self.seconds / measured
-
-
-def flop_of(mod: IRModule) -> float:
-    """Operations of one run; 1 where they cannot be counted."""
-    try:
-        return max(1.0, estimate_tir_flops(mod))
-    except ScheduleError:
-        return 1.0
 
 
 def roofline_of(mod: IRModule, target: Target | None) -> Roofline | None:

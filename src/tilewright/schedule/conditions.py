@@ -167,9 +167,19 @@ def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
     """Every block under a loop is complete or a reduction, as far as the loop is concerned."""
     local = local_scope(state, loop)
     for block in local.blocks:
-        why = why_not_complete(local, block)
-        if why and why_not_reduction(state, local, block):
+        why = _why_not_compact(state, local, block)
+        if why:
             raise NotCompactDataflow(block, loop, block=block.name, loop=loop.name, why=why)
+
+
+def why_not_compact(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> str:
+    """Why a block under a loop is neither complete nor a reduction there; empty if it is one."""
+    return _why_not_compact(state, local_scope(state, loop), block)
+
+
+def _why_not_compact(state: ScheduleState, scope: BlockScope, block: StmtSRef) -> str:
+    why = why_not_complete(scope, block)
+    return why if why and why_not_reduction(state, scope, block) else ""
 
 
 def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:

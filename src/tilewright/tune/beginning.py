@@ -7,6 +7,7 @@ import logging
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.errors import TilewrightError
+from tilewright.tune.left_alone import left_alone
 from tilewright.tune.limits import Limits
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.trial_log import log_space
@@ -22,6 +23,8 @@ def begin_search(
     """Make the sketches of a task and let its strategy begin, or go on."""
     task.sketches = task.ctx.generate_design_space()
     log_space(task)
+    assert task.ctx.mod is not None
+    task.note(left_alone(task.ctx.mod), logger)
     _pre_tuning(task, limits, database, cost_model)
     if not task.search_state:
         task.begun = 0

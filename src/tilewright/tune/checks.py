@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.errors import IRError, TuneError
 from tilewright.ir import (
     Block,
@@ -20,57 +22,79 @@ from tilewright.ir.numpy_bridge import to_numpy
 _SCHEDULABLE = {IterType.DATA_PAR, IterType.COMM_REDUCE}
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why a function is not tuned."""
+
+    reason: str
+    is_symbolic: bool = False  # it has a schedule all the same: the one without a search
+
+
 def check_can_be_tuned(mod: IRModule) -> None:
-    """Raise with a reason if there is nothing to tune, or no way to do it."""
+    """Raise with a reason if no function can be tuned, and that is not for its shapes alone."""
     if not mod.functions:
         raise TuneError("the module has no functions, so there is nothing to tune")
-    for name, func in mod.functions.items():
-        _check_parameters(name, func)
-        blocks = [(block, loops) for block, loops in _blocks(func) if block.name_hint != "root"]
-        if not blocks:
-            raise TuneError(
-                f"function {name!r} has no blocks, so there is nothing to schedule; write its "
-                "statements inside `with T.block(...)`, or make it with te.create_prim_func"
-            )
-        opaque = [block.name_hint for block, in_loops in blocks if _is_opaque(block, in_loops)]
-        if len(opaque) == len(blocks):
-            names = ", ".join(hint or "one without a name" for hint in opaque[:3])
-            raise TuneError(
-                f"all blocks of function {name!r} are opaque ({names}): none of their iterators is "
-                "spatial or reduce; use T.axis.spatial / T.axis.reduce"
-            )
+    refusals = [why_not_tuned(name, func) for name, func in mod.functions.items()]
+    if None not in refusals:
+        for refusal in refusals:
+            if refusal is not None and not refusal.is_symbolic:
+                raise TuneError(refusal.reason)
 
 
-def _check_parameters(name: str, func: PrimFunc) -> None:
+def why_not_tuned(name: str, func: PrimFunc) -> Refusal | None:
+    """Why a function has nothing to tune, or there is no way to do it; None if it can be tuned."""
+    return _about_parameters(name, func) or _about_blocks(name, func)
+
+
+def _about_blocks(name: str, func: PrimFunc) -> Refusal | None:
+    blocks = [(block, loops) for block, loops in _blocks(func) if block.name_hint != "root"]
+    if not blocks:
+        return Refusal(
+            f"function {name!r} has no blocks, so there is nothing to schedule; write its "
+            "statements inside `with T.block(...)`, or make it with te.create_prim_func"
+        )
+    opaque = [block.name_hint for block, in_loops in blocks if _is_opaque(block, in_loops)]
+    if len(opaque) < len(blocks):
+        return None
+    names = ", ".join(hint or "one without a name" for hint in opaque[:3])
+    return Refusal(
+        f"all blocks of function {name!r} are opaque ({names}): none of their iterators is "
+        "spatial or reduce; use T.axis.spatial / T.axis.reduce"
+    )
+
+
+def _about_parameters(name: str, func: PrimFunc) -> Refusal | None:
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
-            raise TuneError(
+            return Refusal(
                 f"parameter {param.name!r} of function {name!r} is a scalar; only functions of "
                 "buffers with constant shapes can be tuned"
             )
+        if not _has_number_type(buffer):
+            return Refusal(
+                f"buffer {buffer.name!r} of function {name!r} holds {buffer.dtype} values, which "
+                "cannot be filled with random numbers to measure with; use a number type"
+            )
+    for buffer in func.buffer_map.values():
         for extent in buffer.shape:
             if not isinstance(extent, IntImm):
-                raise TuneError(
-                    f"the shape of {buffer.name!r} in function {name!r} is symbolic ({extent}); "
-                    "tune it for a certain size: replace the symbol by a number"
+                return Refusal(
+                    f"the shape of {buffer.name!r} in function {name!r} is symbolic ({extent}), so "
+                    "it keeps the schedule that is chosen without a search; to tune it for a "
+                    "certain size, replace the symbol by a number",
+                    is_symbolic=True,
                 )
-        _check_type(name, buffer)
+    return None
 
 
-def _check_type(name: str, buffer: Buffer) -> None:
+def _has_number_type(buffer: Buffer) -> bool:
     """Arguments are made with NumPy, and filled with random numbers."""
-    kind = buffer.dtype
     try:
-        if not kind.is_handle:
-            to_numpy(kind)
-            return
+        to_numpy(buffer.dtype)
     except IRError:
-        pass
-    raise TuneError(
-        f"buffer {buffer.name!r} of function {name!r} holds {kind} values, which cannot be filled "
-        "with random numbers to measure with; use a number type"
-    )
+        return False
+    return not buffer.dtype.is_handle
 
 
 def _blocks(func: PrimFunc) -> list[tuple[Block, bool]]:

@@ -21,7 +21,7 @@ from tilewright.records import (
     candidate_hash,
 )
 from tilewright.schedule import Schedule
-from tilewright.schedule.analysis import estimate_tir_flops
+from tilewright.schedule.analysis import flop_of
 from tilewright.search.known import for_same_machine
 from tilewright.search.statistics import SearchStatistics
 from tilewright.tune.context import TuneContext
@@ -74,7 +74,7 @@ class TaskRecord:
         name = self.ctx.task_name
         if self.ctx.mod is None:
             raise TuneError(f"task {name!r} has no program (mod); give TuneContext one")
-        self.flop = max(1.0, estimate_tir_flops(self.ctx.mod))
+        self.flop = flop_of(self.ctx.mod)
         if self.seed is None:
             self.seed = self.ctx.rand_state
 

@@ -19,13 +19,14 @@ from tilewright.database import Database, MemoryDatabase
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
 from tilewright.measure import Builder, Runner, builders, runners
+from tilewright.records import entry_function
 from tilewright.schedule import Schedule
 from tilewright.search.base import SearchStrategy
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.callbacks import MeasureCallback
-from tilewright.tune.checks import check_can_be_tuned
+from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
@@ -179,9 +180,11 @@ def tune_tasks(
     limits = make_limits(
         max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
     )
-    records = [task if isinstance(task, TaskRecord) else TaskRecord(task) for task in tasks]
-    for record, weight in zip(records, task_weights, strict=True):
+    given = [task if isinstance(task, TaskRecord) else TaskRecord(task) for task in tasks]
+    for record, weight in zip(given, task_weights, strict=True):
         record.task_weight = float(weight)
+    refusals = [refusal_of(record) for record in given]
+    records = [record for record, refusal in zip(given, refusals, strict=True) if refusal is None]
     callbacks = make_callbacks(measure_callbacks)
     store = make_database(database, work_dir, module_equality)
     if runner == REPLAY:
@@ -190,12 +193,16 @@ def tune_tasks(
     with ExitStack() as closing:
         logger = run_logger(work_dir, console=console)
         closing.callback(close_loggers, [logger])
+        for refusal in filter(None, refusals):
+            logger.warning("%s", refusal.reason)
+        if not records:
+            return store
         workers = records[0].ctx.num_threads
         if not console and not observers:
             observers = [show_failures]
         make_scheduler(task_scheduler, logger, observers).tune(
             records,
-            task_weights,
+            [record.task_weight for record in records],
             limits.max_trials_global,
             limits.max_trials_per_task,
             limits.num_trials_per_iter,
@@ -218,6 +225,12 @@ def compile_tir(
     """The schedule of the best record of a program, if the database has one for the target."""
     wanted = Target(target) if isinstance(target, str) else target
     return database.query_schedule(normalize_mod(mod), wanted, "main")
+
+
+def refusal_of(task: TaskRecord) -> Refusal | None:
+    """Why a task is left out."""
+    assert task.ctx.mod is not None
+    return why_not_tuned(task.ctx.task_name, entry_function(task.ctx.mod))
 
 
 def _builder_options(builder: Builder | str, workers: int) -> dict[str, Any]:

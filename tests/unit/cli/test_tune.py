@@ -209,7 +209,7 @@ def test_mistakes(command: Any, file: str, arguments: tuple[str, ...], message: 
     assert failed.out == ""
 
 
-def test_programs_that_cannot_be_tuned(command: Any) -> None:
+def test_symbolic_shapes(command: Any, made_up_runner: Any, file: str) -> None:
     Path("shapes.py").write_text(
         "from tilewright import te\n"
         "def dynamic():\n"
@@ -217,10 +217,35 @@ def test_programs_that_cannot_be_tuned(command: Any) -> None:
         "    a = te.placeholder((n,), name='A')\n"
         "    return [a, te.compute((n,), lambda i: a[i] + 1.0, name='B')]\n"
     )
-    assert command("tune", "shapes.py:dynamic", status=2).err == (
-        "error: the shape of 'A' in function 'dynamic' is symbolic (n); tune it for a certain "
-        "size: replace the symbol by a number\n"
+    why = (
+        "the shape of 'A' in function 'dynamic' is symbolic (n), so it keeps the schedule that is "
+        "chosen without a search; to tune it for a certain size, replace the symbol by a number"
     )
+    assert command("tune", "shapes.py:dynamic", *TARGET).lines == [why]
+    assert command("tune", "shapes.py:dynamic", "--effort", "none", *TARGET).lines == [why]
+    wanted = ("tune", "shapes.py:dynamic", file, "--trials", "4", "--seed", "1", *TARGET)
+    lines = command(*wanted).lines
+    assert lines[0] == why
+    assert lines[-3].startswith("mm C 32x32x32: ")
+    told = command(*wanted, "--json").lines
+    assert json.loads(told[0]) == {"event": "left_out", "reason": why}
+
+
+def test_one_program_that_cannot_be_tuned_does_not_stop_the_others(
+    command: Any, made_up_runner: Any, file: str
+) -> None:
+    Path("loops.py").write_text(
+        "from tilewright.script import tir as T\n"
+        "@T.prim_func\n"
+        "def loops(A: T.Buffer((8,), 'float32')):\n"
+        "    for i in range(8):\n"
+        "        A[i] = T.float32(1)\n"
+    )
+    failed = command("tune", "loops.py:loops", *TARGET, status=2)
+    assert failed.err.startswith("error: function 'loops' has no blocks")
+    lines = command("tune", "loops.py:loops", file, "--trials", "4", *TARGET, status=1).lines
+    assert lines[0].startswith("function 'loops' has no blocks, so there is nothing to schedule")
+    assert lines[-3].startswith("mm C 32x32x32: ")
 
 
 def test_a_program_that_is_wrong_itself(command: Any) -> None:

@@ -8,6 +8,7 @@ from tilewright import te
 from tilewright.database import Database, MemoryDatabase, SQLiteDatabase
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
+from tilewright.records import FailureKind
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.conformance.database import LLVM, a_record, matmul
@@ -72,7 +73,8 @@ def test_other_types_and_other_numbers(database: Database) -> None:
 def test_misses(database: Database) -> None:
     workload, target = database.commit_workload(matmul(16, 16, 16)), Target(LLVM)
     assert database.explain_miss(workload.mod, target) == (
-        "C 16x16x16 is known, but none of its candidates worked; tune it again"
+        "C 16x16x16 is known, but no candidate of it was measured; `tilewright space why` says "
+        "what there is"
     )
     elsewhere = Target("llvm -mcpu=cascadelake")
     database.commit_tuning_record(a_record(workload, 1.0, target=elsewhere))
@@ -83,3 +85,27 @@ def test_misses(database: Database) -> None:
     assert database.explain_miss(shifted(8, 1), target) == (
         "B 8 is not in the database, and nothing like it"
     )
+
+
+@pytest.mark.parametrize(
+    ("failures", "text"),
+    [
+        (
+            ["wrong_result", "build_error"],
+            "none of its candidates worked (1 wrong_result, 1 build_error)",
+        ),
+        (
+            ["build_error", "timeout"],
+            "none of its candidates worked (1 build_error, 1 timeout); tune it again, with more "
+            "time or memory",
+        ),
+    ],
+)
+def test_tuning_again_is_said_only_where_it_can_help(
+    database: Database, failures: list[str], text: str
+) -> None:
+    workload = database.commit_workload(matmul(16, 16, 16))
+    for number, failure in enumerate(failures):
+        record = a_record(workload, 1e10, seed=number + 1, failure=FailureKind(failure))
+        database.commit_tuning_record(record)
+    assert database.explain_miss(workload.mod, Target(LLVM)) == f"C 16x16x16 is known, but {text}"

@@ -14,8 +14,8 @@ from tilewright.errors import DatabaseError, RegistryError, TargetError, TuneErr
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.script import tir as T
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
-from tilewright.testing.small_search import matmul
-from tilewright.tune import tune_tir
+from tilewright.testing.small_search import matmul, tile_two
+from tilewright.tune import TuneContext, tune_tasks, tune_tir
 from tilewright.tune.checks import check_can_be_tuned
 
 
@@ -102,11 +102,6 @@ def tune(mod: Any, target: Any = "llvm", **options: Any) -> Any:
     ("func", "text"),
     [
         (
-            any_size,
-            "the shape of 'A' in function 'main' is symbolic (n); tune it for a certain size: "
-            "replace the symbol by a number",
-        ),
-        (
             with_a_scalar,
             "parameter 'n' of function 'main' is a scalar; only functions of buffers with constant "
             "shapes can be tuned",
@@ -132,7 +127,7 @@ def tune(mod: Any, target: Any = "llvm", **options: Any) -> Any:
             "random numbers to measure with; use a number type",
         ),
     ],
-    ids=["symbolic", "scalar", "no blocks", "opaque", "no iterators", "vectors"],
+    ids=["scalar", "no blocks", "opaque", "no iterators", "vectors"],
 )
 def test_programs(func: PrimFunc, text: str) -> None:
     with pytest.raises(TuneError) as error:
@@ -140,9 +135,55 @@ def test_programs(func: PrimFunc, text: str) -> None:
     assert str(error.value) == text
 
 
-def test_the_name_of_the_function_is_in_the_message() -> None:
-    with pytest.raises(TuneError, match=r"function 'copy' has no blocks"):
-        tune(IRModule({"copy": plain_loops, "product": matmul}))
+SYMBOLIC = (
+    "the shape of 'A' in function 'main' is symbolic (n), so it keeps the schedule that is chosen "
+    "without a search; to tune it for a certain size, replace the symbol by a number"
+)
+
+
+def test_symbolic_shapes_are_no_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    database = tune(IRModule({"main": any_size}), console=True)
+    assert len(database) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.endswith(f"[WARNING] {SYMBOLIC}")
+
+
+def test_a_function_that_cannot_be_tuned_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    functions = {"copy": plain_loops, "main": any_size, "product": matmul}
+    builder = FakeBuilder()
+    database = tune_tir(
+        IRModule(functions),
+        "llvm",
+        max_trials_global=4,
+        builder=builder,
+        runner=FakeRunner(),
+        database="memory",
+        space=tile_two,
+    )
+    assert {record.extra["task"] for record in database.get_all_tuning_records()} == {"product"}
+    told = [line for line in capsys.readouterr().out.splitlines() if "[WARNING]" in line]
+    assert [line.partition("[WARNING] ")[2] for line in told] == [
+        "function 'copy' has no blocks, so there is nothing to schedule; write its statements "
+        "inside `with T.block(...)`, or make it with te.create_prim_func",
+        SYMBOLIC,
+    ]
+
+
+def test_tasks_that_cannot_be_tuned_are_left_out() -> None:
+    tasks = [
+        TuneContext(func, target="llvm", space_generator=tile_two, search_strategy="replay-trace")
+        for func in (any_size, matmul)
+    ]
+    database = tune_tasks(
+        tasks=tasks,
+        task_weights=[1, 1],
+        max_trials_global=2,
+        builder=FakeBuilder(),
+        runner=FakeRunner(),
+        database="memory",
+        console=False,
+    )
+    assert len(database) == 2
 
 
 def test_an_empty_module() -> None:

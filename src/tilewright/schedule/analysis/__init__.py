@@ -19,7 +19,10 @@ from tilewright.schedule.analysis.blocks import (
     is_write_cache as is_write_cache,
     writes_output as writes_output,
 )
-from tilewright.schedule.analysis.flops import estimate_tir_flops as estimate_tir_flops
+from tilewright.schedule.analysis.flops import (
+    estimate_tir_flops as estimate_tir_flops,
+    flop_of as flop_of,
+)
 from tilewright.schedule.analysis.suggest_index_map import (
     suggest_index_map as suggest_index_map,
 )

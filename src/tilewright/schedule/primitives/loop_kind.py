@@ -56,19 +56,34 @@ def set_loop_kind(
 ) -> None:
     """Change how a loop runs."""
     stmt = loop.loop
-    if state.enable_check and kind is not ForKind.UNROLLED:
-        check_compact_dataflow(state, loop)
-        blocks = child_blocks(state, loop)
-        for block in blocks:
-            _check_block(block, stmt.loop_var, loop, thread_axis.startswith("threadIdx"))
-        if kind is not ForKind.THREAD_BINDING and not is_unit(stmt):
-            _check_own_results(state, loop, blocks)
+    if state.enable_check:
+        _check_kind(state, loop, kind, thread_axis)
     binding = None
     if thread_axis:
         binding = IterVar(
             None, Var(thread_axis, stmt.loop_var.dtype), IterType.THREAD_INDEX, thread_axis
         )
     state.replace(loop, replace(stmt, kind=kind, thread_binding=binding))
+
+
+def can_have_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind) -> bool:
+    """Whether a loop may run so."""
+    try:
+        _check_kind(state, loop, kind, "")
+    except PrimitiveError:
+        return False
+    return True
+
+
+def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis: str) -> None:
+    if kind is ForKind.UNROLLED:
+        return
+    check_compact_dataflow(state, loop)
+    blocks = child_blocks(state, loop)
+    for block in blocks:
+        _check_block(block, loop.loop.loop_var, loop, thread_axis.startswith("threadIdx"))
+    if kind is not ForKind.THREAD_BINDING and not is_unit(loop.loop):
+        _check_own_results(state, loop, blocks)
 
 
 def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction: bool) -> None:

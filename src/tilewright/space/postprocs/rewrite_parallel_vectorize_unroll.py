@@ -7,11 +7,14 @@ loop that then is the outermost one is marked for unrolling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.ir import ForKind
 from tilewright.schedule import LoopRV, Schedule, StmtSRef
-from tilewright.schedule.scope import realize_of
+from tilewright.schedule.primitives.loop_kind import can_have_kind
+from tilewright.schedule.scope import loops_of, realize_of
+from tilewright.schedule.state import ScheduleState
 from tilewright.space.annotations import (
     AUTO_UNROLL_MAX_STEP,
     PARALLEL,
@@ -68,7 +71,8 @@ def _rewrite_function(sch: Schedule, function: str, root: StmtSRef, wishes: _Wis
         loops = sch.get_loops(block)
         if loops:
             sref = sch.get_sref(block)
-            loops = _fuse(sch, loops, wishes, _plan(sref, wishes))
+            plan = _possible(sch.state, sref, _plan(sref, wishes))
+            loops = _fuse(sch, loops, wishes, plan)
             _mark_unrolling(sch, loops[0], sref, wishes)
 
 
@@ -100,6 +104,17 @@ def _plan(block: StmtSRef, wishes: _Wishes) -> _Plan:
         vectorize = _vector_loops(nest, contiguous, wishes.vectorize)
     vectorize = vectorize or 0
     return _Plan(min(parallel, len(nest) - vectorize), vectorize, len(nest))
+
+
+def _possible(state: ScheduleState, block: StmtSRef, plan: _Plan) -> _Plan:
+    """What of a plan can be carried out: a block that reads what it writes stays as it is."""
+    loops = loops_of(block)
+    first, last = plan.parallel, plan.loops - plan.vectorize
+    parallel = all(can_have_kind(state, loop, ForKind.PARALLEL) for loop in loops[:first])
+    vectorize = all(can_have_kind(state, loop, ForKind.VECTORIZED) for loop in loops[last:])
+    return replace(
+        plan, parallel=first if parallel else 0, vectorize=plan.vectorize if vectorize else 0
+    )
 
 
 def _is_rewritable(loop: NestLoop) -> bool:

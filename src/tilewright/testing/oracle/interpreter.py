@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.ir import Buffer, IRModule, PrimFunc, Var, as_module
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
 from tilewright.testing.oracle.arithmetic import Value, constant
+from tilewright.testing.oracle.empty_reductions import EarlyStarts
 from tilewright.testing.oracle.errors import OracleArgumentError
 from tilewright.testing.oracle.expressions import UNDEFINED, Frame, ReturnValue
 from tilewright.testing.oracle.grid_runner import Runner
@@ -77,7 +78,7 @@ class _Function:
         self._slots = [self._compiler.slot(param) for param in func.params]
         for buffer in func.buffer_map.values():
             self._compiler.resolver(buffer)
-        self._body: Runner = self._compiler.statement(func.body)
+        self._body: Runner = self._compiler.statement(EarlyStarts().rewrite(func.body))
 
     def call(self, args: Sequence[Any]) -> Any:
         params = self._func.params
