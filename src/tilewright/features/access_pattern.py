@@ -205,8 +205,8 @@ def find_reuse(
         if len(noted) >= 2:
             return Reuse(
                 ReuseKind.SERIAL_MULTIPLE_READ_WRITE,
-                min(noted) / loop.extent,
-                _bytes_under(touched[loop]) / loop.extent,
+                min(noted) / max(1, loop.extent),
+                _bytes_under(touched[loop]) / max(1, loop.extent),
                 len(noted) - 1,
             )
         iterations *= loop.extent

@@ -159,7 +159,7 @@ class RowMaker:
         total = float(iterations * use.itemsize)
         unique = float(use.numel * use.itemsize) if loops else 1.0
         stride, inner_stride, skipped = self._strides(use, loops)
-        lines = max(1.0, iterations / skipped * min(1.0, stride * use.itemsize / line))
+        lines = max(1.0, iterations / max(1, skipped) * min(1.0, stride * use.itemsize / line))
         unique_lines = max(1.0, unique / min(line, _contiguous_bytes(use)))
         sizes = (total, unique, lines, unique_lines)
         share = reuse.count or 0.5
@@ -194,7 +194,7 @@ class RowMaker:
             float(numel * own.itemsize),
             float(numel * outer),
             float(outer),
-            iterations / outer,
+            iterations / max(1, outer),
         ]
 
 
@@ -223,7 +223,7 @@ def _threads(loops: tuple[Loop, ...], is_gpu: bool) -> list[float]:
 def _contiguous_bytes(use: BufferUse) -> int:
     for accessed, extent in zip(reversed(use.box), reversed(use.shape), strict=True):
         if accessed == extent:
-            return extent * use.itemsize
+            return max(1, extent * use.itemsize)
     return 1
 
 
@@ -242,7 +242,7 @@ def _intensity_curve(
     for loop in reversed(loops):
         current *= loop.extent
         done.append(current)
-    intensity = [work / size for work, size in zip(done, bytes_under, strict=True)]
+    intensity = [work / max(1, size) for work, size in zip(done, bytes_under, strict=True)]
     curve = []
     for sample in range(1, samples + 1):
         goal = sample / samples * done[-1]

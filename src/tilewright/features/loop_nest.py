@@ -45,7 +45,7 @@ class Loop:
     def __init__(self, node: For) -> None:
         self.var = node.loop_var
         # A loop of unknown length counts as one iteration.
-        self.extent = node.extent.value if isinstance(node.extent, IntImm) else 1
+        self.extent = max(0, node.extent.value) if isinstance(node.extent, IntImm) else 1
         self.kind = node.kind
         self.tag = node.thread_binding.thread_tag if node.thread_binding is not None else ""
         step = node.annotations.get(UNROLL_STEP, 0)

@@ -92,6 +92,12 @@ def _is_number(value: PrimExpr, number: int) -> bool:
     return isinstance(value, IntImm) and value.value == number
 
 
+def runs_never(stmt: Block) -> bool:
+    """True when an iterator of a block has no value: there is nothing to do, but for its init."""
+    extents = [iter_var.dom.extent for iter_var in stmt.iter_vars if iter_var.dom is not None]
+    return any(isinstance(extent, IntImm) and extent.value < 1 for extent in extents)
+
+
 # --- reductions that are too narrow to fill the machine -----------------------------------------
 
 

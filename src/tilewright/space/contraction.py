@@ -63,7 +63,8 @@ def _has_form(block: Block) -> bool:
         return False
     if not all(isinstance(_extent(iter_var), int) for iter_var in block.iter_vars):
         return False
-    return all(isinstance(axis.min, Var) for axis in block.writes[0].region[-1:])
+    written = block.writes[0].region
+    return bool(written) and isinstance(written[-1].min, Var)
 
 
 def _extent(iter_var: IterVar) -> int | None:

@@ -127,7 +127,7 @@ def bind_spatial_loop(
     """
     size = constant_extent(sch.get_sref(loop))
     if size is not None and size <= max_threadblocks * max_threads_per_block:
-        threads = choose_threads(min(size, max_threads_per_block))
+        threads = choose_threads(max(1, min(size, max_threads_per_block)))
         pieces = sch.split(loop, [None, threads])
         outer, inner = pieces
     else:

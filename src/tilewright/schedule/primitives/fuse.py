@@ -78,11 +78,11 @@ def _check(loops: Sequence[StmtSRef]) -> None:
 
 
 def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
-    """Each old variable as a digit of the new one; loops of one iteration have none."""
+    """Each old variable as a digit of the new one; loops of one iteration, or of none, have none."""
     values: dict[Var, PrimExpr] = {}
     below: PrimExpr = const(1, fused.dtype)
     for position, stmt in reversed(list(enumerate(stmts))):
-        if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
+        if isinstance(stmt.extent, IntImm) and stmt.extent.value <= 1:
             values[stmt.loop_var] = const(0, fused.dtype)
             continue
         digit: PrimExpr = fused // below

@@ -17,6 +17,7 @@ from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, space_generators
+from tilewright.space.conditions import runs_never
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin
@@ -87,9 +88,11 @@ class DefaultSpace(SpaceGenerator):
 
 
 def _is_complete(sketch: Schedule) -> bool:
-    """True when a rule has taken care of every block, or it has become an instruction."""
+    """True when a rule has taken care of every block, it has become an instruction, or is empty."""
     return all(
-        TILING_STRUCTURE in sref.block.annotations or sref.block.match_buffers
+        TILING_STRUCTURE in sref.block.annotations
+        or sref.block.match_buffers
+        or runs_never(sref.block)
         for sref in sketch.state.infos
         if sref.parent is not None
     )

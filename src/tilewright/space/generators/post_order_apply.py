@@ -18,6 +18,7 @@ from tilewright.schedule.scope import child_blocks
 from tilewright.schedule.state import ScheduleState
 from tilewright.space.annotations import SCHEDULE_RULE
 from tilewright.space.base import ScheduleRule, space_generators
+from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
     ConfiguredGenerator,
@@ -147,9 +148,9 @@ def _check_names(function: str, blocks: list[StmtSRef]) -> None:
 
 
 def _is_open(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
-    """True when the block is still there and no custom rule has claimed it."""
+    """True when the block is still there, does anything, and no custom rule has claimed it."""
     sref = sch.symbols.get(block)
-    if not isinstance(sref, StmtSRef) or sref.stmt is None:
+    if not isinstance(sref, StmtSRef) or sref.stmt is None or runs_never(sref.block):
         return False
     return isinstance(rule, ApplyCustomRule) or SCHEDULE_RULE not in sref.block.annotations
 
