@@ -78,7 +78,7 @@ def _check(loops: Sequence[StmtSRef]) -> None:
 
 
 def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
-    """Each old variable as a digit of the new one; loops of one iteration, or of none, have none."""
+    """Each old variable as a digit of the new one; loops of at most one iteration have none."""
     values: dict[Var, PrimExpr] = {}
     below: PrimExpr = const(1, fused.dtype)
     for position, stmt in reversed(list(enumerate(stmts))):

@@ -88,13 +88,14 @@ class DefaultSpace(SpaceGenerator):
 
 
 def _is_complete(sketch: Schedule) -> bool:
-    """True when a rule has taken care of every block, it has become an instruction, or is empty."""
-    return all(
-        TILING_STRUCTURE in sref.block.annotations
-        or sref.block.match_buffers
-        or runs_never(sref.block)
-        for sref in sketch.state.infos
-        if sref.parent is not None
+    """True when a rule has taken care of every block, or it has become an instruction.
+
+    Blocks that do nothing need no care, unless there is nothing else.
+    """
+    blocks = [sref.block for sref in sketch.state.infos if sref.parent is not None]
+    busy = [block for block in blocks if not runs_never(block)]
+    return bool(busy) and all(
+        TILING_STRUCTURE in block.annotations or block.match_buffers for block in busy
     )
 
 
