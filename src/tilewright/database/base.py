@@ -185,7 +185,7 @@ class Database(ABC):
         return f"{name} is not in the database, and nothing like it"
 
     def _why_none_worked(self, mod: IRModule) -> str:
-        """What became of the candidates of a program; tuning again helps only if luck was short."""
+        """What became of the candidates of a program, and whether tuning it again can help."""
         records = self.get_tuning_records_of(self.commit_workload(mod))
         causes = Counter(record.failure for record in records if record.failure is not None)
         if not causes:
