@@ -75,9 +75,8 @@ class _Collector(Visitor):
         self.opaque: dict[Var, None] = {}
         self._domains: dict[Var, Interval | None] = {}
         self._lets: dict[Var, PrimExpr] = {}
-        self._own = set(block.alloc_buffers)
         self._matches = {match.buffer: match.source for match in block.match_buffers}
-        self._own_pointers = {buffer.data for buffer in (*self._own, *self._matches)}
+        self._own_pointers = {buffer.data for buffer in (*block.alloc_buffers, *self._matches)}
         self._by_pointer = {buffer.data: buffer for buffer in buffers}
 
     def _record(
@@ -86,7 +85,7 @@ class _Collector(Visitor):
         source = self._matches.get(buffer)
         if source is not None:
             buffer, region = source.buffer, source.region
-        if buffer not in self._own:
+        if buffer.data not in self._own_pointers:
             boxes.setdefault(buffer, []).append(tuple(self._bounds(item) for item in region))
 
     def _bounds(self, item: Range | PrimExpr) -> Interval | None:

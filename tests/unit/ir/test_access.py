@@ -53,6 +53,12 @@ INIT = "with T.init():\n    C[vi] = 0.0\n"
         ),
         ("C[vi] = A[vi, 0] + A[vi, 5] + A[vi + 1, 2]", ["A[vi:vi + 2, 0:6]"], ["C[vi]"]),
         (
+            'p = T.allocate([4], "float32", "local")\nL = T.Buffer((4,), data=p, scope="local")\n'
+            "L[vk] = A[vi, vk]\nC[vi] = L[0]",
+            ["A[vi, vk]"],
+            ["C[vi]"],
+        ),
+        (
             "if vi < 3:\n    C[vi] = T.if_then_else(vi > 1, A[vi - 1, 0], T.float32(0))\n"
             "else:\n    C[vi] = T.Select(vi > 1, A[vi - 1, 0], B[vi, vi])",
             ["A[vi - 1, 0]", "B[vi, vi]"],
