@@ -5,7 +5,7 @@ Importing this package also gives whole tensors their arithmetic: `a + b`, `a * 
 
 from __future__ import annotations
 
-from tilewright.topi import nn
+from tilewright.topi import image, nn
 from tilewright.topi.broadcast import (
     add,
     atan2,
@@ -34,6 +34,7 @@ from tilewright.topi.broadcast import (
     subtract,
 )
 from tilewright.topi.creation import arange, full, full_like
+from tilewright.topi.einsum import einsum
 from tilewright.topi.elementwise import (
     abs,
     acos,
@@ -85,6 +86,9 @@ from tilewright.topi.quantize import (
     saturating_cast,
 )
 from tilewright.topi.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
+from tilewright.topi.scan import cumprod, cumsum
+from tilewright.topi.scatter import scatter_elements, scatter_nd
+from tilewright.topi.sort import argsort, sort, topk
 from tilewright.topi.transform import (
     concatenate,
     expand_dims,
@@ -109,6 +113,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "atan",
@@ -125,7 +130,10 @@ __all__ = [
     "concatenate",
     "cos",
     "cosh",
+    "cumprod",
+    "cumsum",
     "divide",
+    "einsum",
     "equal",
     "erf",
     "exp",
@@ -145,6 +153,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "identity",
+    "image",
     "isfinite",
     "isinf",
     "isnan",
@@ -180,10 +189,13 @@ __all__ = [
     "round",
     "rsqrt",
     "saturating_cast",
+    "scatter_elements",
+    "scatter_nd",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "sort",
     "split",
     "sqrt",
     "squeeze",
@@ -195,6 +207,7 @@ __all__ = [
     "tan",
     "tanh",
     "tile",
+    "topk",
     "transpose",
     "trunc",
     "where",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.topi.nn.activation import gelu, leaky_relu, prelu, relu, silu
+from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.conv import (
     conv1d_ncw,
     conv1d_nwc,
@@ -23,6 +24,8 @@ from tilewright.topi.nn.conv_transpose import (
 )
 from tilewright.topi.nn.dense import batch_matmul, dense, flatten, matmul
 from tilewright.topi.nn.depthwise import depthwise_conv2d_nchw, depthwise_conv2d_nhwc
+from tilewright.topi.nn.embedding import embedding
+from tilewright.topi.nn.group_norm import group_norm, instance_norm
 from tilewright.topi.nn.normalization import (
     batch_norm,
     layer_norm,
@@ -48,6 +51,7 @@ from tilewright.topi.nn.winograd import (
 
 __all__ = [
     "adaptive_pool",
+    "attention",
     "batch_matmul",
     "batch_norm",
     "conv1d",
@@ -72,11 +76,14 @@ __all__ = [
     "depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc",
     "dilate",
+    "embedding",
     "flatten",
     "gelu",
     "global_pool",
     "group_conv2d_nchw",
     "group_conv2d_nhwc",
+    "group_norm",
+    "instance_norm",
     "layer_norm",
     "leaky_relu",
     "log_softmax",

@@ -1,0 +1,57 @@
+"""Indices that come from data: they count from the end if negative, and never lead outside."""
+
+from __future__ import annotations
+
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    INT32,
+    INT64,
+    IntImm,
+    PrimExpr,
+    Select,
+    const,
+    logical_and,
+    maximum,
+    minimum,
+)
+from tilewright.te import Tensor
+
+
+def check_indices(indices: Tensor, what: str) -> None:
+    """Insist on integers."""
+    if not indices.dtype.is_integral:
+        raise TensorExpressionError(
+            f"{what}: indices {indices.name} must be integers, they are {indices.dtype!s}"
+        )
+
+
+def counted_from_start(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """The index as a signed integer, negative ones counted from the end; it may lie outside."""
+    if index.dtype.is_uint:
+        return _unsigned(index)
+    wide = index.astype(INT32 if index.dtype.bits < 32 else index.dtype)
+    return Select(wide < 0, wide + extent.astype(wide.dtype), wide)
+
+
+def _unsigned(index: PrimExpr) -> PrimExpr:
+    if index.dtype.bits < 32:
+        return index.astype(INT32)
+    if index.dtype.bits == 32:
+        return index.astype(INT64)
+    # Half of the range does not fit; as far as bounds go all of that half is the same.
+    largest = const((1 << 63) - 1, index.dtype)
+    return minimum(index, largest).astype(INT64)
+
+
+def is_inside(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """True for an index in `[0, extent)`."""
+    return logical_and(index >= 0, index < extent.astype(index.dtype))
+
+
+def clipped_index(index: PrimExpr, extent: PrimExpr, what: str) -> PrimExpr:
+    """The nearest index inside, after counting negative ones from the end."""
+    if isinstance(extent, IntImm) and extent.value == 0:
+        raise TensorExpressionError(f"{what}: an axis of extent 0 has nothing to take")
+    own = counted_from_start(index, extent)
+    last = extent.astype(own.dtype) - 1
+    return minimum(maximum(own, const(0, own.dtype)), last)

@@ -1,0 +1,183 @@
+"""Operators that write elements where indices say: scatter_elements, scatter_nd.
+
+Negative indices count from the end. Updates whose indices lie outside are dropped. Where several
+updates meet, they are applied one after another in row-major order, so the last one wins.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tilewright import te
+from tilewright.errors import TensorExpressionError
+from tilewright.ir import (
+    Buffer,
+    ExprLike,
+    IntImm,
+    PrimExpr,
+    Stmt,
+    logical_and,
+    maximum,
+    minimum,
+)
+from tilewright.ir.builder import BufferVar, IRBuilder
+from tilewright.te import Tensor
+from tilewright.topi.axes import check_extents, constant_extent, normalize_axis, same_extent
+from tilewright.topi.index_bounds import check_indices, counted_from_start, is_inside
+from tilewright.topi.statements import nested_loops
+
+Indices: TypeAlias = Sequence[ExprLike]
+Apply: TypeAlias = Callable[[IRBuilder, list[BufferVar], "_Target"], None]
+
+_COMBINE: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    "update": lambda old, new: new,
+    "add": operator.add,
+    "mul": operator.mul,
+    "min": minimum,
+    "max": maximum,
+}
+_ROUNDED = ("add", "mul")  # these round each time, so narrow floats are kept in a wider type
+
+
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
+) -> Tensor:
+    """`data`, changed by `out[indices[i, j], j] = updates[i, j]` for axis 0, and so on.
+
+    `reduction` is how an update changes an element: "update" puts it in its place, "add", "mul",
+    "min" and "max" combine both. 16-bit floats are added and multiplied in float32.
+    """
+    what = "scatter_elements"
+    at = normalize_axis(axis, data.ndim, what)
+    _check(data, indices, updates, reduction, what)
+    for name, tensor in (("indices", indices), ("updates", updates)):
+        if tensor.ndim != data.ndim:
+            raise TensorExpressionError(
+                f"{what}: {name} must have {data.ndim} dimensions as data, it has {tensor.ndim}"
+            )
+    for d in range(data.ndim):
+        check_extents(
+            indices.shape[d], updates.shape[d], what, f"the extents of indices and updates at {d}"
+        )
+        if d != at:
+            _check_within(indices.shape[d], data.shape[d], d, what)
+
+    def apply(ib: IRBuilder, buffers: list[BufferVar], target: _Target) -> None:
+        chosen, new = buffers
+        with nested_loops(ib, indices.shape, "i") as i:
+            own = ib.let("index", counted_from_start(chosen[tuple(i)], data.shape[at]))
+            with ib.if_scope(is_inside(own, data.shape[at])):
+                target.change((*i[:at], own, *i[at + 1 :]), new[tuple(i)])
+
+    return _scatter(what, reduction, [data, indices, updates], apply)
+
+
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
+    """`data`, changed by `out[indices[0, y], ..., indices[m - 1, y], x] = updates[y, x]`.
+
+    `y` stands for the axes of `indices` but the first, and `x` for the axes of `data` from the
+    m-th on. `mode` is as `reduction` of `scatter_elements`.
+    """
+    what = "scatter_nd"
+    _check(data, indices, updates, mode, what)
+    depth = _depth(data, indices, what)
+    _check_updates(updates, [*indices.shape[1:], *data.shape[depth:]], what)
+
+    def apply(ib: IRBuilder, buffers: list[BufferVar], target: _Target) -> None:
+        chosen, new = buffers
+        with nested_loops(ib, indices.shape[1:], "y") as y:
+            given = [chosen[tuple([d, *y])] for d in range(depth)]
+            own = [
+                ib.let("index", counted_from_start(index, extent))
+                for index, extent in zip(given, data.shape, strict=False)
+            ]
+            inside = [is_inside(index, data.shape[d]) for d, index in enumerate(own)]
+            with ib.if_scope(logical_and(*inside)), nested_loops(ib, data.shape[depth:], "x") as x:
+                target.change((*own, *x), new[tuple(y + x)])
+
+    return _scatter(what, mode, [data, indices, updates], apply)
+
+
+class _Target:
+    """The memory that updates change."""
+
+    def __init__(self, memory: BufferVar, reduction: str) -> None:
+        self.memory = memory
+        self._combine = _COMBINE[reduction]
+
+    def change(self, where: Indices, new: PrimExpr) -> None:
+        """Apply one update."""
+        old = self.memory[tuple(where)]
+        self.memory[tuple(where)] = self._combine(old, new.astype(self.memory.dtype))
+
+
+def _scatter(what: str, reduction: str, tensors: Sequence[Tensor], apply: Apply) -> Tensor:
+    """A copy of the first tensor, to which `apply` applies the updates of the others."""
+    data = tensors[0]
+    rounded = data.dtype.is_float and reduction in _ROUNDED
+    kind = data.dtype.accumulator if rounded else data.dtype
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        ib = IRBuilder()
+        old, *others = [ib.buffer_ptr(buffer) for buffer in ins]
+        out = ib.buffer_ptr(outs[0])
+        memory = out if kind is data.dtype else ib.allocate(kind, data.shape, "wide")
+        _copy(ib, old, memory)
+        apply(ib, others, _Target(memory, reduction))
+        if memory is not out:
+            _copy(ib, memory, out)
+        return ib.get()
+
+    tensor: Tensor = te.extern(data.shape, tensors, body, f"T_{what}", str(data.dtype))
+    return tensor
+
+
+def _copy(ib: IRBuilder, source: BufferVar, target: BufferVar) -> None:
+    with nested_loops(ib, source.buffer.shape, "c") as c:
+        target[tuple(c)] = source[tuple(c)].astype(target.dtype)
+
+
+def _check(data: Tensor, indices: Tensor, updates: Tensor, reduction: str, what: str) -> None:
+    check_indices(indices, what)
+    if updates.dtype is not data.dtype:
+        raise TensorExpressionError(
+            f"{what}: updates are {updates.dtype!s}, data is {data.dtype!s}; cast one of them"
+        )
+    if reduction not in _COMBINE:
+        raise TensorExpressionError(
+            f"{what}: unknown reduction {reduction!r}, "
+            f"expected one of {', '.join(map(repr, _COMBINE))}"
+        )
+    if data.dtype.is_bool and reduction != "update":
+        raise TensorExpressionError(f"{what}: {reduction!r} needs numbers, {data.name} is bool")
+
+
+def _check_within(given: PrimExpr, limit: PrimExpr, axis: int, what: str) -> None:
+    if isinstance(given, IntImm) and isinstance(limit, IntImm) and given.value > limit.value:
+        raise TensorExpressionError(
+            f"{what}: indices have extent {given.value} at axis {axis}, "
+            f"more than the {limit.value} of data"
+        )
+
+
+def _depth(data: Tensor, indices: Tensor, what: str) -> int:
+    """How many leading axes of `data` the indices choose from."""
+    if indices.ndim == 0:
+        raise TensorExpressionError(f"{what}: indices must have at least 1 dimension")
+    depth = constant_extent(indices.shape[0], what)
+    if not 1 <= depth <= data.ndim:
+        raise TensorExpressionError(
+            f"{what}: {depth} indices for a tensor of {data.ndim} dimensions"
+        )
+    return depth
+
+
+def _check_updates(updates: Tensor, expected: Sequence[PrimExpr], what: str) -> None:
+    same = len(expected) == updates.ndim and all(map(same_extent, expected, updates.shape))
+    if not same:
+        raise TensorExpressionError(
+            f"{what}: updates must have shape ({', '.join(map(str, expected))}), "
+            f"got ({', '.join(map(str, updates.shape))})"
+        )
