@@ -292,10 +292,11 @@ class _Resize:
 
     def _weighing_dtype(self, method: str) -> DType:
         kinds = (self._data.dtype, self._dtype)
-        if any(kind.bits > 32 and not kind.is_float for kind in kinds):
-            raise TensorExpressionError(
-                f"{self._what}: method {method!r} cannot weigh 64-bit integers exactly; use float64"
-            )
+        for kind in kinds:
+            if not kind.is_float and (kind.bits > 32 or not kind.is_integral):
+                raise TensorExpressionError(
+                    f"{self._what}: method {method!r} cannot weigh {kind!s}; use a float type"
+                )
         wide = any(kind.bits == 64 or (kind.bits == 32 and not kind.is_float) for kind in kinds)
         return DType("float64" if wide else "float32")
 

@@ -59,7 +59,10 @@ def scatter_elements(
             )
     for d in range(data.ndim):
         check_extents(
-            indices.shape[d], updates.shape[d], what, f"the extents of indices and updates at {d}"
+            indices.shape[d],
+            updates.shape[d],
+            what,
+            f"the extents of indices and updates at axis {d}",
         )
         if d != at:
             _check_within(indices.shape[d], data.shape[d], d, what)

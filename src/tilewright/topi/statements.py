@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, convert
+from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, convert
 from tilewright.ir.builder import IRBuilder
 from tilewright.topi.axes import extent_product, is_zero
 from tilewright.topi.transform import unflatten_index
@@ -33,5 +33,7 @@ def loop_kind(count: ExprLike, shape: Sequence[PrimExpr]) -> str:
 
 
 def row_indices(row: PrimExpr, extents: Sequence[PrimExpr]) -> list[PrimExpr]:
-    """The indices of a row that is numbered row-major; of an empty shape there is none to find."""
-    return unflatten_index(row, [const(1) if is_zero(extent) else extent for extent in extents])
+    """The indices of a row that is numbered row-major."""
+    if any(map(is_zero, extents)):  # there is no row, and nothing to divide by
+        return [row] * len(extents)
+    return unflatten_index(row, extents)
