@@ -12,7 +12,8 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import DType, ExprLike, IntImm, IterVar, PrimExpr, Var, const
 from tilewright.te import Tensor
-from tilewright.topi.axes import ELEMENTWISE, compute_ax, is_one, same_extent
+from tilewright.topi.accumulate import sum_types
+from tilewright.topi.axes import is_one, same_extent
 
 Labels: TypeAlias = tuple[str, ...]
 
@@ -26,19 +27,14 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     twice takes its diagonal. An axis of extent 1 is stretched to the others of its letter.
 
     More than two operands are multiplied in pairs, the cheapest one first. 16-bit floats are added
-    in float32 and rounded at the end. Sums of 8- and 16-bit integers are 32-bit integers.
+    in float32 and rounded at the end. Sums of bool and of 8- and 16-bit integers are 32-bit
+    integers.
     """
     inputs, output = _parse(subscripts, operand)
     extents = _extents(inputs, operand, subscripts)
-    dtype = _common_dtype(operand)
+    types = sum_types(None, *operand)
     terms = [_Term(tensor, labels) for tensor, labels in zip(operand, inputs, strict=True)]
-    contraction = _Contraction(extents, dtype.accumulator)
-    total = contraction.in_pairs(terms, output)
-    if not dtype.is_float or total.dtype is dtype:
-        return total
-    return compute_ax(
-        total.shape, lambda *i: total(*i).astype(dtype), f"{total.name}_cast", ELEMENTWISE
-    )
+    return types.finish(_Contraction(extents, types.accumulator).in_pairs(terms, output))
 
 
 def _parse(subscripts: str, operands: Sequence[Tensor]) -> tuple[list[Labels], Labels]:
@@ -124,19 +120,6 @@ def _extents(
                     f"{known} and {extent}"
                 )
     return found
-
-
-def _common_dtype(operands: Sequence[Tensor]) -> DType:
-    first = operands[0]
-    for other in operands:
-        if other.dtype is not first.dtype:
-            raise TensorExpressionError(
-                f"einsum: {first.name} is {first.dtype!s}, {other.name} is {other.dtype!s}; "
-                "cast one of them"
-            )
-    if not (first.dtype.is_float or first.dtype.is_integral):
-        raise TensorExpressionError(f"einsum: {first.name} is {first.dtype!s}, expected numbers")
-    return first.dtype
 
 
 @dataclass(frozen=True, eq=False)

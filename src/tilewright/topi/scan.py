@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import INT32, Buffer, DType, ExprLike, IntImm, PrimExpr, Stmt, const
+from tilewright.ir import Buffer, DType, ExprLike, IntImm, PrimExpr, Stmt, const
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import extent_product, normalize_axis
 from tilewright.topi.statements import loop_kind, nested_loops, row_indices
 from tilewright.topi.transform import flatten_index
@@ -82,10 +83,7 @@ def _scan(
 
 
 def _result_dtype(data: Tensor, dtype: str | None, what: str) -> DType:
-    if dtype is None:
-        own = data.dtype
-        return INT32 if own.is_bool else own if own.is_float else own.accumulator
-    result = DType(dtype)
+    result = sum_types(dtype, data).result
     if not (result.is_float or result.is_integral):
         raise TensorExpressionError(f"{what}: dtype {dtype!r} cannot hold totals of {data.name}")
     return result

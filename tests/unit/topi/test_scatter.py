@@ -14,6 +14,9 @@ from tilewright.errors import TensorExpressionError
 
 Run = Callable[..., Any]
 RNG = np.random.default_rng(9)
+A = te.placeholder((3, 4), name="A")
+I = te.placeholder((3, 4), "int32", "I")
+U = te.placeholder((3, 4), name="U")
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
     "add": np.add,
@@ -106,7 +109,7 @@ def test_nd(compiled: Run, reduction: str, depth: int) -> None:
     result = compiled(lambda d, i, u: topi.scatter_nd(d, i, u, reduction), data, indices, updates)
     expected = data.astype("float64")
     for place in np.ndindex(2, 3):
-        given = [int(indices[(d, *place)]) for d in range(depth)]
+        given = [int(row[place]) for row in indices]
         own = tuple(i + n if i < 0 else i for i, n in zip(given, data.shape, strict=False))
         if all(0 <= i < n for i, n in zip(own, data.shape, strict=False)):
             expected[own] = COMBINE[reduction](expected[own], updates[place])
@@ -130,19 +133,11 @@ def test_bool(compiled: Run) -> None:
 
 
 def test_interpreted(evaluate: Run) -> None:
-    shapes = [(3, 4), (2, 2), (2, 2)]
-    tensors = [
-        te.placeholder(s, t, n)
-        for s, t, n in zip(shapes, ("float32", "int32", "float32"), "AIU", strict=True)
-    ]
-    data, new = RNG.standard_normal((3, 4)).astype("float32"), np.ones((2, 2), "float32")
-    chosen = np.array([[0, -1], [9, 2]], "int32")
-    result = evaluate(topi.scatter_elements(*tensors, 1, "add"), tensors, data, chosen, new)
-    np.testing.assert_allclose(result, elements(data, chosen, new, 1, "add"), rtol=1e-6)
-
-
-A = te.placeholder((3, 4), name="A")
-I = te.placeholder((3, 4), "int32", "I")
+    data, new = (RNG.standard_normal((3, 4)).astype("float32") for _ in range(2))
+    chosen = RNG.integers(-6, 6, (3, 4)).astype("int32")
+    out = topi.scatter_elements(A, I, U, 1, "add")
+    result = evaluate(out, [A, I, U], data, chosen, new)
+    np.testing.assert_allclose(result, elements(data, chosen, new, 1, "add"), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

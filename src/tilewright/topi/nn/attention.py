@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, PrimExpr, Select, Var, const, convert, maximum
-from tilewright.ir.intrinsics import exp, min_value, rsqrt
+from tilewright.ir import ExprLike, IntImm, PrimExpr, Select, Var, const, convert
+from tilewright.ir.intrinsics import exp, rsqrt
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, check_extents, compute_ax, same_extent
 from tilewright.topi.broadcast import broadcast_shape, element_at
@@ -115,11 +115,10 @@ class _Attention:
         largest = compute_ax(
             self._rows, lambda *i: te.max(scores(*i, k), axis=k), "T_attention_max", INJECTIVE
         )
-        # Finite, so that a query that sees no key gets zeros for powers, not NaN.
-        lowest = min_value(self._wide)
+        # te.max starts from a finite number, so a query that sees no key gets zeros, not NaN.
         return compute_ax(
             scores.shape,
-            lambda *i: exp(scores(*i) - maximum(largest(*i[:-1]), lowest)),
+            lambda *i: exp(scores(*i) - largest(*i[:-1])),
             "T_attention_exp",
             INJECTIVE,
         )
