@@ -6,7 +6,6 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     INT32,
     INT64,
-    IntImm,
     PrimExpr,
     Select,
     const,
@@ -15,6 +14,7 @@ from tilewright.ir import (
     minimum,
 )
 from tilewright.te import Tensor
+from tilewright.topi.axes import is_zero
 
 
 def check_indices(indices: Tensor, what: str) -> None:
@@ -23,6 +23,12 @@ def check_indices(indices: Tensor, what: str) -> None:
         raise TensorExpressionError(
             f"{what}: indices {indices.name} must be integers, they are {indices.dtype!s}"
         )
+
+
+def check_choice(extent: PrimExpr, indices: Tensor, what: str) -> None:
+    """Insist that there is something to choose from, unless there is no index."""
+    if is_zero(extent) and not any(map(is_zero, indices.shape)):
+        raise TensorExpressionError(f"{what}: an axis without elements has none to choose")
 
 
 def counted_from_start(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
@@ -48,10 +54,10 @@ def is_inside(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     return logical_and(index >= 0, index < extent.astype(index.dtype))
 
 
-def clipped_index(index: PrimExpr, extent: PrimExpr, what: str) -> PrimExpr:
+def clipped_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     """The nearest index inside, after counting negative ones from the end."""
-    if isinstance(extent, IntImm) and extent.value == 0:
-        raise TensorExpressionError(f"{what}: an axis of extent 0 has nothing to take")
+    if is_zero(extent):  # no index is inside, and `check_choice` saw to it that none is used
+        return index
     own = counted_from_start(index, extent)
     last = extent.astype(own.dtype) - 1
     return minimum(maximum(own, const(0, own.dtype)), last)

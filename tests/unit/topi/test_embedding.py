@@ -34,6 +34,11 @@ def test_indices_never_lead_outside(compiled: Run, dtype: str) -> None:
     np.testing.assert_array_equal(compiled(topi.nn.embedding, indices, table), table[rows])
 
 
+def test_no_index_needs_no_row(compiled: Run) -> None:
+    result = compiled(topi.nn.embedding, np.zeros((2, 0), "int32"), np.zeros((0, 3), "float32"))
+    assert result.shape == (2, 0, 3)
+
+
 def test_special_values_are_copied(compiled: Run) -> None:
     table = np.array([[np.nan, -0.0], [np.inf, -np.inf]], "float32")
     result = compiled(topi.nn.embedding, np.array([1, 0]), table)
@@ -45,7 +50,7 @@ def test_special_values_are_copied(compiled: Run) -> None:
     [
         (("float32", (3,)), (4, 5), "embedding: indices I must be integers, they are float32"),
         (("int32", (3,)), (4,), "embedding: tensor W must have 2 dimensions, it has 1"),
-        (("int32", (3,)), (0, 5), "embedding: an axis of extent 0 has nothing to take"),
+        (("int32", (3,)), (0, 5), "embedding: an axis without elements has none to choose"),
     ],
 )
 def test_refusals(indices: tuple[str, Any], table: tuple[int, ...], message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.ir import PrimExpr, Var
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, check_ndim, compute_ax
-from tilewright.topi.index_bounds import check_indices, clipped_index
+from tilewright.topi.index_bounds import check_choice, check_indices, clipped_index
 
 
 def embedding(indices: Tensor, weight: Tensor) -> Tensor:
@@ -16,8 +16,9 @@ def embedding(indices: Tensor, weight: Tensor) -> Tensor:
     check_indices(indices, "embedding")
     check_ndim(weight, 2, "embedding")
     rows, columns = weight.shape
+    check_choice(rows, indices, "embedding")
 
     def element(*i: Var) -> PrimExpr:
-        return weight(clipped_index(indices(*i[:-1]), rows, "embedding"), i[-1])
+        return weight(clipped_index(indices(*i[:-1]), rows), i[-1])
 
     return compute_ax([*indices.shape, columns], element, "T_embedding", INJECTIVE)
