@@ -28,7 +28,7 @@ from tilewright.ir import (
 from tilewright.ir.builder import IRBuilder
 from tilewright.ir.dtype import max_value_of
 from tilewright.te import Tensor
-from tilewright.topi.axes import extent_product, normalize_axis, same_extent
+from tilewright.topi.axes import constant_extent, extent_product, normalize_axis, same_extent
 from tilewright.topi.merge_sort import Workspace, emit_sort
 from tilewright.topi.sort_keys import Keys
 from tilewright.topi.statements import loop_kind, row_indices
@@ -138,9 +138,10 @@ class _Order:
         """How many elements `k` stands for."""
         if k < 1:
             return self.extent
-        if isinstance(self.extent, IntImm) and k > self.extent.value:
+        extent = constant_extent(self.extent, self._what)
+        if k > extent:
             raise TensorExpressionError(
-                f"{self._what}: k={k} is more than the {self.extent.value} elements "
+                f"{self._what}: k={k} is more than the {extent} elements "
                 f"of {self._data.name} along axis {self.axis}"
             )
         return const(k)

@@ -183,6 +183,10 @@ A = te.placeholder((3, 4), name="A")
             "topk: k=5 is more than the 4 elements of A along axis 1",
         ),
         (
+            lambda: topi.topk(te.placeholder((2, te.var("n")), name="A"), 5),
+            "topk: extent `n` must be a constant",
+        ),
+        (
             lambda: topi.topk(A, 2, ret_type="all"),
             "topk: unknown ret_type 'all', expected one of 'both', 'values', 'indices'",
         ),
