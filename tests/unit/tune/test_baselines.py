@@ -20,10 +20,10 @@ TARGET = "llvm -num-cores=2"
 
 
 def tuned(trials: int, database: Any = None, **options: Any) -> Any:
+    store = MemoryDatabase() if database is None else database
     return tune_tir(
-        FUNC, TARGET, max_trials_global=trials, num_trials_per_iter=4,
-        builder=FakeBuilder(), database=MemoryDatabase() if database is None else database, seed=1, console=False,
-        **{"runner": FakeRunner(), **options},
+        FUNC, TARGET, max_trials_global=trials, num_trials_per_iter=4, builder=FakeBuilder(),
+        database=store, seed=1, console=False, **{"runner": FakeRunner(), **options},
     )  # fmt: skip
 
 
