@@ -43,10 +43,13 @@ from tilewright.ir import (
     children,
     substitute,
 )
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
+from tilewright.space.annotations import (
+    LAYOUT_REWRITE_PREPROC,
+    VECTOR_REDUCTION as VECTOR_REDUCTION,
+)
 
-VECTOR_REDUCTION = "vector_reduction"
 UNROLL_PRAGMA = "pragma_auto_unroll_max_step"
+UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
 
 
 @dataclass(frozen=True, eq=False)  # a loop is itself and no other
@@ -161,7 +164,7 @@ def nests_of(func: PrimFunc) -> list[Nest]:
 def _walk(stmt: Stmt, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) -> Iterator[Nest]:
     match stmt:
         case For(loop_var=var, extent=extent, kind=kind, body=body, annotations=notes):
-            count = extent.value if isinstance(extent, IntImm) else 1
+            count = extent.value if isinstance(extent, IntImm) else UNKNOWN_EXTENT
             yield from _walk(body, (*loops, Loop(var, count, kind, notes)), bound)
         case BlockRealize(iter_values=values, predicate=predicate, block=block):
             share = _share(predicate, {loop.var: loop.extent for loop in loops})

@@ -29,6 +29,7 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.flatten_buffer import flat_size
+from tilewright.lowering.vector_reduction import VECTOR_REDUCTION
 from tilewright.lowering.walk import FoldingSubstituter, is_true
 from tilewright.target import Target
 
@@ -49,6 +50,8 @@ class _BlockRemover(FoldingSubstituter):
             )
         predicate = self.visit(node.predicate)
         body: Stmt = self.visit(block.body)
+        if VECTOR_REDUCTION in block.annotations:
+            body = _mark_loops(body, block.annotations[VECTOR_REDUCTION])
         if not is_true(predicate):
             body = IfThenElse(likely(predicate), body)
         for buffer in reversed(block.alloc_buffers):
@@ -68,6 +71,13 @@ class _BlockRemover(FoldingSubstituter):
         for key, value in sorted(pragmas.items(), reverse=True):
             body = AttrStmt(const(0), key, convert(value), body)
         return body
+
+
+def _mark_loops(stmt: Stmt, width: Any) -> Stmt:
+    """Loops that a block runs inside of it are reduced in vectors if the block says so."""
+    if isinstance(stmt, For):
+        return replace(stmt, annotations={**stmt.annotations, VECTOR_REDUCTION: width})
+    return map_children(stmt, lambda n: _mark_loops(n, width) if isinstance(n, Stmt) else n)
 
 
 def _is_unit(loop: For) -> bool:

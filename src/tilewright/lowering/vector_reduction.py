@@ -16,6 +16,7 @@ from tilewright.ir import (
     TRUE,
     Add,
     Allocate,
+    And,
     BinaryOp,
     Buffer,
     BufferLoad,
@@ -30,6 +31,7 @@ from tilewright.ir import (
     Min,
     Mul,
     Node,
+    Or,
     PrimExpr,
     PrimFunc,
     Stmt,
@@ -40,6 +42,8 @@ from tilewright.ir import (
     floordiv,
     floormod,
     less,
+    logical_and,
+    logical_or,
     maximum,
     minimum,
     multiply,
@@ -67,6 +71,8 @@ class _Reducer:
 _REDUCERS = (
     _Reducer(Add, add, lambda dtype: const(0, dtype)),
     _Reducer(Mul, multiply, lambda dtype: const(1, dtype)),
+    _Reducer(Or, logical_or, lambda dtype: const(False, dtype)),
+    _Reducer(And, logical_and, lambda dtype: const(True, dtype)),
     _Reducer(Max, maximum, lower_limit),
     _Reducer(Min, minimum, upper_limit),
 )
@@ -121,12 +127,15 @@ class _Reduction:
         whole, rest = floordiv(inner.extent, width), floormod(inner.extent, width)
         step = Var(f"{inner.loop_var.name}_0", inner.loop_var.dtype)
         yield _serial(step, whole, self._add_terms(partial, width, multiply(step, width)))
+        begin = multiply(whole, width)
         if isinstance(rest, IntImm):
             if rest.value:
-                yield self._add_terms(partial, width, multiply(whole, width), rest)
-            return
-        last = self._add_terms(partial, width, multiply(whole, width), rest)
-        yield IfThenElse(less(const(0, rest.dtype), rest), last)
+                yield self._add_terms(partial, width, begin, rest)
+        elif _gathers(self.term, inner.loop_var):
+            yield _serial(step, rest, self._add_terms(partial, 1, add(begin, step)))
+        else:
+            last = self._add_terms(partial, width, begin, rest)
+            yield IfThenElse(less(const(0, rest.dtype), rest), last)
 
     def _below(self, outer: Sequence[For], body: Stmt) -> Stmt:
         for view in reversed(self.views):
@@ -203,6 +212,23 @@ def _loads_from(term: PrimExpr, buffer: Buffer) -> bool:
 
     post_order_visit(term, look)
     return bool(found)
+
+
+def _gathers(term: PrimExpr, var: Var) -> bool:
+    """Are elements read at places that other elements say? Masking those costs a branch each."""
+    inner: list[BufferLoad] = []
+
+    def look(node: Node) -> None:
+        if isinstance(node, BufferLoad):
+            for index in node.indices:
+                post_order_visit(index, lambda n: inner.append(n) if _is_load_at(n, var) else None)
+
+    post_order_visit(term, look)
+    return bool(inner)
+
+
+def _is_load_at(node: Node, var: Var) -> bool:
+    return isinstance(node, BufferLoad) and uses_var(node, lambda other: other is var)
 
 
 def _vector(width: int, body: Callable[[Var], Stmt]) -> Stmt:

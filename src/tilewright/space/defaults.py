@@ -217,6 +217,8 @@ _KERNELS = (
     _spec("TensorTiling", intrin_names=KERNEL_INTRINSICS),
     _spec("RegisterTiling"),
     _spec("ReduceInVectors"),
+    _spec("ReduceColumns"),
+    _spec("IndependentSlices"),
     _spec("SpatialPass"),
 )
 

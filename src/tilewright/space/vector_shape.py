@@ -29,7 +29,7 @@ class VectorShape:
 
     def lanes(self, element_bits: int) -> int:
         """Elements in a register."""
-        return max(1, self.bits // element_bits)
+        return max(1, self.bits // max(8, element_bits))  # a bool takes a byte
 
     def tile_rows(self, vectors: int) -> int:
         """The most rows of a tile so wide: beside it, a row of one operand and one more fit in."""

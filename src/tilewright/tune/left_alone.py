@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from tilewright.ir import For, IntImm, IRModule, IterType, Node, children
 from tilewright.schedule import Schedule
+from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions import why_not_compact
 from tilewright.schedule.scope import child_blocks, loops_of
+from tilewright.schedule.slices import free_positions
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -39,6 +41,8 @@ def left_alone(mod: IRModule) -> list[str]:
 def _reason(block: StmtSRef, state: ScheduleState) -> str:
     """What keeps a block from being scheduled; empty: nothing does."""
     loops = loops_of(block)
+    if has_trivial_binding(block) and free_positions(block.block):
+        return ""  # along some of its axes
     why = why_not_compact(state, loops[0], block) if loops else ""
     for iterator in block.block.iter_vars if why else ():
         if iterator.iter_type in _OTHER_ITERATORS:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tilewright import te
+from tilewright import te, topi
 from tilewright.driver import build
-from tilewright.ir import IRModule, PrimExpr, PrimFunc, Var, as_module, logical_and
+from tilewright.ir import IRModule, PrimExpr, PrimFunc, Var, as_module, logical_and, logical_or
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
@@ -19,7 +19,14 @@ from tilewright.testing import oracle, te_workload
 from tilewright.testing.schedule_checks import assert_same_arrays, random_arguments
 from tilewright.testing.space_generation import generate_design_space
 
-RULES = ("FuseRows", "HaloTiling", "RegisterTiling", "ReduceInVectors", "SpatialPass")
+RULES = (
+    "FuseRows",
+    "HaloTiling",
+    "RegisterTiling",
+    "ReduceInVectors",
+    "ReduceColumns",
+    "SpatialPass",
+)
 WIDE = "llvm -mcpu=skylake-avx512 -num-cores=2"  # 32 registers of 16 floats
 NARROW = "llvm -mcpu=x86-64 -num-cores=3"  # 16 registers of 4
 SEEDS = 2
@@ -48,6 +55,19 @@ def stencil(rows: int, columns: int, steps: int) -> te_workload.Tensors:
     for number in range(steps):
         state = step(state, f"step{number}")
     return grid, state
+
+
+def positions(rows: int, columns: int) -> te_workload.Tensors:
+    """Where the least element of each column is."""
+    a = te.placeholder((rows, columns), name="A")
+    return a, topi.argmin(a, axis=0)
+
+
+def either(rows: int, columns: int) -> te_workload.Tensors:
+    """Whether an element of each row is true in one of two masks."""
+    a, b = (te.placeholder((rows, columns), "bool", name=name) for name in "ab")
+    or_ = te.compute((rows, columns), lambda i, j: logical_or(a[i, j], b[i, j]), name="or")
+    return a, b, topi.any(or_, axis=1)
 
 
 def blur(images: int, rows: int, columns: int) -> te_workload.Tensors:
@@ -103,6 +123,8 @@ PROGRAMS: dict[str, te_workload.Tensors] = {
     "long rows": te_workload.softmax_mn(3, 70),
     "norm": te_workload.norm_bmn(2, 5, 33),
     "transposition": transposing(19, 13),
+    "positions of columns": positions(37, 70),
+    "some of either": either(5, 70),
     "stencil": stencil(67, 21, 3),
     "blur": blur(2, 70, 19),
 }

@@ -70,6 +70,50 @@ def test_a_length_that_is_known_when_the_program_runs(name: str) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("step", ["B[i] or A[i, k]", "B[i] and A[i, k]"])
+@pytest.mark.parametrize("length", [5, 16, 37, 64])
+def test_conditions(step: str, length: int) -> None:
+    start = "T.bool(False)" if " or " in step else "T.bool(True)"
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((9, {length}), "bool"), B: T.Buffer((9,), "bool")):
+    for i in range(9):
+        B[i] = {start}
+        for k in T.serial({length}, annotations={{"vector_reduction": 16}}):
+            B[i] = {step}
+"""
+    )
+    assert isinstance(func, PrimFunc)
+    assert ("partial" in str(lower(func))) == (length >= 16)
+    values = np.zeros((9, length), "bool") if " or " in step else np.ones((9, length), "bool")
+    values[np.arange(0, 9, 2), np.arange(0, 9, 2) % length] ^= True
+    expected, found = np.zeros(9, "bool"), np.zeros(9, "bool")
+    run(func, values, expected)
+    build(func)(values, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_what_is_gathered_has_no_masked_vector() -> None:
+    func = from_source(
+        """
+@T.prim_func
+def main(n: T.int32, A: T.Buffer((64,)), at: T.Buffer((64,), "int32"), B: T.Buffer((1,))):
+    B[0] = T.float32(0)
+    for k in T.serial(n, annotations={"vector_reduction": 4}):
+        B[0] = B[0] + A[at[k]]
+"""
+    )
+    assert isinstance(func, PrimFunc)
+    assert "predicate" not in str(lower(func))
+    kernel, values = build(func), np.arange(64, dtype="float32")
+    places = np.random.default_rng(0).integers(0, 64, 64).astype("int32")
+    for n in (0, 1, 3, 4, 7, 64):
+        found = np.full(1, np.nan, "float32")
+        kernel(n, values, places, found)
+        assert found[0] == values[places[:n]].sum()
+
+
 def test_partial_results_and_a_tree() -> None:
     text = str(lower(program(*STEPS["sum"], rows=2, length=40, width=16)))
     assert "B_partial_1[0:8] = B_partial_1[0:8] + B_partial_1[8:16]" in text

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions import check_compact_dataflow
+from tilewright.schedule.conditions import NotCompactDataflow, check_compact_dataflow
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.races import depends_on, is_unit
 from tilewright.schedule.scope import child_blocks, realize_of, scope_of, scope_root
+from tilewright.schedule.slices import touches_own_slices
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -78,12 +79,20 @@ def can_have_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind) -> bool:
 def _check_kind(state: ScheduleState, loop: StmtSRef, kind: ForKind, thread_axis: str) -> None:
     if kind is ForKind.UNROLLED:
         return
-    check_compact_dataflow(state, loop)
     blocks = child_blocks(state, loop)
+    _check_dataflow(state, loop, blocks)
     for block in blocks:
         _check_block(block, loop.loop.loop_var, loop, thread_axis.startswith("threadIdx"))
     if kind is not ForKind.THREAD_BINDING and not is_unit(loop.loop):
         _check_own_results(state, loop, blocks)
+
+
+def _check_dataflow(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]) -> None:
+    try:
+        check_compact_dataflow(state, loop)
+    except NotCompactDataflow:
+        if not touches_own_slices(state, loop, blocks):
+            raise
 
 
 def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction: bool) -> None:

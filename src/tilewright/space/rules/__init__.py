@@ -4,10 +4,12 @@ from tilewright.space.rules.add_rfactor import AddRFactor as AddRFactor
 from tilewright.space.rules.apply_custom_rule import ApplyCustomRule as ApplyCustomRule
 from tilewright.space.rules.auto_bind import AutoBind as AutoBind
 from tilewright.space.rules.auto_inline import AutoInline as AutoInline
+from tilewright.space.rules.column_reduction import ReduceColumns as ReduceColumns
 from tilewright.space.rules.cross_thread_reduction import (
     CrossThreadReduction as CrossThreadReduction,
 )
 from tilewright.space.rules.halo_tiling import HaloTiling as HaloTiling
+from tilewright.space.rules.independent_slices import IndependentSlices as IndependentSlices
 from tilewright.space.rules.inline_constant_scalars import (
     InlineConstantScalars as InlineConstantScalars,
 )

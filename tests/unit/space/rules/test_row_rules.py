@@ -9,7 +9,13 @@ from tilewright.ir import as_module
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule
-from tilewright.space.rules import FuseRows, HaloTiling, ReduceInVectors, SpatialPass
+from tilewright.space.rules import (
+    FuseRows,
+    HaloTiling,
+    ReduceColumns,
+    ReduceInVectors,
+    SpatialPass,
+)
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.space_generation import Task, sampling_steps
@@ -210,3 +216,21 @@ def test_tiles_have_the_rows_that_they_need_of_earlier_steps() -> None:
 )
 def test_what_halo_tiling_leaves_alone(tensors: Tensors) -> None:
     assert not is_changed(applied(HaloTiling(), tensors, tensors[-1].op.name))
+
+
+# --- ReduceColumns ------------------------------------------------------------------------------
+
+
+def test_positions_of_columns_are_found_in_vectors() -> None:
+    a = te.placeholder((64, 256), name="A")
+    made = applied(ReduceColumns(), (a, topi.argmax(a, axis=0)), "A_red_temp")
+    assert choices(made) == [[16, 32, 64]]
+    blocks, depth, vector = loops_around(made, "A_red_temp_update")
+    lanes = int(vector.removeprefix("vectorized "))
+    assert (blocks, depth) == (f"parallel {256 // lanes}", "serial 64")
+
+
+@pytest.mark.parametrize("axis", [1, None])
+def test_rows_and_whole_arrays_are_left_alone(axis: int | None) -> None:
+    a = te.placeholder((64, 256), name="A")
+    assert not is_changed(applied(ReduceColumns(), (a, topi.argmax(a, axis=axis)), "A_red_temp"))

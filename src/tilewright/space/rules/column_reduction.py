@@ -1,0 +1,104 @@
+"""`ReduceColumns`: reductions to several results at once, such as `argmin`, in vectors of columns.
+
+Each lane of a vector reduces a column of its own, so that neighbouring elements are read together
+and no lane depends on another. Sums of products have register tiles instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import Block, IterType, PrimExpr, Var, uses_var
+from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule.analysis import has_trivial_binding
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.rules.passes import extent_of
+from tilewright.space.rules.vector_reduction import choose
+from tilewright.space.vector_shape import VectorShape
+
+STRUCTURE = "columns"
+VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of comparing
+
+
+@schedule_rules.register("ReduceColumns")
+class ReduceColumns(ScheduleRule):
+    """Vectors along the last axis of the results, the reduction around them."""
+
+    def __init__(self) -> None:
+        self._shape = VectorShape.default()
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        if context.target is not None:
+            self._shape = VectorShape.of(context.target)
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        if self.why_not(sch, block):
+            return [sch]
+        copy = sch.copy()
+        try:
+            self._reduce(copy, block)
+        except ScheduleError:
+            return [sch]
+        return [copy]
+
+    def why_not(self, sch: Schedule, block: BlockRV) -> str:
+        """Why a block is left alone; empty if it is not."""
+        sref = sch.get_sref(block)
+        if is_root(sref):
+            return "it is the root block"
+        if is_tiled(sref):
+            return "another rule has taken care of it already"
+        if sref.block.init is None or len(sref.block.writes) < 2:
+            return "it is no reduction to several results"
+        if not has_trivial_binding(sref):
+            return "its iterators are not simply its loops"
+        if _column_of(sref.block) is None:
+            return "its inputs do not lie along the last axis of its results"
+        return ""
+
+    def _reduce(self, sch: Schedule, block: BlockRV) -> None:
+        stmt = sch.get_sref(block).block
+        column, loops = _column_of(stmt), sch.get_loops(block)
+        assert column is not None
+        kinds = [iter_var.iter_type for iter_var in stmt.iter_vars]
+        depth = [loop for loop, kind in zip(loops, kinds, strict=True) if kind is _REDUCE]
+        rows = [
+            loop
+            for n, (loop, kind) in enumerate(zip(loops, kinds, strict=True))
+            if kind is not _REDUCE and n != column
+        ]
+        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in stmt.writes))
+        extent = extent_of(sch, loops[column])
+        widths = [n * lanes for n in VECTORS if n * lanes <= extent] or [lanes]
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        outer, vector = sch.split(loops[column], [None, choose(sch, widths)])
+        sch.reorder(*rows, outer, *depth, vector)
+        sch.parallel(sch.fuse(*rows, outer) if rows else outer)
+        sch.vectorize(vector)
+        sch.decompose_reduction(block, depth[0])
+
+
+_REDUCE = IterType.COMM_REDUCE
+
+
+def _column_of(block: Block) -> int | None:
+    """The spatial iterator along which all results and inputs are contiguous, by position."""
+    if any(not region.region for region in block.writes):
+        return None
+    last = block.writes[0].region[-1].min
+    if any(region.region[-1].min is not last for region in block.writes):
+        return None
+    found = next((n for n, v in enumerate(block.iter_vars) if v.var is last), None)
+    if found is None or block.iter_vars[found].iter_type is not IterType.DATA_PAR:
+        return None
+    assert isinstance(last, Var)
+    indices = [[axis.min for axis in region.region] for region in block.reads]
+    return found if all(_lies_along(own, last) for own in indices) else None
+
+
+def _lies_along(indices: list[PrimExpr], var: Var) -> bool:
+    *outer, last = indices
+    return last is var and not any(uses_var(index, lambda v: v is var) for index in outer)
