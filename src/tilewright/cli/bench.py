@@ -19,7 +19,15 @@ from tilewright.cli.programs import Program, load_function, load_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
-from tilewright.report import gflops, packed_in, percent, roofline_of, seconds, short_target
+from tilewright.report import (
+    Measured,
+    gflops,
+    packed_in,
+    percent,
+    roofline_of,
+    seconds,
+    short_target,
+)
 from tilewright.report.roofline import flop_of
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
@@ -133,7 +141,8 @@ def _print(
 ) -> None:
     console = make_console()
     console.print(f"{program.name} {describe(program.mod)} on {short_target(target)}", markup=False)
-    limit, flop, naive = roofline_of(program.mod, target), flop_of(program.mod), versions[0].secs
+    limit = roofline_of(program.mod, target, Measured(target))
+    flop, naive = flop_of(program.mod), versions[0].secs
     rows = [
         (
             version.name,

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
-from tilewright.report import duration, gflops, percent, seconds
+from tilewright.report import Peaks, duration, gflops, percent, seconds
 from tilewright.report.units import count
 from tilewright.tune.events import (
     Event,
@@ -253,9 +253,9 @@ def task_json(state: TaskState) -> dict[str, Any]:
     }
 
 
-def make_display(console: Console, *, as_json: bool) -> Display:
+def make_display(console: Console, peaks: Peaks | None = None, *, as_json: bool) -> Display:
     """The view that suits where the output goes."""
-    progress = Progress()
+    progress = Progress(peaks=peaks)
     if as_json:
         return JsonLines(progress)
     return LiveTable(console, progress) if console.is_terminal else PlainLines(console, progress)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
+from tilewright.report.peaks import Peaks
 from tilewright.report.roofline import Roofline, roofline_of
 from tilewright.tune.events import (
     Event,
@@ -34,11 +35,11 @@ class TaskState:
     phase: str = WAITING
 
     @staticmethod
-    def of(task: TaskRecord) -> TaskState:
+    def of(task: TaskRecord, peaks: Peaks | None = None) -> TaskState:
         """The state of a task before its first round."""
         assert task.ctx.mod is not None
         shape = describe(task.ctx.mod)
-        return TaskState(task, shape, roofline_of(task.ctx.mod, task.ctx.target))
+        return TaskState(task, shape, roofline_of(task.ctx.mod, task.ctx.target, peaks))
 
     @property
     def name(self) -> str:
@@ -59,8 +60,11 @@ class TaskState:
 class Progress:
     """Follows the events of a run."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, peaks: Peaks | None = None
+    ) -> None:
         self._clock = clock
+        self._peaks = peaks
         self._start = clock()
         self.tasks: list[TaskState] = []
         self.max_trials: int | None = None
@@ -71,7 +75,7 @@ class Progress:
     def __call__(self, event: Event) -> None:
         match event:
             case TuningStarted(tasks, max_trials, budget_secs):
-                self.tasks = [TaskState.of(task) for task in tasks]
+                self.tasks = [TaskState.of(task, self._peaks) for task in tasks]
                 self.max_trials = None if max_trials >= UNLIMITED_TRIALS else max_trials
                 self.budget_secs = budget_secs
             case PhaseChanged(task_id, phase, _):

@@ -23,6 +23,7 @@ from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.records import PROGRAM_NOTES, TuningRecord
 from tilewright.report import (
+    Measured,
     duration,
     gflops,
     packed_by,
@@ -156,9 +157,12 @@ def _search(
     if not options.as_json:
         known = f", {count(len(database), 'record')} so far" if len(database) else ""
         console.print(f"database {database_url(options.db)}{known}", markup=False)
-    display = make_display(console, as_json=options.as_json)
+    peaks = Measured(target)
+    display = make_display(console, peaks, as_json=options.as_json)
     interrupted = _tune(console, options, programs, target, limits, database, display)
-    results = _results(programs, target, database, display.progress)
+    peaks.measure_again()
+    results = _results(programs, peaks, database, display.progress)
+    peaks.save(database)
     return Summary(database_url(options.db), interrupted, display.progress, results)
 
 
@@ -246,8 +250,9 @@ class Result:
 
 
 def _results(
-    programs: Sequence[Program], target: Target, database: Database, progress: Progress
+    programs: Sequence[Program], peaks: Measured, database: Database, progress: Progress
 ) -> list[Result]:
+    target = peaks.target
     tasks = {state.name: state.task for state in progress.tasks}
     results = []
     for program in programs:
@@ -255,7 +260,7 @@ def _results(
         task = tasks.get(program.name)
         record = database.query_tuning_record(mod, target, "main")
         secs = None if record is None else record.mean_secs
-        limit = roofline_of(mod, target)
+        limit = roofline_of(mod, target, peaks)
         results.append(
             Result(
                 program.name,

@@ -12,7 +12,15 @@ from rich.console import Console
 from tilewright.cli.contenders import measure_alone
 from tilewright.cli.programs import Program
 from tilewright.database.similarity import describe
-from tilewright.report import gflops, packed_before, packing_note, percent, roofline_of, seconds
+from tilewright.report import (
+    Measured,
+    gflops,
+    packed_before,
+    packing_note,
+    percent,
+    roofline_of,
+    seconds,
+)
 from tilewright.report.roofline import flop_of
 from tilewright.target import Target
 from tilewright.tune.fallback import default_schedule
@@ -27,7 +35,7 @@ def without_search(
         sch = default_schedule(program.func, target)
         chosen = time.perf_counter() - start
         secs = measure_alone(sch.mod, target)
-        limit = roofline_of(program.mod, target)
+        limit = roofline_of(program.mod, target, Measured(target))
         facts: dict[str, Any] = {
             "event": "result",
             "task": program.name,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilewright.database import Database, Trial, funnel_totals
 from tilewright.database.history import trial_of
 from tilewright.database.similarity import describe
+from tilewright.ir import IRModule
 from tilewright.records import (
     FAILED_RUN_SECS,
     PROGRAM_NOTES,
@@ -16,8 +17,10 @@ from tilewright.records import (
     TuningRecord,
     Workload,
 )
-from tilewright.report.roofline import Roofline, flop_of, roofline_of
+from tilewright.report.peaks import Measured
+from tilewright.report.roofline import Roofline, bytes_of, flop_of, roofline_of
 from tilewright.report.units import short_target
+from tilewright.target import Target
 
 # How far a candidate got, in order; a candidate that left the way has a reason.
 STAGES = ("proposed", "legal", "built", "ran", "correct")
@@ -100,12 +103,20 @@ def _summarize(
         labels=tuple(labels),
         target=short_target(first.target),
         flop=flop_of(workload.mod),
-        roofline=roofline_of(workload.mod, first.target),
+        roofline=_roofline(database, workload.mod, first.target),
         records=tuple(records),
         trials=tuple(trials),
         funnel=tuple(_funnel(database, trials)),
         errors=_first_errors(records),
     )
+
+
+def _roofline(database: Database, mod: IRModule, target: Target | None) -> Roofline | None:
+    """With the peaks that were measured together with the records, if they were."""
+    if target is None:
+        return None
+    stored = Measured.stored(database, target)
+    return roofline_of(mod, target, stored if stored.covers(bytes_of(mod)) else None)
 
 
 def _in_order(records: Iterable[TuningRecord]) -> list[Trial]:

@@ -1,8 +1,7 @@
 """What a machine could do at best: no program is faster than its arithmetic and its data allow.
 
-The figures of the machine are those of the analytic prior: what its vector units and caches are
-built for. They are rough, and so is a share of the roofline; it tells a kernel that leaves a factor
-of five from one that leaves nothing.
+The peaks of the machine are measured beside the kernels, or else those that it is built for. A
+share of the roofline tells a kernel that leaves a factor of five from one that leaves nothing.
 """
 
 from __future__ import annotations
@@ -10,16 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tilewright.cost_model.prior import Machine
+from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.ir import DType, IRModule
-from tilewright.records import TensorInfo, args_info_of
+from tilewright.records import args_info_of
+from tilewright.report.peaks import BuiltFor, Peaks
 from tilewright.schedule.analysis import flop_of as flop_of
 from tilewright.target import Target
-
-_OPERATIONS_PER_LANE_AND_CYCLE = 4.0  # two multiply-adds
-# Processors that do one multiply-add of 512 bits a cycle: two halves of it, or one unit for it.
-_HALF_AS_MANY_IF_WIDE = frozenset({"znver4", "icelake-client", "rocketlake", "tigerlake"})
-_SINGLE_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -30,43 +25,32 @@ class Roofline:
     bound: str  # "compute" or "memory"
 
     def share(self, measured: float | None) -> float | None:
-        """How much of what is possible a measured time makes use of."""
-        return None if not measured else self.seconds / measured
+        """How much of what is possible a measured time makes use of.
+
+        Never more than all of it: what was done is possible. A kernel that seems faster skips
+        operations that were counted, or ran in a better moment than the peaks.
+        """
+        return None if not measured else min(1.0, self.seconds / measured)
 
 
-def roofline_of(mod: IRModule, target: Target | None) -> Roofline | None:
-    """The roofline of a program; None where the figures of the machine are not known."""
+def roofline_of(
+    mod: IRModule, target: Target | None, peaks: Peaks | None = None
+) -> Roofline | None:
+    """The roofline of a program; None where the figures of the machine are not known.
+
+    Without peaks that were measured those count that the target is built for.
+    """
     if target is None or not target.is_cpu:
         return None
-    machine = Machine.of(target)
-    arguments = args_info_of(mod)
-    lanes = machine.vector_bytes * 8 / _widest_bits(arguments)
-    peak = machine.cores * lanes * _operations_per_lane(target) * machine.hertz
-    compute = flop_of(mod) / peak
-    memory = _traffic_seconds(sum(map(_bytes, arguments)), machine)
+    known, arguments = peaks or BuiltFor(target), args_info_of(mod)
+    dtypes = [info.dtype for info in arguments]
+    factor = operations_per_cycle(target, dtypes) / operations_per_cycle(target)
+    compute = flop_of(mod) / (known.operations() * factor)
+    size = bytes_of(mod)
+    memory = size / known.bandwidth(size)
     return Roofline(max(compute, memory), "compute" if compute >= memory else "memory")
 
 
-def _operations_per_lane(target: Target) -> float:
-    halved = target.vector_bits >= 512 and target.mcpu in _HALF_AS_MANY_IF_WIDE
-    return _OPERATIONS_PER_LANE_AND_CYCLE / (2 if halved else 1)
-
-
-def _traffic_seconds(size: int, machine: Machine) -> float:
-    """Time to bring the arguments in from the smallest cache that holds them all."""
-    if size <= machine.cores * machine.l2_bytes:
-        speed = machine.cores * machine.l2_bytes_per_cycle
-    elif size <= machine.l3_bytes:
-        speed = machine.cores * machine.l3_bytes_per_cycle
-    else:
-        speed = machine.cores * machine.memory_bytes_per_cycle
-    return size / (speed * machine.hertz)
-
-
-def _widest_bits(arguments: tuple[TensorInfo, ...]) -> int:
-    """The width of the widest argument, which sums have too."""
-    return max((DType(info.dtype).bits for info in arguments), default=_SINGLE_BITS)
-
-
-def _bytes(info: TensorInfo) -> int:
-    return math.prod(info.shape) * DType(info.dtype).bits // 8
+def bytes_of(mod: IRModule) -> int:
+    """The size of all arguments of a program."""
+    return sum(math.prod(info.shape) * DType(info.dtype).bits // 8 for info in args_info_of(mod))

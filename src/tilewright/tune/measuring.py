@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.cost_model.prior import Machine
 from tilewright.errors import TuneError
 from tilewright.lowering.prepacking import separate_packing
@@ -20,6 +21,7 @@ from tilewright.records import (
     MeasureCandidate,
     RunnerInput,
     RunnerResult,
+    args_info_of,
 )
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.member_failures import MemberFailures
@@ -31,7 +33,6 @@ from tilewright.tune.task import TaskRecord
 # No kernel is this many times faster than all units of all cores together: operations that an
 # estimate counts may be skipped (padding), but not nearly all of them.
 IMPOSSIBLE = 16.0
-_FLOPS_PER_LANE_AND_CYCLE = 4.0  # two multiply-adds
 KNOWN = BuilderResult(None)
 
 Phase = Callable[[str, int], None]  # what happens now, and to how many candidates
@@ -241,9 +242,10 @@ def _least_secs(task: TaskRecord) -> float | None:
     target = target_of(task)
     if not target.is_cpu:
         return None
+    assert task.ctx.mod is not None
     machine = Machine.of(target)
-    lanes = machine.vector_bytes / 4
-    peak = machine.cores * lanes * _FLOPS_PER_LANE_AND_CYCLE * machine.hertz
+    dtypes = [info.dtype for info in args_info_of(task.ctx.mod)]
+    peak = machine.cores * operations_per_cycle(target, dtypes) * machine.hertz
     return task.flop / peak / IMPOSSIBLE
 
 
