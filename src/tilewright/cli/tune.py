@@ -44,7 +44,6 @@ from tilewright.tune.context import normalize_mod
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import tune_tir
-from tilewright.tune.without_search import WITHOUT_SEARCH
 
 NOTHING_WORKED = 1
 
@@ -273,7 +272,7 @@ def _results(
                 None if task is None else task.last_error,
                 () if record is None else packed_by(record),
                 _notes(task, record),
-                record is not None and bool(record.extra.get(WITHOUT_SEARCH)),
+                task is None or not task.trials,
             )
         )
     return results

@@ -55,11 +55,20 @@ def to_ansi(text: str) -> str:
 
 def to_html(text: str) -> str:
     """Script as a coloured HTML block."""
+    spans = _spans(text, lambda kind: f'style="{_HTML[kind]}"')
+    return f'<pre style="line-height:1.3">{spans}</pre>'
 
+
+def to_classes(text: str) -> str:
+    """Script as HTML whose style sheet has a class for each kind of token: `tok-keyword`, ..."""
+    return _spans(text, lambda kind: f'class="tok-{kind}"')
+
+
+def _spans(text: str, attribute: Callable[[str], str]) -> str:
     def wrap(kind: str, token: str) -> str:
-        return f'<span style="{_HTML[kind]}">{html.escape(token)}</span>'
+        return f"<span {attribute(kind)}>{html.escape(token)}</span>"
 
-    return f'<pre style="line-height:1.3">{_colour(text, html.escape, wrap)}</pre>'
+    return _colour(text, html.escape, wrap)
 
 
 def show(text: str, colour: bool | None = None) -> None:

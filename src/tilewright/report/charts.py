@@ -20,13 +20,11 @@ def best_so_far_chart(task: TaskSummary) -> str:
     if not measured:
         return ""
     times = [trial.mean_secs for _, trial in measured if trial.mean_secs is not None]
-    least = None if task.roofline is None else task.roofline.seconds
-    # The roofline is shown if it is near enough not to squeeze everything else together.
-    shows_roofline = least is not None and least > min(times) / 20
-    values = [*times, least] if shows_roofline and least is not None else times
+    least = shown_roofline(task)
+    values = times if least is None else [*times, least]
     x = Axis.over([1, len(task.trials)], "trial")
     plot = Plot(x, Axis.over(values, "running time", log=True, text=seconds), "best so far")
-    if shows_roofline and least is not None:
+    if least is not None:
         plot.horizontal(least, f"roofline {seconds(least)}")
     for place, label in _run_starts(task.trials):
         plot.vertical(place, label)
@@ -35,6 +33,14 @@ def best_so_far_chart(task: TaskSummary) -> str:
         plot.dot(place, trial.mean_secs, f"trial {place}: {seconds(trial.mean_secs)}")
     plot.line(_staircase(measured, len(task.trials)))
     return plot.svg()
+
+
+def shown_roofline(task: TaskSummary) -> float | None:
+    """The roofline, if it is near enough not to squeeze everything else together."""
+    if task.roofline is None or task.best_secs is None:
+        return None
+    least = task.roofline.seconds
+    return least if least > task.best_secs / 20 else None
 
 
 def _staircase(measured: Sequence[tuple[int, Trial]], last: int) -> list[tuple[float, float]]:

@@ -11,8 +11,11 @@ from tilewright.database.history import trial_of
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
 from tilewright.records import (
+    BASELINE,
     FAILED_RUN_SECS,
+    PLAIN,
     PROGRAM_NOTES,
+    ZERO_SEARCH,
     FailureKind,
     TuningRecord,
     Workload,
@@ -65,6 +68,20 @@ class TaskSummary:
     def share(self) -> float | None:
         """Its share of the roofline."""
         return None if self.roofline is None else self.roofline.share(self.best_secs)
+
+    @property
+    def plain_secs(self) -> float | None:
+        """What the program takes as it was given."""
+        return self._baseline(PLAIN)
+
+    @property
+    def zero_search_secs(self) -> float | None:
+        """What it takes with the schedule that needs no search."""
+        return self._baseline(ZERO_SEARCH)
+
+    def _baseline(self, what: str) -> float | None:
+        found = [r.mean_secs for r in self.records if r.extra.get(BASELINE) == what]
+        return min((secs for secs in found if secs < FAILED_RUN_SECS), default=None)
 
     @property
     def failed(self) -> int:

@@ -8,13 +8,14 @@ from html import escape
 
 from tilewright.database import Database, Run
 from tilewright.errors import TilewrightError
+from tilewright.ir.highlight import to_classes
 from tilewright.report import charts
 from tilewright.report.collect import TaskSummary, collect
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.predictions import mean_rank_correlation
 from tilewright.report.record_ids import record_id
 from tilewright.report.style import STYLE
-from tilewright.report.units import count, duration, gflops, percent, seconds
+from tilewright.report.units import count, duration, gflops, percent, seconds, speed_up
 from tilewright.version import __version__
 
 
@@ -40,12 +41,16 @@ def render(database: Database, source: str, *, now: datetime.datetime | None = N
 def _overview(tasks: Sequence[TaskSummary]) -> str:
     if not tasks:
         return "<p>There are no records in this database yet.</p>"
-    header = ("task", "target", "best", "GFLOPS", "of roofline", "trials", "failed")
+    header = (
+        "task", "target", "plain", "best", "speed-up", "GFLOPS", "of roofline", "trials", "failed",
+    )  # fmt: skip
     rows = [
         (
             f'<a href="#task-{number}">{escape(task.title)}</a>',
             escape(task.target),
+            seconds(task.plain_secs),
             seconds(task.best_secs),
+            speed_up(task.plain_secs, task.best_secs),
             gflops(task.flop, task.best_secs),
             percent(task.share),
             str(len(task.trials)),
@@ -75,8 +80,15 @@ def _runs(runs: Sequence[Run]) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{name}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(map(_cell, header, row))}</tr>"  # on a phone each cell has its name
+        for row in rows
+    )
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(name: str, text: str) -> str:
+    return f'<td data-name="{name}">{text}</td>'
 
 
 # --- one task -----------------------------------------------------------------------------------
@@ -99,8 +111,22 @@ def _figures_of_merit(task: TaskSummary) -> str:
     return (
         f"<p>best <b>{seconds(task.best_secs)}</b> · {gflops(task.flop, task.best_secs)} GFLOPS · "
         f"{percent(task.share)} of the roofline{bound} · record <code>{record_id(task.best)}</code>"
-        f"{f' · {escape(packing)}' if packing else ''}</p>"
+        f"{f' · {escape(packing)}' if packing else ''}</p>{_baselines(task)}"
     )
+
+
+def _baselines(task: TaskSummary) -> str:
+    """What the best is compared with, and how much faster it is."""
+    known = (
+        ("the program as it was given", task.plain_secs),
+        ("the schedule without a search", task.zero_search_secs),
+    )
+    parts = [
+        f"{name} takes {seconds(secs)}: <b>{speed_up(secs, task.best_secs)}</b>"
+        for name, secs in known
+        if secs is not None
+    ]
+    return f"<p>{' · '.join(parts)}</p>" if parts else ""
 
 
 def _figure(picture: str, title: str, caption: str = "") -> str:
@@ -110,12 +136,18 @@ def _figure(picture: str, title: str, caption: str = "") -> str:
 
 
 def _best_so_far(task: TaskSummary) -> str:
-    return _figure(charts.best_so_far_chart(task), "Best so far", "each dot is one trial")
+    roofline = charts.shown_roofline(task)
+    dashed = "" if roofline is None else f"; the dashed line is the roofline, {seconds(roofline)}"
+    return _figure(charts.best_so_far_chart(task), "Best so far", f"each dot is one trial{dashed}")
 
 
 def _predictions(task: TaskSummary) -> str:
-    rank = mean_rank_correlation(task.trials)
-    caption = "" if rank is None else f"rank correlation within a round: {rank:.2f}"
+    found = mean_rank_correlation(task.trials)
+    caption = ""
+    if found is not None:
+        caption = f"rank correlation within a round: {found.mean:.2f}"
+        if found.may_be_chance:
+            caption += "; the cost model ranked these candidates no better than chance"
     return _figure(charts.prediction_chart(task), "Predicted against measured", caption)
 
 
@@ -151,14 +183,14 @@ def _winner(task: TaskSummary) -> str:
         ("Program as it was given", lambda: task.workload.mod.script()),
     ]
     return "".join(
-        f"<details><summary>{title}</summary><pre>{escape(_text(make))}</pre></details>"
+        f"<details><summary>{title}</summary><pre>{_code(make)}</pre></details>"
         for title, make in texts
     )
 
 
-def _text(make: Callable[[], str]) -> str:
-    """A text, or why there is none: a record of another version may not replay here."""
+def _code(make: Callable[[], str]) -> str:
+    """Code in colours, or why there is none: a record of another version may not replay here."""
     try:
-        return make()
+        return to_classes(make())
     except TilewrightError as error:
-        return f"not available: {error}"
+        return escape(f"not available: {error}")

@@ -6,11 +6,14 @@ The next round has another model (none was trained before the first), and other 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.database import Trial
 
 LEAST = 3  # candidates whose order says something
+_ONE_IN_TWENTY = 1.645  # standard errors that chance exceeds so often
 
 
 def predicted_places(trials: Sequence[Trial]) -> list[tuple[float, float]]:
@@ -31,14 +34,28 @@ def predicted_places(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     return places
 
 
-def mean_rank_correlation(trials: Sequence[Trial]) -> float | None:
+@dataclass(frozen=True)
+class RankCorrelation:
+    """How well predictions order candidates: 1 perfectly, 0 as chance does."""
+
+    mean: float  # over all rounds
+    freedom: int  # how many candidates could have been ordered otherwise
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Would chance do as well in one case of twenty, or more often?"""
+        return self.mean <= _ONE_IN_TWENTY / math.sqrt(self.freedom)
+
+
+def mean_rank_correlation(trials: Sequence[Trial]) -> RankCorrelation | None:
     """The rank correlations of all rounds, on average; large rounds count more."""
-    total, weight = 0.0, 0
+    total, weight, freedom = 0.0, 0, 0
     for each in _rounds(trials):
         found = rank_correlation([(prediction, -secs) for prediction, secs in each])
         if found is not None:
             total, weight = total + found * len(each), weight + len(each)
-    return total / weight if weight else None
+            freedom += len(each) - 1
+    return RankCorrelation(total / weight, freedom) if weight else None
 
 
 def _rounds(trials: Sequence[Trial]) -> list[list[tuple[float, float]]]:

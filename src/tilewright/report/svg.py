@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 14, 42
+# Room for the ticks and, clear of them, the titles of the axes, also in the larger type of phones.
+_LEFT, _RIGHT, _TOP, _BOTTOM = 118, 16, 14, 60
+_TICK_ROOM, _TITLE = 22, 18
 _TICKS = 5
 
 
@@ -94,12 +96,11 @@ class Plot:
         )
 
     def horizontal(self, y: float, label: str) -> None:
-        """A dashed line from side to side, with a label above it."""
+        """A dashed line from side to side."""
         place = self._py(y)
         self._marks.append(
             f'<line class="mark" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" '
-            f'y1="{place:.1f}" y2="{place:.1f}"/>'
-            f'<text class="note" x="{WIDTH - _RIGHT}" y="{place - 4:.1f}">{escape(label)}</text>'
+            f'y1="{place:.1f}" y2="{place:.1f}"><title>{escape(label)}</title></line>'
         )
 
     def svg(self) -> str:
@@ -121,22 +122,23 @@ class Plot:
         for value in self._x.ticks():
             x = f"{self._px(value):.1f}"
             yield f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>'
-            yield f'<text class="tick x" x="{x}" y="{bottom + 16}">{self._x.text(value)}</text>'
+            place = f'x="{x}" y="{bottom + _TICK_ROOM}"'
+            yield f'<text class="tick x" {place}>{self._x.text(value)}</text>'
         for value in self._y.ticks():
             y = self._py(value)
             ends = f'x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
-            place = f'x="{_LEFT - 6}" y="{y + 4:.1f}"'
+            place = f'x="{_LEFT - 8}" y="{y + 5:.1f}"'
             yield f'<line class="grid" {ends}/>'
             yield f'<text class="tick y" {place}>{self._y.text(value)}</text>'
         middle = (_LEFT + WIDTH - _RIGHT) / 2
         yield f'<text class="label x" x="{middle}" y="{HEIGHT - 6}">{escape(self._x.label)}</text>'
-        turned = f"translate(13 {(_TOP + bottom) / 2}) rotate(-90)"
+        turned = f"translate({_TITLE} {(_TOP + bottom) / 2}) rotate(-90)"
         yield f'<text class="label x" transform="{turned}">{escape(self._y.label)}</text>'
 
 
 def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar") -> str:
     """Horizontal bars: (name, value, text behind the bar)."""
-    height, left = 26, 130
+    height, left = 30, 170
     longest = max((value for _, value, _ in rows), default=0) or 1
     room = WIDTH - left - 150
     parts = []
@@ -144,9 +146,9 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str, style: str = "bar")
         y = number * height + 4
         width = max(1.0, value / longest * room) if value else 0.0
         parts.append(
-            f'<text class="tick y" x="{left - 8}" y="{y + 14}">{escape(name)}</text>'
+            f'<text class="tick y" x="{left - 8}" y="{y + 17}">{escape(name)}</text>'
             f'<rect class="{style}" x="{left}" y="{y}" width="{width:.1f}" height="{height - 8}"/>'
-            f'<text class="tick" x="{left + width + 8:.1f}" y="{y + 14}">{escape(text)}</text>'
+            f'<text class="tick" x="{left + width + 8:.1f}" y="{y + 17}">{escape(text)}</text>'
         )
     total = len(rows) * height + 4
     return (

@@ -26,6 +26,14 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.0f} %"
 
 
+def speed_up(before: float | None, after: float | None) -> str:
+    """How many times faster something became."""
+    if not before or not after:
+        return NOTHING
+    times = before / after
+    return f"{times:.0f}x" if times >= 10 else f"{times:.1f}x"
+
+
 def duration(value: float) -> str:
     """A span of time that somebody waits: `7 s`, `2:05`, `1:02:05`."""
     whole = max(0, round(value))

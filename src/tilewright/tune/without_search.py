@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from tilewright.database import Database
 from tilewright.records import (
+    BASELINE,
     CANDIDATE_HASH,
     FAILED_RUN_SECS,
+    ZERO_SEARCH,
     MeasureCandidate,
     TuningRecord,
     args_info_of,
@@ -22,8 +24,6 @@ from tilewright.tune.finals import QUICKLY_CHECKED_FLOP
 from tilewright.tune.measuring import Measurer, target_of
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.traces import trace_of
-
-WITHOUT_SEARCH = "without_search"  # in the `extra` of a record
 
 
 def has_result(task: TaskRecord, database: Database) -> bool:
@@ -49,7 +49,7 @@ def keep_without_search(task: TaskRecord, database: Database, measurer: Measurer
         "run": task.run,
         "task": task.ctx.task_name,
         "checked": result.checked,
-        WITHOUT_SEARCH: True,
+        BASELINE: ZERO_SEARCH,
     }
     record = TuningRecord(
         trace_of(candidate),

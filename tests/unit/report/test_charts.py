@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from tilewright.report.predictions import (
     rank_correlation,
 )
 from tilewright.report.svg import Axis, Plot, bars
+from tilewright.report.units import seconds
 from tilewright.testing.conformance.database import a_record, matmul
 
 numbers = st.floats(1e-9, 1e9)
@@ -60,6 +62,21 @@ def test_marks_lie_where_their_values_are() -> None:
     assert ends == [[dot.attrib["cx"], dot.attrib["cy"]] for dot in (low, high)]
     assert low[0].text == "first & last"
     assert ET.fromstring(svg).attrib["aria-label"] == "a <plot>"
+
+
+def test_titles_of_axes_are_clear_of_the_ticks() -> None:
+    """Also in the larger type of phones, of which a digit is about 0.56 wide."""
+    plot = Plot(Axis("x", 0, 10), Axis.over([3e-5, 2e-1], "y", log=True, text=seconds), "plot")
+    texts = _elements(plot.svg(), "text")
+    size = 19
+    y_title = re.search(r"translate\((\S+) ", texts[-1].attrib["transform"])
+    assert y_title is not None
+    for text in texts[:-2]:
+        x, y = float(text.attrib["x"]), float(text.attrib["y"])
+        if text.attrib["class"] == "tick y":
+            assert x - 0.56 * size * len(text.text or "") > float(y_title[1]) + size / 4
+        else:
+            assert y + size / 4 < float(texts[-2].attrib["y"]) - 0.75 * size
 
 
 def test_bars() -> None:
@@ -135,13 +152,29 @@ def test_scores_of_different_rounds_are_not_compared() -> None:
         for number, scale in enumerate((1e-3, 40.0))
         for place, secs in enumerate((1.0, 2.0, 3.0 - number))
     ]
-    assert mean_rank_correlation(trials) == pytest.approx(1.0)
+    assert _mean(trials) == pytest.approx(1.0)
     assert mean_rank_correlation(trials[:2]) is None
     upside_down = [replace(trial, prediction=trial.mean_secs) for trial in trials]
-    assert mean_rank_correlation(upside_down) == pytest.approx(-1.0)
+    assert _mean(upside_down) == pytest.approx(-1.0)
+
+
+def _mean(trials: Sequence[Trial]) -> float:
+    found = mean_rank_correlation(trials)
+    assert found is not None
+    return found.mean
+
+
+def test_what_may_be_chance() -> None:
+    generator = random.Random(1)
+    trials = [Trial(1, "t", n, round=0, mean_secs=1 + generator.random()) for n in range(40)]
+    noise = [replace(trial, prediction=generator.random()) for trial in trials]
+    known = [replace(t, prediction=-(t.mean_secs or 0) + generator.random()) for t in trials]
+    wrong = [replace(trial, prediction=trial.mean_secs) for trial in trials]
+    found = [mean_rank_correlation(each) for each in (noise, known, wrong, known[:3])]
+    assert [each is not None and each.may_be_chance for each in found] == [True, False, True, True]
 
 
 def test_predictions_of_a_task(database: Database) -> None:
     small, *_ = collect(database)
     assert len(_elements(charts.prediction_chart(small), "circle")) == 6
-    assert mean_rank_correlation(small.trials) == pytest.approx(1.0)
+    assert _mean(small.trials) == pytest.approx(1.0)

@@ -13,6 +13,7 @@ import pytest
 from tilewright.database import Database, MemoryDatabase, SQLiteDatabase, merge
 from tilewright.report import collect, record_id, render
 from tilewright.schedule import Schedule
+from tilewright.testing.conformance.database import a_record, matmul
 from tilewright.testing.te_workload import create_te_workload
 
 NOW = datetime.datetime(2026, 3, 4, 5, 6)
@@ -86,8 +87,41 @@ def test_it_says_what_was_found(page: str, database: Database) -> None:
         record_id(best),
     ):
         assert expected in text
-    assert "sch.enter_postproc()" in text
-    assert "for j in T.parallel(16):" in text
+    whole = "".join(_checked(page).texts)
+    assert "sch.enter_postproc()" in whole
+    assert "for j in T.parallel(16):" in whole
+    assert "no better than chance" not in text
+
+
+def test_code_is_coloured_in_the_colours_of_the_page(page: str) -> None:
+    assert '<span class="tok-keyword">for</span> j' in page
+    kinds = set(re.findall(r'class="(tok-\w+)"', page))
+    assert {"tok-keyword", "tok-namespace", "tok-number", "tok-decorator"} <= kinds
+    assert all(f".{kind}{{" in page for kind in kinds)
+
+
+def test_what_the_best_is_compared_with(database: Database) -> None:
+    workload = database.commit_workload(matmul(8, 8, 8))
+    for what, secs in (("plain", 3e-5), ("zero-search", 6e-7)):
+        database.commit_tuning_record(a_record(workload, secs, seed=9, extra={"baseline": what}))
+    page = render(database, "some.db", now=NOW)
+    assert (
+        "<p>the program as it was given takes 30.0 µs: <b>60x</b> · "
+        "the schedule without a search takes 600 ns: <b>1.2x</b></p>"
+    ) in page
+    assert '<td data-name="plain">30.0 µs</td><td data-name="best">500 ns</td>' in page
+    assert '<td data-name="speed-up">60x</td>' in page
+
+
+def test_a_model_that_ranks_as_chance_does(database: Database) -> None:
+    run = database.history.begin_run("chance", target="llvm", seed=1)
+    workload = database.commit_workload(matmul(24, 24, 24))
+    for trial, prediction in enumerate((0.5, 0.1, 0.7, 0.3, 0.6, 0.2)):
+        extra = {"run": run, "task": "chance", "trial": trial, "round": 0, "prediction": prediction}
+        record = a_record(workload, (1 + trial % 3) * 1e-6, seed=trial + 1, extra=extra)
+        database.commit_tuning_record(record)
+    text = "\n".join(_checked(render(database, "some.db", now=NOW)).texts)
+    assert text.count("the cost model ranked these candidates no better than chance") == 1
 
 
 def test_an_empty_database() -> None:

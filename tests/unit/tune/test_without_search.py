@@ -58,7 +58,7 @@ def interrupted(mod: Any = matmul, **options: Any) -> MemoryDatabase:
 def test_it_is_the_result() -> None:
     database = interrupted(runner=Interrupting())
     (record,) = database.get_all_tuning_records()
-    assert record.extra["without_search"]
+    assert record.extra["baseline"] == "zero-search"
     assert record.is_valid
     best = database.query_schedule(normalize_mod(matmul), TARGET, "main")
     assert best is not None
@@ -84,7 +84,7 @@ def test_tasks_whose_turn_had_not_come_have_one_too() -> None:
 def test_what_was_measured_is_enough() -> None:
     database = interrupted(runner=Interrupting(after=2))
     assert len(database) == 2
-    assert not any(r.extra.get("without_search") for r in database.get_all_tuning_records())
+    assert not any(r.extra.get("baseline") for r in database.get_all_tuning_records())
 
 
 def test_a_second_ctrl_c_does_not_wait_for_it() -> None:
@@ -98,7 +98,7 @@ def test_the_next_run_does_not_measure_it_again() -> None:
         matmul, TARGET, max_trials_global=8, database=database, builder=FakeBuilder(),
         runner=runner, space="llvm", console=False,
     )  # fmt: skip
-    (first,) = [r for r in database.get_all_tuning_records() if r.extra.get("without_search")]
+    (first,) = [r for r in database.get_all_tuning_records() if r.extra.get("baseline")]
     assert len(runner.ran) == len(set(runner.ran)) <= 8
     assert first.is_valid
 
