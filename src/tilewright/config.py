@@ -104,6 +104,14 @@ class Settings:
         return cls(**values)
 
 
+def no_color() -> bool:
+    """True if nothing may be coloured; also where the settings make no sense."""
+    try:
+        return settings().no_color
+    except ConfigError:
+        return True  # `doctor` must be able to say what is wrong with them
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """One declared environment variable, for listings."""

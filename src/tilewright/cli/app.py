@@ -11,6 +11,7 @@ from tilewright.cli import db_app, space_app
 from tilewright.cli.arguments import DatabaseOption, JsonOption, ProgramArgument, TargetOption
 from tilewright.cli.group import CommandGroup
 from tilewright.cli.loading import work_of
+from tilewright.config import no_color
 from tilewright.version import __version__
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None if no_color() else "rich",
 )
 app.add_typer(space_app.app, name="space")
 app.add_typer(db_app.app, name="db")

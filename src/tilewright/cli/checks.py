@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import importlib.util
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -114,20 +112,6 @@ def check_settings() -> Finding:
     return Finding("threads", "ok", f"{threads} ({source})")
 
 
-def check_cache_dir() -> Finding:
-    remedy = "set TILEWRIGHT_CACHE_DIR to a directory you may write to"
-    try:
-        folder = settings().cache_dir
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except TilewrightError:
-        return Finding("cache directory", "missing", "settings could not be read", remedy)
-    except OSError as error:
-        return Finding("cache directory", "missing", f"not writable: {error}", remedy)
-    return Finding("cache directory", "ok", f"{folder} is writable")
-
-
 def check_c_compiler() -> Finding:
     for name in ("cc", "gcc", "clang"):
         path = shutil.which(name)
@@ -141,18 +125,8 @@ def check_c_compiler() -> Finding:
 
 
 def check_gpu() -> Finding:
-    remedy = "install the NVIDIA driver; without it the CPU path still works"
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Finding("NVIDIA driver", "missing", "libcuda.so.1 is not on this machine", remedy)
-    code = int(driver.cuInit(0))
-    if code != 0:
-        return Finding("NVIDIA driver", "missing", f"cuInit failed with code {code}", remedy)
-    name = ctypes.create_string_buffer(256)
-    if driver.cuDeviceGetName(name, 256, 0) != 0:
-        return Finding("NVIDIA driver", "missing", "the driver sees no GPU", remedy)
-    return Finding("NVIDIA driver", "ok", name.value.decode())
+    detail = "programs can be scheduled for CUDA; code is generated for CPUs only"
+    return Finding("GPU code", "missing", detail)
 
 
 def _package(name: str, module: str, extra: str, purpose: str) -> Callable[[], Finding]:
@@ -182,12 +156,9 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_cores,
     check_caches,
     check_settings,
-    check_cache_dir,
     check_c_compiler,
     check_gpu,
-    _package("cuda-core", "cuda.core", "cuda", "needed for GPUs"),
-    _package("cuda-bindings", "cuda.bindings", "cuda", "needed for GPUs"),
-    _package("torch", "torch", "torch", "needed to import PyTorch models"),
-    _package("onnx", "onnx", "onnx", "needed to import ONNX models"),
+    _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),
     _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
+    _package("xgboost", "xgboost", "xgboost", "needed by the cost model 'xgb' alone"),
 )

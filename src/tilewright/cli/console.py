@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from tilewright.config import settings
-from tilewright.errors import ConfigError
+from tilewright.config import no_color
 
 
 def make_console() -> Console:
     """A console that never breaks lines of its own, so that output can be searched."""
-    try:
-        no_color = settings().no_color
-    except ConfigError:
-        # `doctor` must be able to say what is wrong with the settings.
-        no_color = True
-    return Console(no_color=no_color or None, highlight=False, soft_wrap=True)
+    plain = no_color()
+    # Without a colour system there are no codes at all, not even for bold type.
+    return Console(
+        no_color=plain or None,
+        color_system=None if plain else "auto",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def may_redraw(console: Console) -> bool:
+    """True on a screen whose cursor may be moved."""
+    return console.is_terminal and not console.is_dumb_terminal and not console.no_color

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 from typing_extensions import Self
 
+from tilewright.cli.console import may_redraw
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report import Peaks, duration, gflops, percent, seconds
@@ -29,6 +30,7 @@ from tilewright.tune.funnel import Stage
 
 HEADER = ("op", "shape", "best", "GFLOPS", "of roofline", "trials", "phase")
 _MOST_ROWS = 30
+_BUSY = ("search", "build", "run", "final", "zero-search")
 
 
 class Display(Protocol):
@@ -75,24 +77,23 @@ class LiveTable:
 
     def __rich__(self) -> RenderableType:
         below = [self.progress.last_round, status_line(self.progress)]
-        return Group(table_of(self.progress), *(_remark(line) for line in below if line))
+        table = table_of(self.progress, self._live.console.width)
+        return Group(table, *(_remark(line) for line in below if line))
 
 
 def _remark(line: str) -> Text:
     return Text(line, style="dim", overflow="fold", no_wrap=False)
 
 
-def table_of(progress: Progress) -> RenderableType:
+def table_of(progress: Progress, width: int) -> RenderableType:
     """All tasks; of many, those that are being worked on or not finished come first."""
     if not progress.tasks:
         return Text("making the search space ...")
-    table = make_table(HEADER)
     shown = progress.tasks
     if len(shown) > _MOST_ROWS:
         shown = sorted(shown, key=lambda state: state.phase == DONE)[:_MOST_ROWS]
-    for state in shown:
-        busy = state.phase in ("search", "build", "run", "final", "zero-search")
-        table.add_row(*map(Text, _cells(state)), style="bold" if busy else "")
+    busy = [number for number, state in enumerate(shown) if state.phase in _BUSY]
+    table = make_table(HEADER, [_cells(state) for state in shown], width, busy)
     hidden = len(progress.tasks) - len(shown)
     return Group(table, Text(f"... and {hidden} more")) if hidden else table
 
@@ -258,4 +259,4 @@ def make_display(console: Console, peaks: Peaks | None = None, *, as_json: bool)
     progress = Progress(peaks=peaks)
     if as_json:
         return JsonLines(progress)
-    return LiveTable(console, progress) if console.is_terminal else PlainLines(console, progress)
+    return LiveTable(console, progress) if may_redraw(console) else PlainLines(console, progress)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
-from tilewright.report.peaks import Peaks
+from tilewright.report.peaks import Measured, Peaks
 from tilewright.report.roofline import Roofline, roofline_of
 from tilewright.tune.events import (
     Event,
@@ -81,7 +81,7 @@ class Progress:
             case PhaseChanged(task_id, phase, _):
                 self.tasks[task_id].phase = phase
             case RoundMeasured(task_id, _, _, quality, funnel):
-                self.tasks[task_id].phase = WAITING
+                self.tasks[task_id] = self._with_peaks(self.tasks[task_id])
                 self.last_round = _told(self.tasks[task_id].name, funnel, quality)
             case TaskFinished(task_id, _):
                 self.tasks[task_id].phase = DONE
@@ -89,6 +89,12 @@ class Progress:
                 self.reason = reason
                 for state in self.tasks:
                     state.phase = DONE
+
+    def _with_peaks(self, state: TaskState) -> TaskState:
+        """A task after a round: the machine may show by now that it can do more."""
+        if isinstance(self._peaks, Measured):
+            self._peaks.measure_again()
+        return TaskState.of(state.task, self._peaks)
 
     @property
     def elapsed(self) -> float:

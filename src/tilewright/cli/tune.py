@@ -156,7 +156,7 @@ def _search(
     if not options.as_json:
         known = f", {count(len(database), 'record')} so far" if len(database) else ""
         console.print(f"database {database_url(options.db)}{known}", markup=False)
-    peaks = Measured(target)
+    peaks = Measured.stored(database, target)
     display = make_display(console, peaks, as_json=options.as_json)
     interrupted = _tune(console, options, programs, target, limits, database, display)
     peaks.measure_again()

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from tilewright.config import no_color
+
 # Alternatives are tried in this order, so a string that contains a keyword stays a string.
 _TOKEN: Final = re.compile(
     r"(?P<comment>#[^\n]*)"
@@ -75,7 +77,7 @@ def show(text: str, colour: bool | None = None) -> None:
     """Print script, coloured if `colour` says so, or by itself on a terminal or in a notebook."""
     if colour is None and _show_in_notebook(text):
         return
-    use_colour = sys.stdout.isatty() if colour is None else colour
+    use_colour = sys.stdout.isatty() and not no_color() if colour is None else colour
     sys.stdout.write((to_ansi(text) if use_colour else text) + "\n")
 
 
