@@ -126,6 +126,7 @@ def _other(against: str | None) -> Callable[[Program, Target], Contender | str]:
         function = load_function(against)
         arrays = contenders.inputs_of(program.mod, target)
         name = Path(against.partition(".py:")[0]).name + ":" + against.rpartition(":")[2]
+        contenders.require_numbers(name, function(*arrays))
         return contenders.python_function(
             name, lambda: function(*arrays), lambda: function(*arrays)
         )

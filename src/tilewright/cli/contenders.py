@@ -24,6 +24,7 @@ from tilewright.target import Target
 
 Array = npt.NDArray[Any]
 SEED = 1
+_NUMBERS, _SMALL_FLOATS = "biufc", ("bfloat16", "float8")
 ROUNDS = 7
 ROW_SECS = 0.02
 SLOW_SECS = 0.3  # a run that takes longer is not repeated
@@ -84,6 +85,14 @@ def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any
         return time.perf_counter() - start
 
     return Contender(name, run, lambda: [np.asarray(output())], settle=True)
+
+
+def require_numbers(name: str, result: Any) -> None:
+    """What a function of the user's own returned must be an array of numbers."""
+    found = np.asarray(result)
+    if found.dtype.kind not in _NUMBERS and not str(found.dtype).startswith(_SMALL_FLOATS):
+        what = "nothing" if result is None else f"{type(result).__name__} of {found.dtype}"
+        raise TuneError(f"{name} returns {what}, expected the output as an array of numbers")
 
 
 def compare(contenders: Sequence[Contender]) -> None:

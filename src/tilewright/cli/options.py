@@ -13,6 +13,7 @@ from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError, TargetError, TuneError
 from tilewright.runtime.module_info import why_unrunnable
 from tilewright.script import from_source
+from tilewright.support.folders import make_folder
 from tilewright.target import Target
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -63,11 +64,21 @@ def database_url(given: str | None) -> str:
 @contextlib.contextmanager
 def writing(given: str | None) -> Iterator[Database]:
     """A database to add to; one that is missing is made."""
-    url = database_url(given)
-    if ":" not in url:
-        Path(url).parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.closing(open_database(url)) as database:
+    if given is None:
+        make_folder(DEFAULT_DATABASE.parent)
+    else:
+        _require_folder(given)
+    with contextlib.closing(open_database(database_url(given))) as database:
         yield database
+
+
+def _require_folder(given: str) -> None:
+    """A directory that is missing is more likely a slip than a wish."""
+    kind, _, rest = given.rpartition(":")
+    if kind in ("", "sqlite", "json"):
+        folder = Path(rest.removeprefix("///")).parent
+        if not folder.is_dir():
+            raise DatabaseError(f"--db {given}: there is no directory {folder}; make it first")
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def load_all(texts: Sequence[str]) -> list[Program]:
 
 
 def load_function(text: str) -> Callable[..., Any]:
-    """A Python function of a file: `file.py:name`."""
+    """A Python function of a file: `file.py:name`; what it raises is told in one line."""
     path, name = _split_file(text)
     if path is None or not name:
         raise TuneError(f"{text}: expected FILE.py:NAME, a Python function of a file")
@@ -73,7 +73,15 @@ def load_function(text: str) -> Callable[..., Any]:
     if not callable(found):
         functions = [known for known, value in vars(module).items() if callable(value)]
         raise TuneError(f"{path} has no function {name!r}{did_you_mean(name, functions)}")
-    return found  # type: ignore[no-any-return]
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return found(*arguments)
+        except (Exception, SystemExit) as error:
+            what = f"cannot call {name}() with {len(arguments)} arrays"
+            raise _failure(path, what, error) from error
+
+    return call
 
 
 # --- named workloads ----------------------------------------------------------------------------
@@ -155,7 +163,7 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def _failure(path: Path, what: str, error: Exception) -> TilewrightError:
+def _failure(path: Path, what: str, error: BaseException) -> TilewrightError:
     """What a user's file raised, with the line; errors of scripts show it themselves."""
     if isinstance(error, TilewrightError) and _ARROW in str(error):
         return error
@@ -164,7 +172,8 @@ def _failure(path: Path, what: str, error: Exception) -> TilewrightError:
     frames = [frame for frame in trace if Path(frame.filename).resolve() == own]
     place = f" (line {frames[-1].lineno})" if frames else ""
     kind = "" if isinstance(error, TilewrightError) else f"{type(error).__name__}: "
-    return TuneError(f"{path} {what}: {kind}{error}{place}")
+    text = " ".join(str(error).split())
+    return TuneError(f"{path} {what}: {kind}{text}{place}")
 
 
 def _as_programs(path: Path, name: str, value: Any) -> list[Program]:

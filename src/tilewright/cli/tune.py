@@ -21,7 +21,7 @@ from tilewright.database import Database
 from tilewright.database.similarity import describe
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
-from tilewright.records import PROGRAM_NOTES, TuningRecord
+from tilewright.records import BASELINE, PROGRAM_NOTES, ZERO_SEARCH, TuningRecord
 from tilewright.report import (
     Measured,
     duration,
@@ -272,10 +272,17 @@ def _results(
                 None if task is None else task.last_error,
                 () if record is None else packed_by(record),
                 _notes(task, record),
-                task is None or not task.trials,
+                _is_calculated(task, record),
             )
         )
     return results
+
+
+def _is_calculated(task: TaskRecord | None, record: TuningRecord | None) -> bool:
+    """Was the search ended before it found anything?"""
+    if record is None or (task is not None and task.trials):
+        return False
+    return record.extra.get(BASELINE) == ZERO_SEARCH
 
 
 def _notes(task: TaskRecord | None, record: TuningRecord | None) -> Sequence[str]:

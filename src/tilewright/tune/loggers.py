@@ -7,6 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.errors import TuneError
+from tilewright.support.folders import make_folder
+
 ROOT = "tilewright.tune"
 FORMAT = logging.Formatter("%(asctime)s [%(levelname)s] %(message)s", "%Y-%m-%d %H:%M:%S")
 
@@ -22,7 +25,7 @@ def run_logger(work_dir: str | Path | None, *, console: bool = True) -> logging.
     _add(logger, logging.StreamHandler(sys.stdout) if console else logging.NullHandler())
     if work_dir is not None:
         folder = log_folder(work_dir)
-        _add(logger, logging.FileHandler(folder / f"{ROOT}.task_scheduler.log", encoding="utf-8"))
+        _add(logger, _file(folder / f"{ROOT}.task_scheduler.log"))
         logger.info("Logging directory: %s", folder)
     if not logger.isEnabledFor(logging.INFO):
         level = logging.getLevelName(logger.level)
@@ -43,17 +46,14 @@ def task_loggers(work_dir: str | Path | None, names: Sequence[str]) -> list[logg
         if work_dir is None:
             logger.addHandler(logging.NullHandler())
         else:
-            path = log_folder(work_dir) / f"{label}.log"
-            _add(logger, logging.FileHandler(path, encoding="utf-8"))
+            _add(logger, _file(log_folder(work_dir) / f"{label}.log"))
         loggers.append(logger)
     return loggers
 
 
 def log_folder(work_dir: str | Path) -> Path:
     """Where the logs of a run lie."""
-    folder = Path(work_dir) / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return make_folder(Path(work_dir) / "logs")
 
 
 def close_loggers(loggers: Sequence[logging.Logger]) -> None:
@@ -65,6 +65,13 @@ def close_loggers(loggers: Sequence[logging.Logger]) -> None:
 
 def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80]
+
+
+def _file(path: Path) -> logging.Handler:
+    try:
+        return logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise TuneError(f"cannot write the log {path}: {error.strerror}") from error
 
 
 def _add(logger: logging.Logger, handler: logging.Handler) -> None:

@@ -17,6 +17,7 @@ from tilewright.search.base import SearchStrategy
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import DefaultSpace
 from tilewright.space.mutators import MutateCategorical
+from tilewright.support.folders import make_folder
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.events import Observer
 from tilewright.tune.limits import Limits
@@ -64,7 +65,7 @@ def make_database(given: Database | str, work_dir: str | Path | None, equality: 
     if work_dir is None and given in ("sqlite", "json"):
         given = "memory"
     elif work_dir is not None and given != "memory":
-        Path(work_dir).mkdir(parents=True, exist_ok=True)
+        make_folder(work_dir)
         options["work_dir"] = work_dir
     made: Database = databases.create(given, module_equality=equality, **options)
     return made

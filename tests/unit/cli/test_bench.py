@@ -141,3 +141,48 @@ def test_with_pytorch(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("bench", "NRM:0").lines[4].endswith("agree")
     fake.__dict__["MAKERS"] = {}
     assert command("bench", "NRM:0").lines[-1] == "PyTorch: there is no counterpart of NRM"
+
+
+FAILING = """
+import sys
+import numpy as np
+
+def raises(a, b, c):
+    raise ValueError("no\\nway")
+
+def takes_one(a):
+    return a
+
+def text(a, b, c):
+    return np.array(["x"])
+
+def nothing(a, b, c):
+    pass
+
+def ends(a, b, c):
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("raises", "failing.py cannot call raises() with 3 arrays: ValueError: no way (line 6)"),
+        (
+            "takes_one",
+            "failing.py cannot call takes_one() with 3 arrays: TypeError: takes_one() takes 1 "
+            "positional argument but 3 were given",
+        ),
+        (
+            "text",
+            "failing:text returns ndarray of <U1, expected the output as an array of numbers",
+        ),
+        ("nothing", "failing:nothing returns nothing, expected the output as an array of numbers"),
+        ("ends", "failing.py cannot call ends() with 3 arrays: SystemExit: 3 (line 18)"),
+    ],
+)
+def test_functions_of_others_that_fail(command: Any, file: str, name: str, message: str) -> None:
+    Path("failing.py").write_text(FAILING)
+    done = command("bench", file, *TARGET, "--against", f"failing.py:{name}", status=2)
+    assert done.err == f"error: {message}\n"
+    assert done.out == ""

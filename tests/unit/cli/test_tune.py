@@ -209,6 +209,29 @@ def test_mistakes(command: Any, file: str, arguments: tuple[str, ...], message: 
     assert failed.out == ""
 
 
+@pytest.mark.parametrize(
+    ("database", "folder"),
+    [
+        ("no/such/records.db", "no/such"),
+        ("sqlite:///no/records.db", "no"),
+        ("json:no/records", "no"),
+        ("program.py/records.db", "program.py"),
+    ],
+)
+def test_databases_in_directories_that_are_missing(
+    command: Any, file: str, database: str, folder: str
+) -> None:
+    done = command("tune", file, "--trials", "1", "--db", database, *TARGET, status=2)
+    assert done.err == (f"error: --db {database}: there is no directory {folder}; make it first\n")
+    assert [path.name for path in Path().iterdir()] == ["program.py"]
+
+
+def test_directories_that_cannot_be_made(command: Any, file: str) -> None:
+    Path(".tilewright").write_text("a file is in the way")
+    done = command("tune", file, "--trials", "1", *TARGET, status=2)
+    assert done.err == "error: cannot make the directory .tilewright: File exists\n"
+
+
 def test_symbolic_shapes(command: Any, made_up_runner: Any, file: str) -> None:
     Path("shapes.py").write_text(
         "from tilewright import te\n"

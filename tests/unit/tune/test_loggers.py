@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.errors import TuneError
 from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[(\w+)\] (.*)")
@@ -90,3 +91,13 @@ def test_after_a_run_the_logger_is_an_ordinary_one(
     close_loggers([run_logger(tmp_path, console=False)])
     logging.getLogger("tilewright.tune").warning("a word of warning")
     assert "a word of warning" in caplog.text
+
+
+def test_logs_that_cannot_be_written(tmp_path: Path) -> None:
+    label = tmp_path / "logs" / "tilewright.tune.task_scheduler.log"
+    label.mkdir(parents=True)
+    with pytest.raises(TuneError, match=f"cannot write the log {re.escape(str(label))}: Is a dir"):
+        run_logger(tmp_path, console=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TuneError, match=r"cannot make the directory .*file/logs: Not a directory"):
+        run_logger(tmp_path / "file", console=False)
