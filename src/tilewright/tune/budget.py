@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 FIRST_GUESS = 0.1  # seconds that a candidate takes, before any was measured
 FINAL_SECS = 0.4  # kept for the final of each task, if the budget is not too small for that
+UNHURRIED_FINAL_SECS = 2.0
 _FINAL_SHARE = 0.1
 
 
@@ -33,8 +34,13 @@ class Budget:
         """Seconds for searching and measuring."""
         if self.seconds is None:
             return float("inf")
-        reserve = min(FINAL_SECS * self.tasks, _FINAL_SHARE * self.seconds)
-        return self.seconds - reserve - self.elapsed
+        return self.seconds - self.final_secs() * self.tasks - self.elapsed
+
+    def final_secs(self) -> float:
+        """Seconds for the final of a task."""
+        if self.seconds is None:
+            return UNHURRIED_FINAL_SECS
+        return min(FINAL_SECS, _FINAL_SHARE * self.seconds / self.tasks)
 
     def has_time(self) -> bool:
         """True while another candidate may be run."""

@@ -1,7 +1,8 @@
 """The best candidates of a task are measured once more, against each other.
 
 The best of many noisy figures is often one that was lucky. So at the end of a task its contenders
-run again, in turns, on other data; what they take there is what their records say from then on.
+run again, in turns, on other data, until their order is beyond noise; what they take there is what
+their records say from then on.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from tilewright.records import (
     TuningRecord,
 )
 from tilewright.search.known import for_same_machine
+from tilewright.tune.heats import LEAST_HEATS, run_heats
 from tilewright.tune.measuring import Measurer, build_input, target_of
 from tilewright.tune.task import FAILED_MS, TaskRecord
 
-MOST = 3
+MOST = 5
 CLOSE = 1.2  # a contender takes at most so many times what the best takes
 CLOSE_SECOND = 2.0  # the second may take longer: the best may have been lucky
-SECONDS = 0.25  # for all rows of all contenders
-ROUNDS = (3, 7)  # at least and at most
+SECONDS = 0.5  # for the heats that all contenders run in at least
+MOST_ROWS = 3  # of a contender in a heat
 _ROW_SECS = 0.005  # of a fast kernel
 # Other data are checked against the untransformed program, which may run for seconds.
 QUICKLY_CHECKED_FLOP = 1e8
@@ -48,14 +50,15 @@ class Contender:
         return f"{_secs(self.result) * 1e6:.4f} us ({first:.4f} us at first)"
 
 
-def hold_final(task: TaskRecord, database: Database, measurer: Measurer) -> list[Contender]:
+def hold_final(
+    task: TaskRecord, database: Database, measurer: Measurer, seconds: float
+) -> list[Contender]:
     """Measure the contenders of a task again and correct their records; the best comes first."""
     again = getattr(measurer.runner, "measure_again", None)
-    records = [] if again is None else _contenders(task, database)
-    rounds = _rounds(records)
-    if len(records) < 2 or not rounds:
+    records = [] if again is None else _that_fit(_contenders(task, database))
+    if len(records) < 2:
         return []
-    contenders = _measure(task, measurer, records, rounds)
+    contenders = _measure(task, measurer, records, seconds)
     ran = [c for c in contenders if c.result.run_secs]
     if not ran:
         return []
@@ -82,17 +85,24 @@ def _contenders(task: TaskRecord, database: Database) -> list[TuningRecord]:
     ]
 
 
-def _rounds(records: Sequence[TuningRecord]) -> int:
-    """How many turns fit into the time; none for kernels that take too long."""
-    least, most = ROUNDS
-    turn = sum(max(record.mean_secs, _ROW_SECS) for record in records)
-    if not records or least * turn > 2 * SECONDS:
-        return 0
-    return max(least, min(most, int(SECONDS / turn)))
+def _that_fit(records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
+    """As many of the best as can run in turns in the time; of kernels that take long, none."""
+    while records and LEAST_HEATS * _turn_secs(records) > SECONDS:
+        records = records[:-1]
+    return records
+
+
+def _rows(records: Sequence[TuningRecord]) -> int:
+    """How many rows each contender has in a heat."""
+    return max(1, min(MOST_ROWS, int(SECONDS / LEAST_HEATS / _turn_secs(records))))
+
+
+def _turn_secs(records: Sequence[TuningRecord]) -> float:
+    return sum(max(record.mean_secs, _ROW_SECS) for record in records)
 
 
 def _measure(
-    task: TaskRecord, measurer: Measurer, records: Sequence[TuningRecord], rounds: int
+    task: TaskRecord, measurer: Measurer, records: Sequence[TuningRecord], seconds: float
 ) -> list[Contender]:
     replayed = [(record, _replayed(record)) for record in records]
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
@@ -105,7 +115,8 @@ def _measure(
         if result.artifact_path is not None
     ]
     runner: Any = measurer.runner
-    results = runner.measure_again([each for _, _, each in runnable], rounds) if runnable else []
+    inputs, rows = [each for _, _, each in runnable], _rows(records)
+    results = run_heats(inputs, lambda some: runner.measure_again(some, rows), seconds)
     return [
         Contender(record, candidate, result)
         for (record, candidate, _), result in zip(runnable, results, strict=True)

@@ -402,7 +402,7 @@ class TaskScheduler(ABC):
         if task.settled != task.trials:
             self._tell(PhaseChanged(task_id, "final", 0))
             with Profiler.timeit("Final"):
-                ranked = hold_final(task, database, self._measurer)
+                ranked = hold_final(task, database, self._measurer, self._budget.final_secs())
             for place, contender in enumerate(ranked, 1):
                 self.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
             task.settled = task.trials
