@@ -10,7 +10,9 @@ PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar on
 BENCH_VENV := .venv-bench
 BENCH_PACKAGES := torch==2.13.0 onnxruntime onnx
 TVM_VENV := .venv-tvm
-TVM_PACKAGES := apache-tvm==0.25.0.post1 apache-tvm-ffi==0.1.12
+# Its tuner needs more than it says; the CPU's xgboost spares the packages of the GPU's.
+TVM_PACKAGES := apache-tvm==0.25.0.post1 apache-tvm-ffi==0.1.12 \
+	psutil cloudpickle scipy xgboost-cpu==3.2.0
 
 # A stamp is newer than pyproject.toml once its installation went through.
 INSTALLED := $(VENV)/.installed
@@ -79,8 +81,8 @@ $(BENCH_VENV)/.installed: pyproject.toml
 	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) $(BENCH_PACKAGES) -e .
 	@touch $@
 
-$(TVM_VENV)/.installed:
-	@echo "Installing TVM into $(TVM_VENV)"
+$(TVM_VENV)/.installed: Makefile
+	@echo "Installing TVM and what its tuner needs into $(TVM_VENV)"
 	@$(PYTHON) -m venv $(TVM_VENV)
 	@$(TVM_VENV)/bin/python $(PIP_INSTALL) $(TVM_PACKAGES)
 	@touch $@
