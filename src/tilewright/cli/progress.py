@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
 from tilewright.report.peaks import Measured, Peaks
-from tilewright.report.roofline import Roofline, roofline_of
+from tilewright.report.roofline import Roofline, bytes_of, roofline_of
 from tilewright.tune.events import (
     Event,
     PhaseChanged,
@@ -92,8 +92,9 @@ class Progress:
 
     def _with_peaks(self, state: TaskState) -> TaskState:
         """A task after a round: the machine may show by now that it can do more."""
+        assert state.task.ctx.mod is not None
         if isinstance(self._peaks, Measured):
-            self._peaks.measure_again()
+            self._peaks.measure_again(bytes_of(state.task.ctx.mod))
         return TaskState.of(state.task, self._peaks)
 
     @property

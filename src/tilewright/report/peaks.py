@@ -77,11 +77,14 @@ class Measured(Peaks):
     def bandwidth(self, size: int) -> float:
         return self.best_bandwidth.get(_rounded(size)) or self._measure_bandwidth(_rounded(size))
 
-    def measure_again(self) -> None:
-        """Look whether the machine can do more by now."""
+    def measure_again(self, size: int | None = None) -> None:
+        """Look whether the machine can do more by now, with that many bytes or all that are known.
+
+        It takes some hundredths of a second for each size.
+        """
         self._measure_operations()
-        for size in list(self.best_bandwidth):
-            self._measure_bandwidth(size)
+        for known in list(self.best_bandwidth) if size is None else [_rounded(size)]:
+            self._measure_bandwidth(known)
 
     def _measure_operations(self) -> float:
         kernel = _kernels(self.target)["arithmetic"]
