@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
@@ -39,13 +39,18 @@ def _inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
         yield child
 
 
-def all_before(sch: Schedule, block: StmtSRef) -> list[StmtSRef]:
-    """All producers of a block, direct or not, the last one in the program first."""
+def all_before(
+    sch: Schedule, block: StmtSRef, stop_at: Callable[[StmtSRef], bool] = lambda other: False
+) -> list[StmtSRef]:
+    """All producers of a block, direct or not, the last one in the program first.
+
+    Blocks that `stop_at` names are left out, and whatever only they read.
+    """
     found: dict[StmtSRef, None] = {}
     waiting = [block]
     while waiting:
         for other in neighbours(sch, waiting.pop(), before=True):
-            if other not in found:
+            if other not in found and not stop_at(other):
                 found[other] = None
                 waiting.append(other)
     order = [sref for sref in sch.state.srefs.values() if sref in found]

@@ -96,8 +96,7 @@ class AutoInline(ScheduleRule):
         return self._repeated(sch, block) > FEW_REPEATED
 
     def _repeated(self, sch: Schedule, block: StmtSRef) -> float:
-        counts = self.count_recomputation and is_spatial_function(sch.state, block)
-        return repeated_operations(sch, block) if counts else 0.0
+        return repeated_operations(sch, block) if self.count_recomputation else 0.0
 
     def _is_costly(self, block: StmtSRef) -> bool:
         """True when computing the block again where it is used may cost more than it saves."""

@@ -83,7 +83,7 @@ class RegisterTiling(ScheduleRule):
     def _variants(self, sch: Schedule, block: BlockRV, found: Contraction) -> list[TileVariant]:
         sref = sch.get_sref(block)
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
-        producers = neighbours(sch, sref, before=True)
+        producers = [p for p in neighbours(sch, sref, before=True) if not is_tiled(p)]
         places = [Place.BEFORE]
         if producers and found.rows:
             places.append(Place.BESIDE)

@@ -42,21 +42,31 @@ class FuseRows(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        if is_root(sref) or is_tiled(sref) or not writes_output(sref):
+        if is_root(sref) or is_tiled(sref):
             return [sch]
         if not all_iters_spatial(sref.block) or not has_trivial_binding(sref):
             return [sch]
         before = all_before(sch, sref)
+        # Tiles read an operand that rows share less often: leave the choice to the search.
+        behind = all_before(sch, sref, stop_at=_shares_an_operand)
+        groups = [before] if writes_output(sref) else []
+        groups += [behind] if len(behind) < len(before) else []
+        made = [copy for group in groups if (copy := self._fused(sch, block, group)) is not None]
+        if not made or (len(behind) < len(before) and len(made) < 2 and writes_output(sref)):
+            made.append(sch)
+        return made
+
+    def _fused(self, sch: Schedule, block: BlockRV, before: list[StmtSRef]) -> Schedule | None:
+        """A sketch with one loop for the rows of a group of blocks; None if they have none."""
         rows = _row_axes(before)
-        if rows == 0 or self._row_count(sref, rows) < self._cores:
-            return [sch]
+        if rows == 0 or self._row_count(sch.get_sref(block), rows) < self._cores:
+            return None
         copy = sch.copy()
         try:
             self._fuse(copy, block, [copy.get_block(other.name) for other in before], rows)
         except ScheduleError:
-            return [sch]
-        # Tiles read an operand that rows share less often: leave the choice to the search.
-        return [copy, sch] if any(_shares_an_operand(other) for other in before) else [copy]
+            return None
+        return copy
 
     @staticmethod
     def _row_count(block: StmtSRef, rows: int) -> int:

@@ -36,6 +36,7 @@ from tilewright.space.annotations import (
     STREAM_STORES,
     TILING_STRUCTURE,
 )
+from tilewright.space.conditions import is_tiled
 from tilewright.space.contraction import Contraction
 from tilewright.space.layout_free import is_layout_free
 from tilewright.space.rules.passes import move_beside, own_pass, whole_vectors
@@ -176,6 +177,8 @@ class TileBuilder:
         left = [reads[n].buffer for n in self._contraction().left]
         stages = []
         for producer in sch.get_producers(self._block):
+            if is_tiled(sch.get_sref(producer)):
+                continue
             stmt = sch.get_sref(producer).block
             if not is_spatial(sch, producer):
                 raise NotTiled
