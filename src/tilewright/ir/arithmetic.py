@@ -433,6 +433,8 @@ def _invert(value: ExprLike) -> PrimExpr:
     expr = convert(value)
     if expr.dtype.is_bool:
         return logical_not(expr)
+    if not expr.dtype.is_integral:
+        raise IRError(f"`~` needs integers or bools, got {expr.dtype!s} in `{expr}`")
     return Call(expr.dtype, Op.get("tir.bitwise_not"), (expr,))
 
 

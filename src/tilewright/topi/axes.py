@@ -72,6 +72,11 @@ def is_zero(value: ExprLike) -> bool:
     return isinstance(value, (int, IntImm)) and int(value) == 0
 
 
+def wrapped(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """`index % extent`, where an axis without elements is never looked at."""
+    return const(0, index.dtype) if is_zero(extent) else index % extent
+
+
 def constant_extent(extent: ExprLike, what: str) -> int:
     """An extent that must be known while the program is built."""
     value = convert(extent)

@@ -9,11 +9,11 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     ExprLike,
     PrimExpr,
+    Select,
     Var,
     add as add_expr,
     bitwise,
     const,
-    convert,
     divide as divide_expr,
     equal as equal_expr,
     floordiv,
@@ -25,6 +25,7 @@ from tilewright.ir import (
     less_equal as less_equal_expr,
     logical_and as logical_and_expr,
     logical_or as logical_or_expr,
+    match_types,
     maximum as maximum_expr,
     minimum as minimum_expr,
     multiply as multiply_expr,
@@ -115,17 +116,35 @@ def _bitwise(op_name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
 
 
 def _floor_divide(a: ExprLike, b: ExprLike) -> PrimExpr:
-    x, y = convert(a), convert(b)
-    return math.floor(x / y) if x.dtype.is_float else floordiv(a, b)
+    x, y = match_types(a, b)
+    if not x.dtype.is_float:
+        return floordiv(x, y)
+    # From the exact remainder: the rounded quotient of 1 and 0.1 is 10, though 0.1 is above 1/10.
+    rest = math.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = Select(_rounded_up(rest, y), quotient - 1, quotient)
+    whole = math.floor(quotient)
+    nearest = Select(quotient - whole > 0.5, whole + 1, whole)
+    return Select(y.equal(const(0, y.dtype)), x / y, nearest)
 
 
 def _floor_mod(a: ExprLike, b: ExprLike) -> PrimExpr:
-    x, y = convert(a), convert(b)
-    return x - math.floor(x / y) * y if x.dtype.is_float else floormod(a, b)
+    x, y = match_types(a, b)
+    if not x.dtype.is_float:
+        return floormod(x, y)
+    rest = math.fmod(x, y)
+    return Select(_rounded_up(rest, y), rest + y, rest)
+
+
+def _rounded_up(rest: PrimExpr, divisor: PrimExpr) -> PrimExpr:
+    """True where truncation moved a quotient that leaves `rest` upwards."""
+    zero = const(0, rest.dtype)
+    return logical_and_expr(not_equal_expr(rest, zero), not_equal_expr(rest < zero, divisor < zero))
 
 
 def _mod(a: ExprLike, b: ExprLike) -> PrimExpr:
-    return math.fmod(a, b) if convert(a).dtype.is_float else truncmod(a, b)
+    x, y = match_types(a, b)
+    return math.fmod(x, y) if x.dtype.is_float else truncmod(x, y)
 
 
 add = _binary("add", add_expr)

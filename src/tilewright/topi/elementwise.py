@@ -38,8 +38,17 @@ def _unary(
     return operator
 
 
+def _negated(v: PrimExpr) -> PrimExpr:
+    # Unsigned numbers wrap around; 0 - v would be 0.0 for 0.0.
+    return const(0, v.dtype) - v if v.dtype.is_uint else v * const(-1, v.dtype)
+
+
+def _not(v: PrimExpr) -> PrimExpr:
+    return ~v if v.dtype.is_bool else v.equal(const(0, v.dtype))
+
+
 identity = _unary("identity", lambda v: v, "The value")
-negative = _unary("negative", lambda v: v * const(-1, v.dtype), "The negation")
+negative = _unary("negative", _negated, "The negation")
 exp = _unary("exp", math.exp)
 exp2 = _unary("exp2", math.exp2)
 log = _unary("log", math.log)
@@ -70,7 +79,7 @@ abs = _unary("abs", math.abs, "The magnitude")
 isnan = _unary("isnan", math.isnan)
 isinf = _unary("isinf", math.isinf)
 isfinite = _unary("isfinite", math.isfinite)
-logical_not = _unary("logical_not", lambda v: ~v, "The logical negation")
+logical_not = _unary("logical_not", _not, "The logical negation")
 bitwise_not = _unary("bitwise_not", math.bitwise_not, "The bitwise complement")
 
 
@@ -81,8 +90,9 @@ def sign(x: Tensor) -> Tensor:
         value = x(*i)
         zero = const(0, value.dtype)
         rest = value if value.dtype.is_float else zero  # NaN, or a zero with its sign
-        below = Select(value < zero, const(-1, value.dtype), rest)
-        return Select(zero < value, const(1, value.dtype), below)
+        if not value.dtype.is_uint:
+            rest = Select(value < zero, const(-1, value.dtype), rest)
+        return Select(zero < value, const(1, value.dtype), rest)
 
     return compute_ax(x.shape, element, "T_sign", ELEMENTWISE)
 
@@ -93,10 +103,10 @@ def cast(x: Tensor, dtype: str) -> Tensor:
 
 
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
-    """Every element limited to `[a_min, a_max]`."""
+    """Every element limited to `[a_min, a_max]`; `a_max` where they are the wrong way round."""
 
     def element(value: PrimExpr) -> PrimExpr:
-        low, high = const(a_min, value.dtype), const(a_max, value.dtype)
+        low, high = const(min(a_min, a_max), value.dtype), const(a_max, value.dtype)
         return maximum(minimum(value, high), low)
 
     return map_elements(x, element)

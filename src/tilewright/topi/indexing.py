@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     ExprLike,
+    IntImm,
     PrimExpr,
     Select,
     Var,
@@ -25,6 +26,7 @@ from tilewright.topi.axes import (
     compute_ax,
     constant_extent,
     extent_product,
+    is_zero,
     normalize_axis,
 )
 from tilewright.topi.broadcast import Operand, broadcast_shape, element_at
@@ -72,6 +74,25 @@ def _python_slice(first: int, last: int, step: int, extent: int) -> slice:
     return slice(first, None if step < 0 and last < -extent else last, step)
 
 
+def _element_of(indices: Tensor, i: Sequence[ExprLike]) -> PrimExpr:
+    """An index in a type that holds the extent of every axis."""
+    index = indices(*i)
+    wide = index.dtype.is_uint and index.dtype.bits == 32
+    return index.astype("int64") if wide else index.astype(index.dtype.accumulator)
+
+
+def _check_indices(indices: Tensor, what: str) -> None:
+    if not indices.dtype.is_integral:
+        raise TensorExpressionError(
+            f"{what}: indices must be integers, {indices.name} is {indices.dtype!s}"
+        )
+
+
+def _check_not_empty(extent: PrimExpr, indices: Tensor, what: str) -> None:
+    if is_zero(extent) and not is_zero(extent_product(indices.shape)):
+        raise TensorExpressionError(f"{what}: an axis without elements has none to choose")
+
+
 def _clip_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     last = cast(index.dtype, extent) - 1
     return minimum(maximum(const(0, index.dtype), index), last)
@@ -79,7 +100,12 @@ def _clip_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
 
 def _wrap_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     size = cast(index.dtype, extent)
-    return truncmod(truncmod(index, size) + size, size)
+    return index if is_zero(extent) else truncmod(truncmod(index, size) + size, size)
+
+
+def _index_from_either_end(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    size = cast(index.dtype, extent)
+    return _clip_index(Select(index < 0, index + size, index), extent)
 
 
 _INDEX_MODES: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
@@ -89,11 +115,14 @@ _INDEX_MODES: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
 }
 
 
-def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "fast") -> Tensor:
+def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
     """Elements of `a` along `axis` (or of the flattened tensor) at `indices`.
 
-    Out-of-range indices are undefined in mode "fast", limited in "clip", taken modulo in "wrap".
+    Indices out of range are limited in mode "clip" (-1 is the first element), and taken modulo the
+    extent in mode "wrap" (-1 is the last one). With "fast" the caller promises that there are none:
+    nothing is checked, and an index out of range reads outside of `a`.
     """
+    _check_indices(indices, "take")
     adjust = _INDEX_MODES.get(mode)
     if adjust is None:
         raise TensorExpressionError(
@@ -101,17 +130,19 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "fast"
         )
     if axis is None:
         size = extent_product(a.shape)
+        _check_not_empty(size, indices, "take")
         return compute_ax(
             indices.shape,
-            lambda *i: a(*unflatten_index(adjust(indices(*i), size), a.shape)),
+            lambda *i: a(*unflatten_index(adjust(_element_of(indices, i), size), a.shape)),
             "T_take",
             INJECTIVE,
         )
     at = normalize_axis(axis, a.ndim, "take")
+    _check_not_empty(a.shape[at], indices, "take")
     count = indices.ndim
 
     def element(*i: Var) -> PrimExpr:
-        chosen = adjust(indices(*i[at : at + count]), a.shape[at])
+        chosen = adjust(_element_of(indices, i[at : at + count]), a.shape[at])
         return a(*i[:at], chosen, *i[at + count :])
 
     shape = [*a.shape[:at], *indices.shape, *a.shape[at + 1 :]]
@@ -119,31 +150,57 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "fast"
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """`out[i, j] = data[i, indices[i, j]]` for `axis` 1, and so on."""
+    """`out[i, j] = data[i, indices[i, j]]` for `axis` 1, and so on.
+
+    Negative indices count from the end; indices beyond either end are limited.
+    """
+    _check_indices(indices, "gather")
     at = normalize_axis(axis, data.ndim, "gather")
     if indices.ndim != data.ndim:
         raise TensorExpressionError(
             f"gather: indices must have {data.ndim} dimensions as data, it has {indices.ndim}"
         )
-    return compute_ax(
-        indices.shape,
-        lambda *i: data(*i[:at], indices(*i), *i[at + 1 :]),
-        "T_gather",
-        INJECTIVE,
-    )
+    for d, extents in enumerate(zip(indices.shape, data.shape, strict=True)):
+        if d != at:
+            _check_inside(*extents, d)
+    _check_not_empty(data.shape[at], indices, "gather")
+
+    def element(*i: Var) -> PrimExpr:
+        chosen = _index_from_either_end(_element_of(indices, i), data.shape[at])
+        return data(*i[:at], chosen, *i[at + 1 :])
+
+    return compute_ax(indices.shape, element, "T_gather", INJECTIVE)
+
+
+def _check_inside(given: PrimExpr, own: PrimExpr, axis: int) -> None:
+    if isinstance(given, IntImm) and isinstance(own, IntImm) and given.value > own.value:
+        raise TensorExpressionError(
+            f"gather: indices have extent {given} on axis {axis}, data has only {own}"
+        )
 
 
 def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
-    """`out[k...] = data[indices[0, k...], indices[1, k...], ...]`."""
+    """`out[k...] = data[indices[0, k...], indices[1, k...], ...]`.
+
+    Negative indices count from the end; indices beyond either end are limited.
+    """
+    _check_indices(indices, "gather_nd")
+    if indices.ndim == 0:
+        raise TensorExpressionError("gather_nd: indices must have at least 1 dimension, it has 0")
     depth = constant_extent(indices.shape[0], "gather_nd")
     if depth > data.ndim:
         raise TensorExpressionError(
             f"gather_nd: {depth} indices for a tensor of {data.ndim} dimensions"
         )
+    for extent in data.shape[:depth]:
+        _check_not_empty(extent, indices, "gather_nd")
     count = indices.ndim - 1
 
     def element(*i: Var) -> PrimExpr:
-        chosen = [indices(const(d), *i[:count]) for d in range(depth)]
+        chosen = [
+            _index_from_either_end(_element_of(indices, [const(d), *i[:count]]), data.shape[d])
+            for d in range(depth)
+        ]
         return data(*chosen, *i[count:])
 
     shape = [*indices.shape[1:], *data.shape[depth:]]

@@ -19,6 +19,7 @@ from tilewright.ir import (
     DType,
     ExprLike,
     PrimExpr,
+    Select,
     Var,
     cast as cast_expr,
     const,
@@ -89,11 +90,15 @@ def saturating_cast(x: Tensor, dtype: str) -> Tensor:
 
 
 def saturated(value: PrimExpr, dtype: str) -> PrimExpr:
-    """A value limited to an integer type and converted to it; floats lose their fraction."""
+    """A value limited to an integer type and converted to it.
+
+    Floats lose their fraction, and NaN becomes 0.
+    """
     low, high = _integer_limits(dtype, 32, "saturating_cast")
     if value.dtype.is_float:
         # Where the limits are exact: rounded up, the upper one would not fit.
         value = cast_expr("float32" if DType(dtype).bits <= 16 else "float64", value)
+        value = Select(value.equal(value), value, const(0, value.dtype))
     if max_value_of(value.dtype) > high:
         value = minimum(value, const(high, value.dtype))
     if min_value_of(value.dtype) < low:
@@ -157,10 +162,10 @@ def requantize(
     if isinstance(zero_point, int) and not low <= zero_point <= high:
         raise TensorExpressionError(f"{what}: zero point {zero_point} is not a value of {dtype!r}")
     scaled = _scaling(multiplier, shift, enlarges)
-    own = channel_axes(data, axis, what)
-    for parameter in (multiplier, shift, bias):
-        if isinstance(parameter, Tensor):
-            check_channels(data, parameter, own, what)
+    parameters = [each for each in (multiplier, shift, bias) if isinstance(each, Tensor)]
+    own = channel_axes(data, axis, what) if data.ndim else []  # of a point there is one
+    for parameter in parameters:
+        check_channels(data, parameter, own, what)
 
     def element(*i: Var) -> ExprLike:
         channel = [i[a] for a in own]

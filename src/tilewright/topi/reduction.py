@@ -17,14 +17,23 @@ from tilewright.ir import (
     less,
     maximum,
     minimum,
+    not_equal,
 )
 from tilewright.ir.intrinsics import lower_limit, max_value, upper_limit
 from tilewright.te import Tensor
 from tilewright.te.positions import Compare, keep_better
 from tilewright.te.reduce import Reducer
 from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import COMM_REDUCE, COMM_REDUCE_IDX, compute_ax, normalize_axes
+from tilewright.topi.axes import (
+    COMM_REDUCE,
+    COMM_REDUCE_IDX,
+    compute_ax,
+    extent_product,
+    is_zero,
+    normalize_axes,
+)
 from tilewright.topi.broadcast import divide
+from tilewright.topi.creation import full
 
 Axis: TypeAlias = int | Sequence[int] | None
 # te.max and te.min start from the limits of finite numbers; these find infinities, too.
@@ -36,12 +45,20 @@ class _Plan:
     """Which axes of a tensor are reduced, and how output indices become input indices."""
 
     def __init__(self, data: Tensor, axis: Axis, keepdims: bool, what: str) -> None:
-        if data.ndim == 0:
-            raise TensorExpressionError(f"{what}: a tensor without dimensions cannot be reduced")
+        self._data = data
         self.axes = normalize_axes(axis, data.ndim, what)
         self._keepdims = keepdims
         self._shape = data.shape
         self.reduce_axes = [te.reduce_axis((0, data.shape[d]), f"k{d}") for d in self.axes]
+
+    def check_not_empty(self, what: str) -> None:
+        """Insist on something to choose from."""
+        reduced = extent_product([self._shape[d] for d in self.axes])
+        if is_zero(reduced) and not is_zero(extent_product(self.output_shape())):
+            raise TensorExpressionError(
+                f"{what}: {self._data.name} has no elements along axis "
+                f"{', '.join(map(str, self.axes))}, and the {what} of none is not defined"
+            )
 
     def output_shape(self) -> list[PrimExpr]:
         one = [const(1, extent.dtype) for extent in self._shape]
@@ -63,7 +80,7 @@ class _Plan:
 
     def flat_index(self) -> PrimExpr:
         """The position within the reduced axes, row-major."""
-        position: PrimExpr = const(0, self.reduce_axes[0].var.dtype)
+        position: PrimExpr = const(0, self._shape[0].dtype if self._shape else None)
         for d, item in zip(self.axes, self.reduce_axes, strict=True):
             position = position * self._shape[d] + item.var
         return position
@@ -79,10 +96,15 @@ def comm_reduce(
 ) -> Tensor:
     """Reduce with a one-valued reducer of te, elements converted to `dtype` first."""
     plan = _Plan(data, axis, keepdims, what)
+    if reducer in (LARGEST, SMALLEST):
+        plan.check_not_empty(what)
 
     def element(*i: Var) -> ExprLike:
-        value = data(*plan.input_indices(i)).astype(dtype or data.dtype)
-        return reducer(value, axis=plan.reduce_axes)
+        value = data(*plan.input_indices(i))
+        if reducer in (te.all, te.any) and not value.dtype.is_bool:
+            value = not_equal(value, const(0, value.dtype))
+        value = value.astype(dtype or value.dtype)
+        return reducer(value, axis=plan.reduce_axes) if plan.reduce_axes else value
 
     return compute_ax(plan.output_shape(), element, f"{data.name}_red", COMM_REDUCE)
 
@@ -117,12 +139,12 @@ def prod(
 
 
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """True where every element over `axis` is."""
+    """True where every element over `axis` is (numbers other than 0 are)."""
     return comm_reduce(data, axis, keepdims, te.all, "all")
 
 
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """True where some element over `axis` is."""
+    """True where some element over `axis` is (numbers other than 0 are)."""
     return comm_reduce(data, axis, keepdims, te.any, "any")
 
 
@@ -154,6 +176,9 @@ def _index_reducer(better: Compare, worst: Callable[[str], PrimExpr], last: bool
 
 def _index_of_best(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, what: str) -> Tensor:
     plan = _Plan(data, axis, keepdims, what)
+    plan.check_not_empty(what)
+    if not plan.reduce_axes:
+        return full(plan.output_shape(), str(plan.flat_index().dtype), 0)
 
     def pair(*i: Var) -> Any:
         value = data(*plan.input_indices(i))

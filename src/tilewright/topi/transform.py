@@ -17,8 +17,10 @@ from tilewright.topi.axes import (
     constant_extent,
     extent_product,
     is_one,
+    is_zero,
     normalize_axes,
     normalize_axis,
+    wrapped,
 )
 
 
@@ -52,8 +54,8 @@ def unflatten_index(position: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimE
     """The indices of the element at a row-major position."""
     indices: list[PrimExpr] = []
     for extent in reversed(shape):
-        indices.append(position % extent)
-        position = position // extent
+        indices.append(wrapped(position, extent))
+        position = position if is_zero(extent) else position // extent
     return indices[::-1]
 
 
@@ -74,7 +76,10 @@ def _resolve_shape(a: Tensor, newshape: list[ExprLike]) -> tuple[PrimExpr, ...]:
     size = extent_product(a.shape)
     if unknown:
         known = [extent for d, extent in enumerate(newshape) if d != unknown[0]]
-        newshape[unknown[0]] = size // extent_product(shape_of(known, "reshape"))
+        rest = extent_product(shape_of(known, "reshape"))
+        if is_zero(rest):
+            raise TensorExpressionError(f"reshape: -1 beside 0 can be any extent in {newshape}")
+        newshape[unknown[0]] = size // rest
     target = shape_of(newshape, "reshape")
     wanted = extent_product(target)
     if isinstance(size, IntImm) and isinstance(wanted, IntImm) and size.value != wanted.value:
@@ -222,7 +227,7 @@ def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
     at = normalize_axis(axis, a.ndim, "repeat")
     shape = [*a.shape[:at], a.shape[at] * repeats, *a.shape[at + 1 :]]
     return compute_ax(
-        shape, lambda *i: a(*i[:at], i[at] // repeats, *i[at + 1 :]), "T_repeat", INJECTIVE
+        shape, lambda *i: a(*i[:at], i[at] // max(repeats, 1), *i[at + 1 :]), "T_repeat", INJECTIVE
     )
 
 
@@ -235,7 +240,7 @@ def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
     shape = [extent * count for extent, count in zip(a.shape, reps, strict=True)]
     return compute_ax(
         shape,
-        lambda *i: a(*(index % extent for index, extent in zip(i, a.shape, strict=True))),
+        lambda *i: a(*(wrapped(index, extent) for index, extent in zip(i, a.shape, strict=True))),
         "T_tile",
         INJECTIVE,
     )

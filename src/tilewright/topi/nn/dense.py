@@ -7,9 +7,10 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, Var
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import check_extents, check_ndim, compute_ax, is_one
+from tilewright.topi.axes import check_extents, check_ndim, compute_ax, extent_product, is_one
 from tilewright.topi.broadcast import add
 from tilewright.topi.elementwise import cast
+from tilewright.topi.transform import unflatten_index
 
 
 def matmul(
@@ -129,17 +130,11 @@ def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = 
 
 def flatten(data: Tensor) -> Tensor:
     """All axes but the first as one."""
+    if data.ndim == 0:
+        raise TensorExpressionError(f"flatten: {data.name} has no dimensions, expected at least 1")
     inner = data.shape[1:]
-    size = inner[0] if inner else data.shape[0]
-    for extent in inner[1:]:
-        size = size * extent
 
     def element(i: Var, j: Var) -> ExprLike:
-        indices: list[ExprLike] = []
-        position: ExprLike = j
-        for extent in reversed(inner):
-            indices.append(position % extent)
-            position = position // extent
-        return data(i, *indices[::-1])
+        return data(i, *unflatten_index(j, inner))
 
-    return te.compute((data.shape[0], size), element, tag="injective")
+    return te.compute((data.shape[0], extent_product(inner)), element, tag="injective")
