@@ -16,7 +16,6 @@ from tilewright.ir import (
     BufferStore,
     For,
     ForKind,
-    IntImm,
     IterType,
     IterVar,
     LetStmt,
@@ -182,8 +181,6 @@ def emit_compute(op: ComputeOp, emitter: Emitter) -> Stmt:
     """Loops over the axes, then the reduction axes, around one block (one per plain output)."""
     first = op.body[0]
     if isinstance(first, Reduce):
-        if any(_is_empty(axis) for axis in first.axis):
-            return _empty_reduction(op, first, emitter)
         own = {axis.var for axis in op.axis}
         if any(uses_var(axis.dom, own.__contains__) for axis in first.axis if axis.dom):
             return _dependent_reduction(op, first, emitter)
@@ -202,35 +199,13 @@ def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: Emitter) -> Stmt:
 
 
 def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: Emitter) -> Block:
-    return _store_block(op, index, op.body[index], nest, emitter)
-
-
-def _store_block(
-    op: ComputeOp, index: int, element: PrimExpr, nest: AxisNest, emitter: Emitter
-) -> Block:
     iters, axes = nest.block_iters()
     output = op.output(index)
-    value = emitter.simplify(emitter.lower(element, axes))
+    value = emitter.simplify(emitter.lower(op.body[index], axes))
     indices = tuple(axes[axis.var] for axis in op.axis)
     store = BufferStore(emitter.buffer_of(output), value, indices)
     name = emitter.block_names.fresh(output.name)
     return make_block(name, iters, store, annotations=block_annotations(op))
-
-
-def _is_empty(axis: IterVar) -> bool:
-    extent = domain_of(axis).extent
-    return isinstance(extent, IntImm) and extent.value <= 0
-
-
-def _empty_reduction(op: ComputeOp, reduction: Reduce, emitter: Emitter) -> Stmt:
-    """What a reduction starts from; no loop over its axes would ever write it."""
-    nest = AxisNest(op.axis)
-    start = reduction.init or reduction.combiner.identity_element
-    blocks = [
-        nest.realize(_store_block(op, index, value, nest, emitter))
-        for index, value in enumerate(start)
-    ]
-    return nest.wrap(seq(blocks))
 
 
 def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: Emitter) -> Stmt:

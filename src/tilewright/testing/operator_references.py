@@ -103,10 +103,12 @@ def transposed_convolution(
     sizes = [(n - 1) * stride + k + extra for n, k in zip(spatial, window, strict=True)]
     output = np.zeros((x.shape[0], kernel.shape[1], *sizes), x.dtype)
     for place in itertools.product(*map(range, spatial)):
-        here = tuple(slice(p * stride, p * stride + k) for p, k in zip(place, window, strict=True))
-        output[(..., *here)] += np.tensordot(x[(..., *place)], kernel, (1, 0))
-    inner = tuple(slice(padding, size - padding) for size in sizes)
-    return output[(..., *inner)]
+        target = [slice(p * stride, p * stride + k) for p, k in zip(place, window, strict=True)]
+        source: Any = (..., *place)
+        here: Any = (..., *target)
+        output[here] += np.tensordot(x[source], kernel, (1, 0))
+    inner: Any = (..., *(slice(padding, size - padding) for size in sizes))
+    return output[inner]
 
 
 def pool(x: Array, kernel: int, stride: int, padding: int, kind: str) -> Array:

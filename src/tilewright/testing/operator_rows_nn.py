@@ -9,10 +9,11 @@ import numpy as np
 
 from tilewright.testing import operator_references as ref
 from tilewright.testing.operator_table import (
-    ALL,
     FLOATS,
+    MOVED,
     NUMBERS,
     PLAIN,
+    PRODUCTS,
     TAME,
     Row,
     Shape,
@@ -31,7 +32,7 @@ def product(
     call: Callable[..., Any],
     reference: Callable[..., Any],
     *shapes: tuple[Shape, ...],
-    dtypes: Any = NUMBERS,
+    dtypes: Any = PRODUCTS,
     values: Values = PLAIN,
     units: float = 16,
 ) -> Row:
@@ -70,7 +71,7 @@ def _matrix_rows() -> list[Row]:
                 ((1, 3, 5), (4, 2, 5)), ((3, 1, 7), (3, 1, 7)), ((0, 2, 3), (0, 4, 3)),
                 ((2, 3, 0), (1, 4, 0))),
         Row("nn.flatten", nn.flatten, lambda x: x.reshape(x.shape[0], int(np.prod(x.shape[1:]))),
-            ALL, [((2, 3, 5),), ((3,),), ((0, 4),), ((3, 0, 2),)]),
+            MOVED, [((2, 3, 5),), ((3,),), ((0, 4),), ((3, 0, 2),)]),
     ]  # fmt: skip
 
 
@@ -232,6 +233,8 @@ def _norm_rows() -> list[Row]:
         Row("nn.softmax", nn.softmax, lambda x: ref.softmax(x, -1), FLOATS, rows_of, units=8),
         Row("nn.softmax", lambda x: nn.softmax(x, 0), lambda x: ref.softmax(x, 0), FLOATS,
             [((7, 13),)], (PLAIN,), units=8),
+        Row("nn.softmax", nn.softmax, np.ones_like, FLOATS, [((),)]),
+        Row("nn.log_softmax", nn.log_softmax, np.zeros_like, FLOATS, [((),)]),
         Row("nn.log_softmax", nn.log_softmax, lambda x: ref.log_softmax(x, -1), FLOATS, rows_of,
             (TAME,), units=8, cancels=True),
         Row("nn.layer_norm", lambda x, g, b: nn.layer_norm(x, g, b, axes),

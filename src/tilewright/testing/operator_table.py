@@ -25,6 +25,8 @@ FLOATS = (*HALVES, "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 NUMBERS = (*FLOATS, *INTEGERS)
 ALL = (*NUMBERS, "bool")
+PRODUCTS = (*FLOATS, "int8", "uint8", "int32")
+MOVED = ("bfloat16", "float64", "int8", "int32", "bool")  # all sizes, for what only moves elements
 OWN = ""  # an input of the data type that the row is checked for
 
 _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -92,15 +94,21 @@ def _numbers(rng: Any, shape: Shape, own: str, values: Values) -> Any:
         low, high = max(int(values.low), limits.min), min(int(values.high), limits.max)
         numbers = rng.integers(low, high + 1, size)
         special = [limits.min, limits.max] if values.extreme and not values.dtype else []
-        numbers[: len(special)] = special[:size]
+        _put(rng, special, numbers)
         return rng.permutation(numbers).astype(kind).reshape(shape)
     numbers = rng.uniform(values.low, values.high, size)
-    special = [np.nan, np.inf, -np.inf, -0.0, 0.0] if values.special else []
+    chosen = [np.nan, np.inf, -np.inf, -0.0, 0.0] if values.special else []
     if values.extreme:
         finite = _float_limits(dtype)
-        special += [finite.max, -finite.max, finite.smallest_subnormal]
-    numbers[: len(special)] = special[:size]
+        chosen += [finite.max, -finite.max, finite.smallest_subnormal]
+    _put(rng, chosen, numbers)
     return rng.permutation(numbers).astype(kind).reshape(shape)
+
+
+def _put(rng: Any, special: Sequence[float], numbers: Any) -> None:
+    """Special values instead of at most half of some numbers."""
+    chosen = rng.permutation(np.array(special, numbers.dtype))[: len(numbers) // 2]
+    numbers[: len(chosen)] = chosen
 
 
 def _float_limits(dtype: str) -> Any:

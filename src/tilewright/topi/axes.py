@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, SupportsIndex, TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
@@ -37,8 +38,16 @@ def compute_ax(
     return te.compute(shape, fcompute, name, tag, attrs, varargs_names=names)
 
 
+def whole_number(value: Any, what: str) -> int:
+    """Insist on an integer."""
+    if not isinstance(value, SupportsIndex):
+        raise TensorExpressionError(f"{what}: {value!r} is not an integer")
+    return index(value)
+
+
 def normalize_axis(axis: int, ndim: int, what: str) -> int:
     """A possibly negative axis as a position from the left."""
+    axis = whole_number(axis, f"{what} axis")
     if not -ndim <= axis < ndim:
         raise TensorExpressionError(
             f"{what}: axis {axis} is out of range for a tensor of {ndim} dimensions"
@@ -50,8 +59,8 @@ def normalize_axes(axes: int | Sequence[int] | None, ndim: int, what: str) -> li
     """Several axes, sorted; None means all of them."""
     if axes is None:
         return list(range(ndim))
-    given = [axes] if isinstance(axes, int) else list(axes)
-    found = sorted(normalize_axis(int(axis), ndim, what) for axis in given)
+    given = list(axes) if isinstance(axes, Iterable) else [axes]
+    found = sorted(normalize_axis(axis, ndim, what) for axis in given)
     if len(set(found)) != len(found):
         raise TensorExpressionError(f"{what}: an axis is named twice in {given}")
     return found
@@ -72,9 +81,9 @@ def is_zero(value: ExprLike) -> bool:
     return isinstance(value, (int, IntImm)) and int(value) == 0
 
 
-def wrapped(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
-    """`index % extent`, where an axis without elements is never looked at."""
-    return const(0, index.dtype) if is_zero(extent) else index % extent
+def wrapped(position: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """`position % extent`, where an axis without elements is never looked at."""
+    return const(0, position.dtype) if is_zero(extent) else position % extent
 
 
 def constant_extent(extent: ExprLike, what: str) -> int:
@@ -101,6 +110,14 @@ def check_ndim(tensor: te.Tensor, ndim: int, what: str) -> None:
         )
 
 
+def check_float(tensor: te.Tensor, what: str) -> None:
+    """Insist on a float type."""
+    if not tensor.dtype.is_float:
+        raise TensorExpressionError(
+            f"{what}: {tensor.name} is {tensor.dtype!s}, expected a float type"
+        )
+
+
 def check_extents(a: PrimExpr, b: PrimExpr, what: str, description: str) -> None:
     """Insist that two extents agree where both are known."""
     if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
@@ -109,9 +126,17 @@ def check_extents(a: PrimExpr, b: PrimExpr, what: str, description: str) -> None
 
 def per_axis(value: Window, count: int, what: str) -> list[int]:
     """A stride, dilation or kernel size for each of `count` spatial axes."""
-    values = [value] * count if isinstance(value, int) else [int(item) for item in value]
-    if len(values) != count:
-        raise TensorExpressionError(f"{what}: expected {count} values, got {len(values)}")
+    given = list(value) if isinstance(value, Iterable) else [value] * count
+    if len(given) != count:
+        raise TensorExpressionError(f"{what}: expected {count} values, got {len(given)}")
+    return [whole_number(item, what) for item in given]
+
+
+def positive_per_axis(value: Window, count: int, what: str) -> list[int]:
+    """A stride, dilation or kernel size, each at least 1."""
+    values = per_axis(value, count, what)
+    if min(values, default=1) < 1:
+        raise TensorExpressionError(f"{what} must be positive, got {values}")
     return values
 
 
@@ -126,7 +151,8 @@ def pad_widths(
     count = len(kernel)
     if isinstance(padding, str):
         return _named_padding(padding, kernel, what)
-    values = [padding] * count if isinstance(padding, int) else [int(item) for item in padding]
+    given = list(padding) if isinstance(padding, Iterable) else [padding] * count
+    values = [whole_number(item, f"{what} padding") for item in given]
     if len(values) == count:
         values = values + values
     if len(values) != 2 * count:

@@ -147,6 +147,18 @@ def _mod(a: ExprLike, b: ExprLike) -> PrimExpr:
     return math.fmod(x, y) if x.dtype.is_float else truncmod(x, y)
 
 
+def _of_floats(
+    name: str, function: Callable[[ExprLike, ExprLike], PrimExpr]
+) -> Callable[[ExprLike, ExprLike], PrimExpr]:
+    def checked(a: ExprLike, b: ExprLike) -> PrimExpr:
+        x, y = match_types(a, b)
+        if not x.dtype.is_float:
+            raise TensorExpressionError(f"{name}: `{x}` is {x.dtype!s}, expected a float type")
+        return function(x, y)
+
+    return checked
+
+
 add = _binary("add", add_expr)
 subtract = _binary("subtract", subtract_expr)
 multiply = _binary("multiply", multiply_expr)
@@ -156,8 +168,8 @@ mod = _binary("mod", _mod)
 floor_mod = _binary("floor_mod", _floor_mod)
 maximum = _binary("maximum", maximum_expr)
 minimum = _binary("minimum", minimum_expr)
-power = _binary("power", math.power)
-atan2 = _binary("atan2", math.atan2)
+power = _binary("power", _of_floats("power", math.power))
+atan2 = _binary("atan2", _of_floats("atan2", math.atan2))
 equal = _binary("equal", equal_expr)
 not_equal = _binary("not_equal", not_equal_expr)
 less = _binary("less", less_expr)

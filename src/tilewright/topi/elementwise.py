@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright import te
+from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
+    DType,
     ExprLike,
     PrimExpr,
     Select,
@@ -99,6 +101,8 @@ def sign(x: Tensor) -> Tensor:
 
 def cast(x: Tensor, dtype: str) -> Tensor:
     """Every element converted to `dtype`."""
+    if DType(dtype).code in ("handle", "void"):
+        raise TensorExpressionError(f"cast: {dtype!r} is not a type of numbers")
     return map_elements(x, lambda v: cast_expr(dtype, v))
 
 

@@ -14,6 +14,7 @@ from tilewright.ir import (
     cast,
     const,
     convert,
+    match_types,
     maximum,
     minimum,
     not_equal,
@@ -51,6 +52,8 @@ def strided_slice(
     ranges: dict[int, range] = {}
     for axis, first, last, step in zip(where, begin, end, steps, strict=True):
         at = normalize_axis(axis, a.ndim, "strided_slice")
+        if at in ranges:
+            raise TensorExpressionError(f"strided_slice: an axis is named twice in {where}")
         if step == 0:
             raise TensorExpressionError(f"strided_slice: the stride of axis {at} is zero")
         extent = constant_extent(a.shape[at], "strided_slice")
@@ -218,7 +221,7 @@ def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
         chosen = convert(element_at(condition, shape, i))
         if not chosen.dtype.is_bool:
             chosen = not_equal(chosen, const(0, chosen.dtype))
-        return Select(chosen, convert(element_at(x, shape, i)), convert(element_at(y, shape, i)))
+        return Select(chosen, *match_types(element_at(x, shape, i), element_at(y, shape, i)))
 
     return compute_ax(shape, element, "T_where", BROADCAST)
 
@@ -227,7 +230,10 @@ def one_hot(
     indices: Tensor, on_value: float, off_value: float, depth: int, axis: int, dtype: str
 ) -> Tensor:
     """`on_value` at each index along a new axis of extent `depth`, elsewhere `off_value`."""
+    _check_indices(indices, "one_hot")
     at = normalize_axis(axis, indices.ndim + 1, "one_hot")
+    if depth < 0:
+        raise TensorExpressionError(f"one_hot: depth {depth} must not be negative")
     on, off = const(on_value, dtype), const(off_value, dtype)
 
     def element(*i: Var) -> PrimExpr:

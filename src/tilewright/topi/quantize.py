@@ -56,6 +56,7 @@ def fixed_point_scales(scales: Any) -> tuple[Any, Any]:
 
 def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
     """Every int32 element times `multiplier * 2**(shift - 31)`."""
+    check_dtype(x, ("int32",), "fixed_point_multiply")
     return map_elements(x, lambda v: q_multiply_shift(v, multiplier, FRACTION_BITS, shift))
 
 
@@ -70,6 +71,7 @@ def fixed_point_multiply_per_axis(
 ) -> Tensor:
     """Every int32 element times `y * 2**(lshift - rshift - 31)`, which vary along `axes`."""
     what = "fixed_point_multiply_per_axis"
+    check_dtype(x, ("int32",), what)
     own = channel_axes(x, axes, what)
     for parameter in (y, lshift, rshift):
         check_channels(x, parameter, own, what)

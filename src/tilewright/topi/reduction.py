@@ -100,7 +100,7 @@ def comm_reduce(
         plan.check_not_empty(what)
 
     def element(*i: Var) -> ExprLike:
-        value = data(*plan.input_indices(i))
+        value: PrimExpr = data(*plan.input_indices(i))
         if reducer in (te.all, te.any) and not value.dtype.is_bool:
             value = not_equal(value, const(0, value.dtype))
         value = value.astype(dtype or value.dtype)

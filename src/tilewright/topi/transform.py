@@ -20,6 +20,7 @@ from tilewright.topi.axes import (
     is_zero,
     normalize_axes,
     normalize_axis,
+    whole_number,
     wrapped,
 )
 
@@ -78,7 +79,7 @@ def _resolve_shape(a: Tensor, newshape: list[ExprLike]) -> tuple[PrimExpr, ...]:
         known = [extent for d, extent in enumerate(newshape) if d != unknown[0]]
         rest = extent_product(shape_of(known, "reshape"))
         if is_zero(rest):
-            raise TensorExpressionError(f"reshape: -1 beside 0 can be any extent in {newshape}")
+            raise TensorExpressionError(f"reshape: -1 beside 0 in {newshape} could be any extent")
         newshape[unknown[0]] = size // rest
     target = shape_of(newshape, "reshape")
     wanted = extent_product(target)
@@ -225,10 +226,16 @@ def flip(a: Tensor, axis: int = 0) -> Tensor:
 def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
     """Every element `repeats` times along `axis`."""
     at = normalize_axis(axis, a.ndim, "repeat")
+    _check_repetitions([repeats], "repeat")
     shape = [*a.shape[:at], a.shape[at] * repeats, *a.shape[at + 1 :]]
     return compute_ax(
         shape, lambda *i: a(*i[:at], i[at] // max(repeats, 1), *i[at + 1 :]), "T_repeat", INJECTIVE
     )
+
+
+def _check_repetitions(counts: Sequence[int], what: str) -> None:
+    if any(whole_number(count, what) < 0 for count in counts):
+        raise TensorExpressionError(f"{what}: repetitions {list(counts)} must not be negative")
 
 
 def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
@@ -237,6 +244,7 @@ def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
         raise TensorExpressionError(
             f"tile: {a.name} has {a.ndim} dimensions, got {len(reps)} repetitions"
         )
+    _check_repetitions(reps, "tile")
     shape = [extent * count for extent, count in zip(a.shape, reps, strict=True)]
     return compute_ax(
         shape,

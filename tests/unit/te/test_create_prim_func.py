@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import Block, PrimExpr, PrimFunc, Select, Stmt, const, post_order_visit
 from tilewright.ir.intrinsics import min_value
+from tilewright.testing import oracle
 
 Evaluate = Callable[..., Any]
 rng = np.random.default_rng(5)
@@ -287,3 +289,22 @@ def test_errors(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(TensorExpressionError) as error:
         build()
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("extents", [(0,), (3, 0)])
+def test_a_reduction_of_nothing_is_what_it_starts_from(extents: tuple[int, ...]) -> None:
+    a = te.placeholder((4, *extents), name="A")
+    axes = [te.reduce_axis((0, extent)) for extent in extents]
+    pairs = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[1] * y[1]), lambda s, t: (const(0, s), const(1, t)), "pairs"
+    )
+    values = [
+        te.compute((4,), lambda i: te.sum(a(i, *axes), axes), "total"),
+        te.compute((4,), lambda i: te.sum(a(i, *axes), axes, init=7.0), "given"),
+        *te.compute((4,), lambda i: pairs((a(i, *axes), a(i, *axes)), axes), "both"),
+    ]
+    func = te.create_prim_func([a, *values])
+    for run in (tw.build(func), lambda *arrays: oracle.run(func, *arrays)):
+        results = [np.full(4, 99, "float32") for _ in values]
+        run(np.zeros((4, *extents), "float32"), *results)
+        assert [result.tolist() for result in results] == [[v] * 4 for v in (0, 7, 0, 1)]

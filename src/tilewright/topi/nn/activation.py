@@ -8,7 +8,7 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import PrimExpr, Select, Var, const, intrinsics, maximum
 from tilewright.te import Tensor
-from tilewright.topi.axes import BROADCAST, check_extents, check_ndim, normalize_axis
+from tilewright.topi.axes import BROADCAST, check_extents, check_float, check_ndim, normalize_axis
 from tilewright.topi.elementwise import map_elements
 
 
@@ -19,6 +19,7 @@ def relu(x: Tensor) -> Tensor:
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
     """`x` where positive, else `alpha * x`."""
+    check_float(x, "leaky_relu")
 
     def element(v: PrimExpr) -> PrimExpr:
         return Select(v > const(0, v.dtype), v, v * const(alpha, v.dtype))
@@ -28,6 +29,7 @@ def leaky_relu(x: Tensor, alpha: float) -> Tensor:
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     """`x` where positive, else `x` times the slope of its channel."""
+    check_float(x, "prelu")
     check_ndim(slope, 1, "prelu")
     channel = normalize_axis(axis, x.ndim, "prelu")
     check_extents(slope.shape[0], x.shape[channel], "prelu", "the numbers of channels")
@@ -41,6 +43,7 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """The Gaussian error linear unit, by `erf` or (`approximate="tanh"`) by `tanh`."""
+    check_float(x, "gelu")
     if approximate not in ("none", "tanh"):
         raise TensorExpressionError(
             f"gelu: unknown approximation {approximate!r}, expected 'none' or 'tanh'"
@@ -61,4 +64,5 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(x: Tensor) -> Tensor:
     """`x * sigmoid(x)`."""
+    check_float(x, "silu")
     return map_elements(x, lambda v: v * intrinsics.sigmoid(v))

@@ -16,6 +16,7 @@ from tilewright.topi.axes import (
     check_extents,
     check_ndim,
     constant_extent,
+    is_zero,
     pad_widths,
     per_axis,
 )
@@ -55,6 +56,8 @@ class Geometry:
         self.dilation = per_axis(options.dilation, count, f"{what} dilation")
         if min(self.stride + self.dilation) <= 0:
             raise TensorExpressionError(f"{what}: stride and dilation must be positive")
+        if any(map(is_zero, kernel)):
+            raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, self.dilation, strict=True)]
         self.before, self.after = pad_widths(options.padding, reach, what)
         self.output = [self._output_extent(n, spatial[n], reach[n], what) for n in range(count)]

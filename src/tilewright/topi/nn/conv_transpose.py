@@ -16,6 +16,7 @@ from tilewright.topi.axes import (
     constant_extent,
     pad_widths,
     per_axis,
+    positive_per_axis,
 )
 from tilewright.topi.nn.padding import dilate, pad
 
@@ -37,7 +38,7 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         check_ndim(data, n + 2, name)
         check_ndim(kernel, n + 2, name)
         check_extents(data.shape[1], kernel.shape[0], name, "the input channels of data and kernel")
-        stride = per_axis(strides, n, f"{name} strides")
+        stride = positive_per_axis(strides, n, f"{name} strides")
         types = sum_types(out_dtype, data, kernel)
         padded = _dilate_and_pad(data, kernel, stride, padding, output_padding, name)
         flipped = _flip(kernel, kernel_name, letters)
@@ -58,6 +59,8 @@ def _dilate_and_pad(
 ) -> Tensor:
     n = len(stride)
     extents = [constant_extent(extent, what) for extent in kernel.shape[2:]]
+    if 0 in extents:
+        raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
     before, after = pad_widths(padding, extents, what)
     extra = per_axis(output_padding, n, f"{what} output_padding")
     for own, step in zip(extra, stride, strict=True):

@@ -13,6 +13,7 @@ from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import (
     INJECTIVE,
     check_extents,
+    check_float,
     check_ndim,
     compute_ax,
     extent_product,
@@ -28,6 +29,7 @@ class _Statistics:
     """Values computed over some axes of a tensor, in at least single precision."""
 
     def __init__(self, data: Tensor, axis: Sequence[int], what: str) -> None:
+        check_float(data, what)
         self.data = data
         self.axes = normalize_axes(axis, data.ndim, what)
         self.kept = [d for d in range(data.ndim) if d not in self.axes]
@@ -162,6 +164,7 @@ def batch_norm(
     scale: bool = True,
 ) -> Tensor:
     """Batch normalisation with given statistics (inference) along the channel `axis`."""
+    check_float(data, "batch_norm")
     channel = normalize_axis(axis, data.ndim, "batch_norm")
     for parameter in (gamma, beta, moving_mean, moving_var):
         check_ndim(parameter, 1, "batch_norm")

@@ -10,7 +10,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, PrimExpr, Var, const, convert, logical_and
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
-from tilewright.topi.axes import INJECTIVE, is_zero
+from tilewright.topi.axes import INJECTIVE, is_zero, positive_per_axis
 
 
 def pad(
@@ -27,6 +27,10 @@ def pad(
         raise TensorExpressionError(
             f"pad: {data.name} has {data.ndim} dimensions, got {len(pad_before)} widths before "
             f"and {len(after)} after"
+        )
+    if any(isinstance(width, int) and width < 0 for width in (*pad_before, *after)):
+        raise TensorExpressionError(
+            f"pad: widths {list(pad_before)} and {list(after)} must not be negative"
         )
     value = pad_value if isinstance(pad_value, PrimExpr) else const(pad_value, data.dtype)
     shape = [
@@ -62,13 +66,14 @@ def dilate(
         raise TensorExpressionError(
             f"dilate: {data.name} has {data.ndim} dimensions, got {len(strides)} strides"
         )
+    steps = positive_per_axis(strides, data.ndim, "dilate strides")
     value = const(dilation_value, data.dtype)
-    shape = [(extent - 1) * stride + 1 for extent, stride in zip(data.shape, strides, strict=True)]
+    shape = [(extent - 1) * stride + 1 for extent, stride in zip(data.shape, steps, strict=True)]
 
     def element(*i: Var) -> ExprLike:
         conditions = []
         own: list[ExprLike] = []
-        for index, stride in zip(i, strides, strict=True):
+        for index, stride in zip(i, steps, strict=True):
             own.append(convert(index) // stride)
             if stride != 1:
                 conditions.append((index % stride).equal(0))

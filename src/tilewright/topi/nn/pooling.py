@@ -23,7 +23,16 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import if_then_else, lower_limit
 from tilewright.te import Tensor
 from tilewright.te.reduce import Reducer
-from tilewright.topi.axes import COMM_REDUCE, Window, compute_ax, is_zero, pad_widths, per_axis
+from tilewright.topi.axes import (
+    COMM_REDUCE,
+    Window,
+    check_float,
+    compute_ax,
+    is_zero,
+    pad_widths,
+    per_axis,
+    positive_per_axis,
+)
 from tilewright.topi.reduction import LARGEST
 
 _POOL_TYPES = ("max", "avg")
@@ -60,9 +69,9 @@ class _Windows:
         count = len(axes)
         self.data = data
         self.axes = list(axes)
-        self.kernel = per_axis(kernel, count, f"{what} kernel")
-        self.stride = per_axis(stride, count, f"{what} stride")
-        self.dilation = per_axis(dilation, count, f"{what} dilation")
+        self.kernel = positive_per_axis(kernel, count, f"{what} kernel")
+        self.stride = positive_per_axis(stride, count, f"{what} stride")
+        self.dilation = positive_per_axis(dilation, count, f"{what} dilation")
         self.before, self.after = pad_widths(padding, self.kernel, what)
         self._user_after = self.after
         if ceil_mode:  # a last window that starts inside may reach beyond the border
@@ -171,11 +180,13 @@ def _reduction(pool_type: str, dtype: DType) -> tuple[Reducer, DType]:
     return (LARGEST, dtype) if pool_type == "max" else (te.sum, dtype.accumulator)
 
 
-def _check_type(pool_type: str, what: str) -> None:
+def _check_type(data: Tensor, pool_type: str, what: str) -> None:
     if pool_type not in _POOL_TYPES:
         raise TensorExpressionError(
             f"{what}: unknown pool_type {pool_type!r}, expected 'max' or 'avg'"
         )
+    if pool_type == "avg":
+        check_float(data, f"{what} of averages")
 
 
 def pool1d(
@@ -242,7 +253,7 @@ def _pool_nd(
     spatial: int,
 ) -> Tensor:
     what = f"pool{spatial}d"
-    _check_type(pool_type, what)
+    _check_type(data, pool_type, what)
     axes = spatial_axes(layout, data.ndim, what)
     if len(axes) != spatial:
         raise TensorExpressionError(f"{what}: layout {layout!r} has {len(axes)} spatial axes")
@@ -297,12 +308,17 @@ class _Grid:
 def _adaptive(
     data: Tensor, sizes: Sequence[int], pool_type: str, axes: Sequence[int], what: str
 ) -> Tensor:
-    _check_type(pool_type, what)
+    _check_type(data, pool_type, what)
     grid = _Grid(data, sizes, axes)
     shape = list(data.shape)
     for d, size in zip(axes, sizes, strict=True):
         if size <= 0:
             raise TensorExpressionError(f"{what}: output size {size} must be positive")
+        if is_zero(data.shape[d]) and pool_type == "max":
+            raise TensorExpressionError(
+                f"{what}: axis {d} of {data.name} has no elements, and the max of none is not "
+                "defined"
+            )
         shape[d] = const(size, data.shape[d].dtype)
     dtype = data.dtype
     reducer, wide = _reduction(pool_type, dtype)

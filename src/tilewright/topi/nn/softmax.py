@@ -8,7 +8,8 @@ from tilewright import te
 from tilewright.ir import ExprLike, IterVar, PrimExpr, Var
 from tilewright.ir.intrinsics import exp, log
 from tilewright.te import Tensor
-from tilewright.topi.axes import normalize_axis
+from tilewright.topi.axes import check_float, normalize_axis
+from tilewright.topi.transform import expand_dims, squeeze
 
 
 class _Rows:
@@ -16,6 +17,7 @@ class _Rows:
 
     def __init__(self, x: Tensor, axis: int, what: str) -> None:
         self.x = x
+        check_float(x, what)
         self.axis = normalize_axis(axis, x.ndim, what)
         self.wide = x.dtype.accumulator
         self.reduced_shape = [e for d, e in enumerate(x.shape) if d != self.axis]
@@ -48,6 +50,8 @@ class _Rows:
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """`exp(x) / sum(exp(x))` along `axis`, with the largest element subtracted first."""
+    if x.ndim == 0:
+        return squeeze(softmax(expand_dims(x, 0), axis))
     rows = _Rows(x, axis, "softmax")
     largest = rows.max_of_row()
     powers = te.compute(
@@ -72,6 +76,8 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """`log(softmax(x))`, computed without the intermediate quotient."""
+    if x.ndim == 0:
+        return squeeze(log_softmax(expand_dims(x, 0), axis))
     rows = _Rows(x, axis, "log_softmax")
     largest = rows.max_of_row()
     k = rows.reduce_axis()

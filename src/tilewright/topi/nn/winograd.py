@@ -14,6 +14,7 @@ from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import (
     Window,
     check_extents,
+    check_float,
     check_ndim,
     constant_extent,
     pad_widths,
@@ -247,9 +248,28 @@ def _square_extent(extents: Sequence[PrimExpr], what: str) -> int:
     return rows
 
 
+def _check_tile(tile_size: int, kernel_size: int, what: str) -> None:
+    if tile_size < 1 or kernel_size < 1:
+        raise TensorExpressionError(
+            f"{what}: tile_size {tile_size} and the kernel of {kernel_size} x {kernel_size} must "
+            "be positive"
+        )
+
+
+def _check_transformed(alpha: int, tile_size: int, what: str) -> None:
+    """A kernel of one element needs no transform: the weight was made for another tile."""
+    if tile_size < 1 or alpha < tile_size + 1:
+        raise TensorExpressionError(
+            f"{what}: a transformed weight of {alpha} x {alpha} does not fit tile_size "
+            f"{tile_size}, which makes {tile_size + 2} x {tile_size + 2} of a kernel of 3 x 3; use "
+            "conv2d_winograd_weight_transform with the same tile_size"
+        )
+
+
 def _transform_weight(kernel: _Named, tile_size: int, axes: str, what: str) -> _Named:
     """`G g G^T` for each pair of channels."""
     r = _square_extent([kernel.extent("kh"), kernel.extent("kw")], what)
+    _check_tile(tile_size, r, what)
     alpha = tile_size + r - 1
     wide = kernel.tensor.dtype.accumulator
     matrix = constant_matrix(transform_matrices(tile_size, r)[2], wide, "G")
@@ -273,6 +293,7 @@ def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """The transformed OIHW kernel: `[alpha, alpha, CO, CI]`."""
     what = "conv2d_winograd_weight_transform"
     check_ndim(kernel, 4, what)
+    check_float(kernel, what)
     named = _Named(kernel, tuple(_NCHW.kernel.split()))
     types = SumTypes(kernel.dtype.accumulator, kernel.dtype)
     return types.finish(_transform_weight(named, tile_size, "eps nu co ci", what).tensor)
@@ -294,6 +315,8 @@ def _conv2d_winograd(layout: _Layout, weight_shape: str) -> Callable[..., Tensor
     ) -> Tensor:
         check_ndim(data, 4, what)
         check_ndim(weight, 4, what)
+        check_float(data, what)
+        check_float(weight, what)
         steps = per_axis(strides, 2, f"{what} strides") + per_axis(dilation, 2, f"{what} dilation")
         if steps != [1, 1, 1, 1]:
             raise TensorExpressionError(f"{what}: stride and dilation must be 1, got {steps}")
@@ -309,6 +332,8 @@ def _conv2d_winograd(layout: _Layout, weight_shape: str) -> Callable[..., Tensor
             image.extent("ci"), kernel.extent("ci"), what, "the input channels of data and kernel"
         )
         alpha = _square_extent([kernel.extent("eps"), kernel.extent("nu")], what)
+        if pre_computed:
+            _check_transformed(alpha, tile_size, what)
         tiles = _tiles(image, alpha - tile_size + 1, tile_size, padding, what)
         return _Winograd(image, kernel, tiles, layout).build(out_dtype or str(data.dtype), attrs)
 
