@@ -189,10 +189,12 @@ def test_rounding_of_halves(value: float, away: float, even: float) -> None:
     assert evaluate(intrinsics.nearbyint(x), {x: value}) == even
 
 
-def test_minimum_of_nan_is_the_second_operand() -> None:
+def test_minima_and_maxima_with_nan_are_nan() -> None:
     x, y = Var("x", DType("float32")), Var("y", DType("float32"))
-    assert evaluate(Min(x, y), {x: math.nan, y: 1.0}) == 1.0
-    assert math.isnan(evaluate(Max(x, y), {x: 1.0, y: math.nan}))
+    for node in (Min, Max):
+        for a, b in ((math.nan, 1.0), (1.0, math.nan), (math.nan, math.nan)):
+            assert math.isnan(evaluate(node(x, y), {x: a, y: b}))
+        assert evaluate(node(x, y), {x: 1.0, y: 1.0}) == 1.0
 
 
 @given(x=st.integers(-(2**31), 2**31 - 1), y=st.integers(2**30, 2**31 - 1), s=st.integers(-8, 2))
