@@ -148,11 +148,11 @@ class FloorMod(BinaryOp, frozen=True):
 
 
 class Min(BinaryOp, frozen=True):
-    pass
+    """The smaller value; NaN where an operand is."""
 
 
 class Max(BinaryOp, frozen=True):
-    pass
+    """The larger value; NaN where an operand is."""
 
 
 class CmpOp(BinaryOp, frozen=True):
