@@ -174,3 +174,36 @@ def requantized(sums: Array, multiplier: int, shift: int, zero_point: int, dtype
 def from_the_end(indices: Array, extent: int) -> Array:
     """Negative indices count from the end; what lies beyond is limited."""
     return np.clip(np.where(indices < 0, indices + extent, indices), 0, extent - 1)
+
+
+def scatter_max(x: Array, indices: Array, updates: Array) -> Array:
+    """Along the first axis."""
+    result = x.copy()
+    for place in np.ndindex(*indices.shape):
+        target = (indices[place], *place[1:])
+        result[target] = np.maximum(result[target], updates[place])
+    return result
+
+
+def resized(x: Array, size: int) -> Array:
+    """All spatial axes of `[N, C, ...]` at another size: linear between the middles of pixels."""
+    for axis in range(2, x.ndim):
+        extent = x.shape[axis]
+        places = (np.arange(size) + 0.5) * extent / size - 0.5
+        weights = [np.interp(places, np.arange(extent), unit) for unit in np.eye(extent)]
+        x = np.moveaxis(np.tensordot(x, np.array(weights), (axis, 0)), -1, axis)
+    return x
+
+
+def attention(query: Array, key: Array, value: Array) -> Array:
+    scores = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+    return softmax(scores, -1) @ value
+
+
+def group_norm(x: Array, gamma: Array, beta: Array, groups: int) -> Array:
+    """With the channels on axis 1."""
+    parts = x.reshape(x.shape[0], groups, -1)
+    centred = parts - parts.mean(2, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(2, keepdims=True) + 1e-5)
+    own = (-1, *[1] * (x.ndim - 2))
+    return scaled.reshape(x.shape) * gamma.reshape(own) + beta.reshape(own)

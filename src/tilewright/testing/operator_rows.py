@@ -284,9 +284,57 @@ def _product_rows() -> list[Row]:
     ]  # fmt: skip
     return [
         Row("matmul", topi.matmul, np.matmul, NUMBERS, shapes, (TAME,), summed, 8, True),
+        Row("einsum", lambda a, b: topi.einsum("ij,jk->ki", a, b), lambda a, b: (a @ b).T,
+            NUMBERS, shapes, (TAME,), summed, 16, True),
         Row("matmul", lambda a, b: topi.matmul(b, a, True, True), lambda a, b: (a @ b).T,
             NUMBERS, shapes, (PLAIN,), summed, 8, True),
     ]  # fmt: skip
+
+
+def _ordering_rows() -> list[Row]:
+    rows: list[tuple[Shape, ...]] = [((7, 13),), ((1, 1),), ((0, 3),), ((3, 0),)]
+    most: list[tuple[Shape, ...]] = [((7, 13),), ((0, 5),)]
+    totals = Values(0.5, 1.5, extreme=False)
+    position = always("int64")
+    return [
+        Row("sort", topi.sort, np.sort, NUMBERS, rows),
+        Row("argsort", topi.argsort, lambda x: np.argsort(x, -1, kind="stable"), NUMBERS, rows,
+            result=position),
+        Row("topk", lambda x: topi.topk(x, 3, ret_type="values"),
+            lambda x: -np.sort(-x, -1)[:, :3], NUMBERS, most, (PLAIN,)),
+        Row("cumsum", lambda x: topi.cumsum(x, 1), lambda x: np.cumsum(x, 1), NUMBERS, rows,
+            (TAME,), summed, 16, True),
+        Row("cumsum", topi.cumsum, np.cumsum, NUMBERS, [((3, 5),)], (PLAIN,), summed, 16, True),
+        Row("cumprod", lambda x: topi.cumprod(x, 1), lambda x: np.cumprod(x, 1), NUMBERS, rows,
+            (totals,), summed, 16),
+    ]  # fmt: skip
+
+
+def _scatter_rows() -> list[Row]:
+    inside = Values(0, 4, dtype="int32")
+    return [
+        Row("scatter_elements", lambda x, i, u: topi.scatter_elements(x, i, u, 0, "max"),
+            ref.scatter_max, NUMBERS, [((5, 3), (7, 3), (7, 3)), ((5, 1), (0, 1), (0, 1))],
+            (Values(), inside, Values())),
+        Row("scatter_nd", lambda x, i, u: topi.scatter_nd(x, i, u, "max"),
+            lambda x, i, u: ref.scatter_max(x, np.repeat(i.T, x.shape[1], 1), u), NUMBERS,
+            [((5, 3), (1, 7), (7, 3))], (Values(), inside, Values())),
+    ]  # fmt: skip
+
+
+def _image_rows() -> list[Row]:
+    rows = []
+    for n, shape in {1: (2, 3, 5), 2: (1, 2, 5, 3), 3: (1, 1, 3, 2, 5)}.items():
+        rows.append(
+            Row(f"image.resize{n}d", lambda x, n=n: _resize(x, n),
+                lambda x: ref.resized(x, 7), FLOATS, [(shape,), ((0, *shape[1:]),)], (PLAIN,),
+                units=16, cancels=True)
+        )  # fmt: skip
+    return rows
+
+
+def _resize(x: Any, n: int) -> Any:
+    return getattr(topi.image, f"resize{n}d")(x, None, [7] * n)
 
 
 ROWS: list[Row] = [
@@ -297,5 +345,8 @@ ROWS: list[Row] = [
     *_indexing_rows(),
     *_quantization_rows(),
     *_product_rows(),
+    *_ordering_rows(),
+    *_scatter_rows(),
+    *_image_rows(),
     *NN_ROWS,
 ]

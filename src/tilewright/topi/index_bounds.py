@@ -33,13 +33,16 @@ def check_choice(extent: PrimExpr, indices: Tensor, what: str) -> None:
 
 def counted_from_start(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     """The index as a signed integer, negative ones counted from the end; it may lie outside."""
+    wide = signed_index(index)
     if index.dtype.is_uint:
-        return _unsigned(index)
-    wide = index.astype(INT32 if index.dtype.bits < 32 else index.dtype)
+        return wide
     return Select(wide < 0, wide + extent.astype(wide.dtype), wide)
 
 
-def _unsigned(index: PrimExpr) -> PrimExpr:
+def signed_index(index: PrimExpr) -> PrimExpr:
+    """The index as a signed integer of at least 32 bits, which extents fit as well."""
+    if not index.dtype.is_uint:
+        return index.astype(INT32 if index.dtype.bits < 32 else index.dtype)
     if index.dtype.bits < 32:
         return index.astype(INT32)
     if index.dtype.bits == 32:

@@ -31,6 +31,12 @@ from tilewright.topi.axes import (
     normalize_axis,
 )
 from tilewright.topi.broadcast import Operand, broadcast_shape, element_at
+from tilewright.topi.index_bounds import (
+    check_choice,
+    check_indices,
+    clipped_index,
+    signed_index,
+)
 from tilewright.topi.transform import unflatten_index
 
 
@@ -77,25 +83,6 @@ def _python_slice(first: int, last: int, step: int, extent: int) -> slice:
     return slice(first, None if step < 0 and last < -extent else last, step)
 
 
-def _element_of(indices: Tensor, i: Sequence[ExprLike]) -> PrimExpr:
-    """An index in a type that holds the extent of every axis."""
-    index = indices(*i)
-    wide = index.dtype.is_uint and index.dtype.bits == 32
-    return index.astype("int64") if wide else index.astype(index.dtype.accumulator)
-
-
-def _check_indices(indices: Tensor, what: str) -> None:
-    if not indices.dtype.is_integral:
-        raise TensorExpressionError(
-            f"{what}: indices must be integers, {indices.name} is {indices.dtype!s}"
-        )
-
-
-def _check_not_empty(extent: PrimExpr, indices: Tensor, what: str) -> None:
-    if is_zero(extent) and not is_zero(extent_product(indices.shape)):
-        raise TensorExpressionError(f"{what}: an axis without elements has none to choose")
-
-
 def _clip_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     last = cast(index.dtype, extent) - 1
     return minimum(maximum(const(0, index.dtype), index), last)
@@ -104,11 +91,6 @@ def _clip_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
 def _wrap_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     size = cast(index.dtype, extent)
     return index if is_zero(extent) else truncmod(truncmod(index, size) + size, size)
-
-
-def _index_from_either_end(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
-    size = cast(index.dtype, extent)
-    return _clip_index(Select(index < 0, index + size, index), extent)
 
 
 _INDEX_MODES: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
@@ -125,7 +107,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     extent in mode "wrap" (-1 is the last one). With "fast" the caller promises that there are none:
     nothing is checked, and an index out of range reads outside of `a`.
     """
-    _check_indices(indices, "take")
+    check_indices(indices, "take")
     adjust = _INDEX_MODES.get(mode)
     if adjust is None:
         raise TensorExpressionError(
@@ -133,19 +115,19 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
         )
     if axis is None:
         size = extent_product(a.shape)
-        _check_not_empty(size, indices, "take")
+        check_choice(size, indices, "take")
         return compute_ax(
             indices.shape,
-            lambda *i: a(*unflatten_index(adjust(_element_of(indices, i), size), a.shape)),
+            lambda *i: a(*unflatten_index(adjust(signed_index(indices(*i)), size), a.shape)),
             "T_take",
             INJECTIVE,
         )
     at = normalize_axis(axis, a.ndim, "take")
-    _check_not_empty(a.shape[at], indices, "take")
+    check_choice(a.shape[at], indices, "take")
     count = indices.ndim
 
     def element(*i: Var) -> PrimExpr:
-        chosen = adjust(_element_of(indices, i[at : at + count]), a.shape[at])
+        chosen = adjust(signed_index(indices(*i[at : at + count])), a.shape[at])
         return a(*i[:at], chosen, *i[at + count :])
 
     shape = [*a.shape[:at], *indices.shape, *a.shape[at + 1 :]]
@@ -157,7 +139,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 
     Negative indices count from the end; indices beyond either end are limited.
     """
-    _check_indices(indices, "gather")
+    check_indices(indices, "gather")
     at = normalize_axis(axis, data.ndim, "gather")
     if indices.ndim != data.ndim:
         raise TensorExpressionError(
@@ -166,10 +148,10 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     for d, extents in enumerate(zip(indices.shape, data.shape, strict=True)):
         if d != at:
             _check_inside(*extents, d)
-    _check_not_empty(data.shape[at], indices, "gather")
+    check_choice(data.shape[at], indices, "gather")
 
     def element(*i: Var) -> PrimExpr:
-        chosen = _index_from_either_end(_element_of(indices, i), data.shape[at])
+        chosen = clipped_index(indices(*i), data.shape[at])
         return data(*i[:at], chosen, *i[at + 1 :])
 
     return compute_ax(indices.shape, element, "T_gather", INJECTIVE)
@@ -187,7 +169,7 @@ def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
 
     Negative indices count from the end; indices beyond either end are limited.
     """
-    _check_indices(indices, "gather_nd")
+    check_indices(indices, "gather_nd")
     if indices.ndim == 0:
         raise TensorExpressionError("gather_nd: indices must have at least 1 dimension, it has 0")
     depth = constant_extent(indices.shape[0], "gather_nd")
@@ -196,14 +178,11 @@ def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
             f"gather_nd: {depth} indices for a tensor of {data.ndim} dimensions"
         )
     for extent in data.shape[:depth]:
-        _check_not_empty(extent, indices, "gather_nd")
+        check_choice(extent, indices, "gather_nd")
     count = indices.ndim - 1
 
     def element(*i: Var) -> PrimExpr:
-        chosen = [
-            _index_from_either_end(_element_of(indices, [const(d), *i[:count]]), data.shape[d])
-            for d in range(depth)
-        ]
+        chosen = [clipped_index(indices(const(d), *i[:count]), data.shape[d]) for d in range(depth)]
         return data(*chosen, *i[count:])
 
     shape = [*indices.shape[1:], *data.shape[depth:]]
@@ -230,7 +209,7 @@ def one_hot(
     indices: Tensor, on_value: float, off_value: float, depth: int, axis: int, dtype: str
 ) -> Tensor:
     """`on_value` at each index along a new axis of extent `depth`, elsewhere `off_value`."""
-    _check_indices(indices, "one_hot")
+    check_indices(indices, "one_hot")
     at = normalize_axis(axis, indices.ndim + 1, "one_hot")
     if depth < 0:
         raise TensorExpressionError(f"one_hot: depth {depth} must not be negative")

@@ -52,13 +52,13 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
         lambda: topi.strided_slice(A, [0, 0], [1, 1], None, [0, -2]),
         "strided_slice: an axis is named twice in [0, -2]",
     ),
-    (lambda: topi.take(A, A), "take: indices must be integers, A is float32"),
+    (lambda: topi.take(A, A), "take: indices A must be integers, they are float32"),
     (lambda: topi.take(EMPTY, I, 0), "take: an axis without elements has none to choose"),
     (
         lambda: topi.take(A, I, 0, "raise"),
         "take: unknown mode 'raise', expected one of 'fast', 'clip', 'wrap'",
     ),
-    (lambda: topi.gather(A, 1, A), "gather: indices must be integers, A is float32"),
+    (lambda: topi.gather(A, 1, A), "gather: indices A must be integers, they are float32"),
     (
         lambda: topi.gather(A, 1, tensor(4, 2, dtype="int32")),
         "gather: indices have extent 4 on axis 0, data has only 3",
@@ -77,7 +77,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: topi.one_hot(A, 1, 0, 3, 0, "float32"),
-        "one_hot: indices must be integers, A is float32",
+        "one_hot: indices A must be integers, they are float32",
     ),
     (lambda: topi.one_hot(I, 1, 0, -3, 0, "float32"), "one_hot: depth -3 must not be negative"),
     (
