@@ -1,4 +1,9 @@
-"""Transposed convolutions: dilate and pad the data, flip the kernel, convolve with stride 1."""
+"""Transposed convolutions.
+
+With stride 1 they are convolutions of the padded data with the flipped kernel. With larger strides
+`conv_phases` leaves out the zeros that such a convolution would multiply by; where extents are not
+known, the data are dilated with zeros first.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, Var
+from tilewright.ir import ExprLike, IntImm, Var
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
@@ -18,6 +23,7 @@ from tilewright.topi.axes import (
     per_axis,
     positive_per_axis,
 )
+from tilewright.topi.nn.conv_phases import by_phases, phase_axes
 from tilewright.topi.nn.padding import dilate, pad
 
 _SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
@@ -40,7 +46,12 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         check_extents(data.shape[1], kernel.shape[0], name, "the input channels of data and kernel")
         stride = positive_per_axis(strides, n, f"{name} strides")
         types = sum_types(out_dtype, data, kernel)
-        padded = _dilate_and_pad(data, kernel, stride, padding, output_padding, name)
+        extents = [constant_extent(extent, name) for extent in kernel.shape[2:]]
+        cut = _cut_off(extents, stride, padding, output_padding, name)
+        if max(stride) > 1 and all(isinstance(extent, IntImm) for extent in data.shape[2:]):
+            axes = phase_axes(data, extents, stride, cut)
+            return types.finish(by_phases(data, kernel, axes, types.accumulator, name))
+        padded = _dilate_and_pad(data, extents, stride, cut)
         flipped = _flip(kernel, kernel_name, letters)
         return types.finish(_convolve(padded, flipped, types.accumulator, letters, name))
 
@@ -49,31 +60,37 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
     return transposed
 
 
-def _dilate_and_pad(
-    data: Tensor,
-    kernel: Tensor,
+def _cut_off(
+    extents: Sequence[int],
     stride: Sequence[int],
     padding: Window,
     output_padding: Window,
     what: str,
-) -> Tensor:
-    n = len(stride)
-    extents = [constant_extent(extent, what) for extent in kernel.shape[2:]]
+) -> list[tuple[int, int]]:
+    """What is left out of the full result at the beginning and the end of each axis."""
     if 0 in extents:
         raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
     before, after = pad_widths(padding, extents, what)
-    extra = per_axis(output_padding, n, f"{what} output_padding")
+    extra = per_axis(output_padding, len(stride), f"{what} output_padding")
     for own, step in zip(extra, stride, strict=True):
         if not 0 <= own < step:
             raise TensorExpressionError(
                 f"{what}: output_padding {own} must be less than the stride {step}"
             )
-    dilated = dilate(data, [1, 1, *stride], name="data_dilate")
-    left = [extents[d] - 1 - before[d] for d in range(n)]
-    right = [extents[d] - 1 - after[d] + extra[d] for d in range(n)]
-    if min(left + right) < 0:
+    cut = [(b, a - e) for b, a, e in zip(before, after, extra, strict=True)]
+    if any(size - 1 < max(own) for size, own in zip(extents, cut, strict=True)):
         raise TensorExpressionError(f"{what}: padding {padding} is larger than the kernel minus 1")
-    return pad(dilated, [0, 0, *left], [0, 0, *right], name="data_pad")
+    return cut
+
+
+def _dilate_and_pad(
+    data: Tensor, extents: Sequence[int], stride: Sequence[int], cut: Sequence[tuple[int, int]]
+) -> Tensor:
+    dilated = dilate(data, [1, 1, *stride], name="data_dilate")
+    sides = [
+        [size - 1 - own[side] for size, own in zip(extents, cut, strict=True)] for side in (0, 1)
+    ]
+    return pad(dilated, [0, 0, *sides[0]], [0, 0, *sides[1]], name="data_pad")
 
 
 def _flip(kernel: Tensor, name: str, letters: Sequence[str]) -> Tensor:
