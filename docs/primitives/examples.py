@@ -49,6 +49,19 @@ def _matmul() -> PrimFunc:
     return main
 
 
+def _half_sum() -> PrimFunc:
+    @T.prim_func
+    def main(A: T.Buffer((32, 4096), "float16"), B: T.Buffer((32,), "float16")):
+        for i, k in T.grid(32, 4096):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float16(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    return main
+
+
 def _chain() -> PrimFunc:
     @T.prim_func
     def main(A: T.Buffer((16, 12), "float32"), C: T.Buffer((16, 12), "float32")):
@@ -189,6 +202,7 @@ def _dense_int8() -> PrimFunc:
     return main
 
 
+HALF_SUM = _half_sum()
 MATMUL, CHAIN, ROW_SUM, PADDING = _matmul(), _chain(), _row_sum(), _padding()
 IN_PLACE, GATHER, POOLING, TWO_COPIES = _in_place(), _gather(), _pooling(), _two_copies()
 UNEVEN_MATMUL, DENSE_INT8 = _uneven_matmul(), _dense_int8()
@@ -596,3 +610,12 @@ def shift_operand(sch: Schedule) -> None:
     Returns the blocks that make the shifted operand and what results start from.
     """
     sch.shift_operand("C", 0)
+
+
+@on(HALF_SUM)
+def widen_accumulator(sch: Schedule) -> None:
+    """Add up in a wider floating type, and round each result once.
+
+    Returns the block that rounds.
+    """
+    sch.widen_accumulator("B", "float32")

@@ -353,5 +353,9 @@ class Schedule(ScheduleCore):
         made = self._run("ShiftOperand", (self.block(block),), (read_buffer_index,))
         return cast(list[BlockRV], made)
 
+    def widen_accumulator(self, block: BlockLike, dtype: str) -> BlockRV:
+        """Let a reduction add up in a wider floating type; the block that rounds its results."""
+        return cast(BlockRV, self._run("WidenAccumulator", (self.block(block),), (str(dtype),)))
+
     def enter_postproc(self) -> None:
         self._run("EnterPostproc", ())

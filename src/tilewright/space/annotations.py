@@ -18,6 +18,8 @@ RANDOM_COMPUTE_PRODUCER: Final = "meta_schedule.random_compute_producer"
 # The intrinsic a block (its initialisation) will be replaced by; see RewriteTensorize.
 AUTO_TENSORIZE: Final = "meta_schedule.auto_tensorize"
 AUTO_TENSORIZE_INIT: Final = "meta_schedule.auto_tensorize_init"
+# A block that rounds what a wide accumulator holds: made by a rule, so that others do not visit it.
+ROUNDING: Final = "tilewright.rounding"
 # All threads of a warp run this block together.
 WARP_EXECUTION: Final = "warp_execution"
 

@@ -211,6 +211,7 @@ KERNEL_INTRINSICS = (
 _KERNELS = (
     _CUSTOM,
     _CONSTANTS,
+    _spec("WideAccumulators"),
     MemberSpec("AutoInline", {**_AUTO_INLINE_CPU.options, "count_recomputation": True}),
     _spec("FuseRows"),
     _spec("HaloTiling"),

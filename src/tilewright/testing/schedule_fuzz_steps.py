@@ -3,10 +3,11 @@
 A step picks blocks, loops and arguments at random, sensible more often than not; the primitive
 decides whether they are legal.
 
-Some have no step, as there is nothing to compare them with: `unsafe_set_dtype` rounds, and
-`disable_predication` runs iterations that the program does not have, so results differ by design;
-`unsafe_hide_buffer_access` and `annotate_buffer_access` take the user's word for what a block
-accesses, and a made-up word would mislead all later primitives.
+Some have no step, as there is nothing to compare them with: `unsafe_set_dtype` rounds,
+`widen_accumulator` does not where the program does, and `disable_predication` runs iterations that
+the program does not have, so results differ by design; `unsafe_hide_buffer_access` and
+`annotate_buffer_access` take the user's word for what a block accesses, and a made-up word would
+mislead all later primitives.
 """
 
 from __future__ import annotations

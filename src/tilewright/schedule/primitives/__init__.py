@@ -41,4 +41,5 @@ from tilewright.schedule.primitives import (
     transform_block_layout as transform_block_layout,
     transform_layout as transform_layout,
     unsafe_set_dtype as unsafe_set_dtype,
+    widen_accumulator as widen_accumulator,
 )

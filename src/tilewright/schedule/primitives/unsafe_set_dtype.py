@@ -69,12 +69,13 @@ def unsafe_set_dtype(state: ScheduleState, block: StmtSRef, index: int, dtype: s
     """Change the element type of a buffer that `block` writes; rounding is the user's concern."""
     buffer = accessed_region(block, "writes", index).buffer
     owner = allocating_block(block, buffer)
-    chosen = _element_type(dtype)
+    chosen = element_type(dtype)
     if chosen != buffer.dtype:
         change_allocation(state, owner, DtypeChanger(buffer, chosen))
 
 
-def _element_type(dtype: str) -> DType:
+def element_type(dtype: str) -> DType:
+    """The type that a text names, if elements of a buffer can have it."""
     try:
         chosen = DType(dtype)
     except (TilewrightError, TypeError) as error:

@@ -20,7 +20,7 @@ from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerato
 from tilewright.space.conditions import runs_never
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
-from tilewright.space.rules import MultiLevelTilingWithIntrin
+from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
 
 KERNELS = "kernels"
 
@@ -42,7 +42,9 @@ class DefaultSpace(SpaceGenerator):
         self._is_cpu = context.target is not None and context.target.is_cpu
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
-        rules = self.general.sch_rules
+        rules = list(self.general.sch_rules)
+        if self._is_cpu and not any(isinstance(rule, WideAccumulators) for rule in rules):
+            rules = self.general.sch_rules = [WideAccumulators(), *rules]
         self._intrin_rules = [r for r in rules if isinstance(r, MultiLevelTilingWithIntrin)]
         for rule in self._intrin_rules:
             rule.adapt_operands = True

@@ -35,3 +35,4 @@ from tilewright.space.rules.row_fusion import FuseRows as FuseRows
 from tilewright.space.rules.spatial_pass import SpatialPass as SpatialPass
 from tilewright.space.rules.tensor_tiling import TensorTiling as TensorTiling
 from tilewright.space.rules.vector_reduction import ReduceInVectors as ReduceInVectors
+from tilewright.space.rules.wide_accumulators import WideAccumulators as WideAccumulators

@@ -27,7 +27,7 @@ from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction
-from tilewright.space.layout_free import is_layout_free
+from tilewright.space.layout_free import has_bound_weights, is_layout_free
 from tilewright.space.rules.tile_builder import (
     LEAST_USE,
     NotTiled,
@@ -42,6 +42,7 @@ from tilewright.space.vector_shape import VectorShape
 
 MAX_VECTORS = 4
 PACKING_REUSE = 64
+TURNING_REUSE = 8  # of a copy that puts columns side by side: without it, sums run along the depth
 PACKING_BYTES = 1 << 18
 
 
@@ -102,6 +103,9 @@ class RegisterTiling(ScheduleRule):
         self, sch: Schedule, block: BlockRV, found: Contraction
     ) -> list[TileVariant]:
         sref = sch.get_sref(block)
+        func = sch.mod[sch.state.function_of(sref)]
+        if _row_count(found) < TURNING_REUSE and not has_bound_weights(func):
+            return []  # the copy costs more than it saves
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         return [
             TileVariant(vectors * lanes, packed=True, place=Place.BEFORE, turned=True)
@@ -149,4 +153,8 @@ def _is_worth_packing(
 
 def _is_reused(found: Contraction) -> bool:
     """Do many rows use each element of the right operand?"""
-    return math.prod(found.extents[n] for n in found.rows) >= PACKING_REUSE
+    return _row_count(found) >= PACKING_REUSE
+
+
+def _row_count(found: Contraction) -> int:
+    return math.prod(found.extents[n] for n in found.rows)

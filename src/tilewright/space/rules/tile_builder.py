@@ -39,7 +39,7 @@ from tilewright.space.annotations import (
 from tilewright.space.conditions import is_tiled
 from tilewright.space.contraction import Contraction
 from tilewright.space.layout_free import is_layout_free
-from tilewright.space.rules.passes import move_beside, own_pass, whole_vectors
+from tilewright.space.rules.passes import TRANSPOSED_TILE, move_beside, own_pass, whole_vectors
 from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "register tile"
@@ -251,9 +251,23 @@ class TileBuilder:
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
         outer = list(sch.get_loops(copy))
         panel, lanes = sch.split(outer.pop(axis), [None, wide])
-        sch.reorder(panel, *outer, lanes)
+        if self._variant.turned and outer and wide % TRANSPOSED_TILE == 0:
+            self._pack_by_tiles(panel, outer, lanes, region.buffer.dtype.itemsize)
+        else:
+            sch.reorder(panel, *outer, lanes)
+            sch.vectorize(lanes)
         sch.parallel(panel)
-        sch.vectorize(lanes)
+
+    def _pack_by_tiles(
+        self, panel: LoopRV, outer: Sequence[LoopRV], lanes: LoopRV, itemsize: int
+    ) -> None:
+        """Transpose by tiles: a few lines of the operand are read to their ends before others."""
+        sch = self._sch
+        depth, line = sch.split(outer[-1], [None, CACHE_LINE // itemsize])
+        group, few = sch.split(lanes, [None, TRANSPOSED_TILE])
+        sch.reorder(panel, *outer[:-1], depth, group, line, few)
+        sch.unroll(line)
+        sch.vectorize(few)
 
     def _vector_axis(self, region: BufferRegion) -> int:
         """The axis of the right operand that vectors run along."""

@@ -15,11 +15,13 @@ from tilewright.space.rules import (
     ReduceColumns,
     ReduceInVectors,
     SpatialPass,
+    WideAccumulators,
 )
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.space_generation import Task, sampling_steps
 from tilewright.testing.te_workload import Tensors
+from tilewright.tune.context import TuneContext
 
 TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores=4")
 
@@ -234,3 +236,33 @@ def test_positions_of_columns_are_found_in_vectors() -> None:
 def test_rows_and_whole_arrays_are_left_alone(axis: int | None) -> None:
     a = te.placeholder((64, 256), name="A")
     assert not is_changed(applied(ReduceColumns(), (a, topi.argmax(a, axis=axis)), "A_red_temp"))
+
+
+# --- WideAccumulators ---------------------------------------------------------------------------
+
+
+def half_sum(dtype: str) -> Tensors:
+    """A sum that is written in a narrow type."""
+    a = te.placeholder((64, 4096), dtype, name="A")
+    k = te.reduce_axis((0, 4096), name="k")
+    return a, te.compute((64,), lambda i: te.sum(a[i, k], axis=k), name="B")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_sums_get_a_wide_accumulator(dtype: str) -> None:
+    made = applied(WideAccumulators(), half_sum(dtype), "B")
+    assert "B_global = T.alloc_buffer((64,))" in made.mod.script()
+    assert f'B[v0] = T.Cast("{dtype}", B_global[v0])' in made.mod.script()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_others_keep_theirs(dtype: str) -> None:
+    assert "B_global" not in applied(WideAccumulators(), half_sum(dtype), "B").mod.script()
+
+
+@pytest.mark.parametrize("space", ["float16", "bfloat16"])
+def test_the_default_space_has_no_other_sums(space: str) -> None:
+    func = te.create_prim_func(list(half_sum(space)))
+    context = TuneContext(func, target=TARGET, space_generator="tilewright")
+    for sketch in context.generate_design_space():
+        assert "B_global" in sketch.mod.script()

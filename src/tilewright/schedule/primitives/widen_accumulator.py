@@ -1,0 +1,110 @@
+"""`widen_accumulator`: add up in a wider type, and round each result once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import (
+    Add,
+    BinaryOp,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Cast,
+    DType,
+    FloatImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Select,
+    Sub,
+    cast,
+    const,
+)
+from tilewright.ir.node import replace
+from tilewright.schedule.allocated_buffer import AllocationChanger, change_allocation
+from tilewright.schedule.cache_stage import accessed_region
+from tilewright.schedule.conditions import is_reduction_block
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.primitives.cache_write import cache_write
+from tilewright.schedule.primitives.unsafe_set_dtype import element_type, with_dtype
+from tilewright.schedule.scope import scope_root
+from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+_LANEWISE = (Add, Sub, Mul, Max, Min)
+
+
+class NotAnAccumulation(PrimitiveError):
+    reason = "block {block!r} does not add up one result from an initial value"
+    remedy = "give a reduction block with T.init"
+
+
+class NotWider(PrimitiveError):
+    reason = "{dtype} does not hold all values of {buffer!r}, which is {old}"
+    remedy = "give a wider floating type"
+
+
+class _Widener(AllocationChanger):
+    """Computes what is stored into a buffer in its new type; others still get the old one."""
+
+    def __init__(self, buffer: Buffer, dtype: DType) -> None:
+        super().__init__(buffer, with_dtype(buffer, dtype))
+        self._buffer, self._dtype = buffer, dtype
+
+    def visit_buffer_load(self, node: BufferLoad) -> Any:
+        changed = super().visit_buffer_load(node)
+        return Cast(node.dtype, changed) if node.buffer is self._buffer else changed
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        if node.buffer is not self._buffer:
+            return super().visit_buffer_store(node)
+        changed: BufferStore = super().visit_buffer_store(node)
+        return replace(changed, value=self._widened(changed.value))
+
+    def _widened(self, value: PrimExpr) -> PrimExpr:
+        """A value of the old type in the new one, with as few roundings as possible."""
+        if not value.dtype.is_float:
+            return cast(self._dtype, value)
+        match value:
+            case Cast(value=inner) if inner.dtype == self._dtype or not inner.dtype.is_float:
+                return cast(self._dtype, inner)
+            case FloatImm(value=number):
+                return const(number, self._dtype)
+            case Select(condition=condition, true_value=chosen, false_value=other):
+                return Select(condition, self._widened(chosen), self._widened(other))
+            case BinaryOp() if isinstance(value, _LANEWISE):
+                return type(value)(self._widened(value.a), self._widened(value.b))
+        return cast(self._dtype, value)
+
+
+def widen_accumulator(state: ScheduleState, block: StmtSRef, dtype: str) -> StmtSRef:
+    """Let a reduction accumulate in a wider type; the block that rounds its results."""
+    chosen = element_type(dtype)
+    buffer = accessed_region(block, "writes", 0).buffer
+    if len(block.block.writes) != 1 or not is_reduction_block(state, block):
+        raise NotAnAccumulation(block, block=block.name)
+    if not (chosen.is_float and buffer.dtype.is_float and chosen.bits > buffer.dtype.bits):
+        raise NotWider(block, dtype=chosen, buffer=buffer.name, old=buffer.dtype)
+    rounding = cache_write(state, block, 0, "global")
+    accumulator = accessed_region(block, "writes", 0).buffer
+    change_allocation(state, scope_root(block), _Widener(accumulator, chosen))
+    return rounding
+
+
+def _run(
+    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
+) -> tuple[Outputs, Any]:
+    made = widen_accumulator(sch.state, sch.get_sref(inputs[0]), *attrs)
+    return sch.block_rv(made), None
+
+
+register_primitive(
+    Primitive("WidenAccumulator", "widen_accumulator", _run, keywords("block", "dtype"))
+)
