@@ -31,6 +31,7 @@ from tilewright.schedule.scope import (
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
+READS_ITS_RESULT = "it reads what it writes"
 _SPATIAL_OR_REDUCTION = (IterType.DATA_PAR, IterType.COMM_REDUCE)
 
 
@@ -113,7 +114,7 @@ def why_not_complete(scope: BlockScope, block: StmtSRef) -> str:
         return "it is not the only writer of what it writes"
     written = {region.buffer for region in stmt.writes}
     if any(region.buffer in written for region in stmt.reads):
-        return "it reads what it writes"
+        return READS_ITS_RESULT
     return ""
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tilewright.records import FailureKind
+from tilewright.runtime.registry import remove_global_func
 
 PROGRAM = """
 from tilewright.testing import te_workload
@@ -128,8 +130,17 @@ def program():
 """
 
 
-def test_a_rule_of_the_users_own_that_fails(command: Any, made_up_runner: Any) -> None:
-    Path("broken.py").write_text(BROKEN.format(name="stops"))
+@pytest.fixture
+def broken(command: Any) -> Iterator[None]:
+    """A file with a rule that fails, which is taken back afterwards."""
+    Path("broken.py").write_text(BROKEN.format(name="broken"))
+    yield
+    remove_global_func("meta_schedule.cpu.broken")
+
+
+def test_a_rule_of_the_users_own_that_fails(
+    command: Any, made_up_runner: Any, broken: None
+) -> None:
     done = command("tune", "broken.py:program", "--trials", "4", *TARGET, status=2)
     first, place, line, *_, last = done.err.splitlines()
     assert first == (
@@ -142,8 +153,7 @@ def test_a_rule_of_the_users_own_that_fails(command: Any, made_up_runner: Any) -
     assert made_up_runner.asked == 0
 
 
-def test_a_run_that_keeps_going(command: Any, made_up_runner: Any) -> None:
-    Path("broken.py").write_text(BROKEN.format(name="goes_on"))
+def test_a_run_that_keeps_going(command: Any, made_up_runner: Any, broken: None) -> None:
     arguments = ("tune", "broken.py:program", "--trials", "4", "--keep-going", *TARGET)
     done = command(*arguments)
     assert done.out.count("    return sch.no_such_primitive(block)") == 1

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions import NotCompactDataflow, check_compact_dataflow
+from tilewright.schedule.conditions import (
+    READS_ITS_RESULT,
+    NotCompactDataflow,
+    check_compact_dataflow,
+    why_not_compact,
+)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.races import depends_on, is_unit
@@ -91,7 +96,8 @@ def _check_dataflow(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]
     try:
         check_compact_dataflow(state, loop)
     except NotCompactDataflow:
-        if not touches_own_slices(state, loop, blocks):
+        reasons = {why_not_compact(state, loop, block) for block in blocks}
+        if not reasons <= {"", READS_ITS_RESULT} or not touches_own_slices(state, loop, blocks):
             raise
 
 
