@@ -150,6 +150,12 @@ def exp(x: Real) -> Real:
     return scaled(_exp_reduced(r), exponent)
 
 
+def rough_exp(x: Real) -> tuple[Real, Real]:
+    """Two factors of exp(x), to some digits less, for an x where it neither over- nor underflows."""
+    n, exponent = nearest_integer(x, LOG2_E)
+    return power_of_two(exponent), _exp_reduced(n.times_plus(-LN2, x))
+
+
 def exp2(x: Real) -> Real:
     bounded = _within(x, table_for(x).exp2_range)
     n, exponent = nearest_integer(bounded, 1.0)
