@@ -359,4 +359,11 @@ def _range(expr: Node, extents: Mapping[Var, int]) -> tuple[int, int]:
             if high - low >= divisor - 1 or low // divisor != high // divisor:
                 return 0, divisor - 1
             return low % divisor, high % divisor
-    return 0, 0
+        case Min(a=a, b=b):
+            (a0, a1), (b0, b1) = _range(a, extents), _range(b, extents)
+            return min(a0, b0), min(a1, b1)
+        case Max(a=a, b=b):
+            (a0, a1), (b0, b1) = _range(a, extents), _range(b, extents)
+            return max(a0, b0), max(a1, b1)
+    moves = any(_range(child, extents)[0] != _range(child, extents)[1] for child in children(expr))
+    return 0, int(moves)  # it is not known where

@@ -22,7 +22,7 @@ Combine: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
 # How many totals advance together: neighbours in memory fill vectors; where totals run along
 # memory, a few rows side by side hide the latency of an addition.
 _NEIGHBOURS = (64, 8)
-_ROWS = (8,)
+_ROWS = (4,)
 
 
 @dataclass(frozen=True)

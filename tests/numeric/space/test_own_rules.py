@@ -57,10 +57,17 @@ def stencil(rows: int, columns: int, steps: int) -> te_workload.Tensors:
     return grid, state
 
 
-def positions(rows: int, columns: int) -> te_workload.Tensors:
-    """Where the least element of each column is."""
+def positions(rows: int, columns: int, axis: int = 0) -> te_workload.Tensors:
+    """Where the least element of each column, or row, is."""
     a = te.placeholder((rows, columns), name="A")
-    return a, topi.argmin(a, axis=0)
+    return a, topi.argmin(a, axis=axis)
+
+
+def layer_norm(rows: int, columns: int) -> te_workload.Tensors:
+    """Rows with their mean taken away, over their deviation."""
+    a = te.placeholder((rows, columns), name="A")
+    g, b = (te.placeholder((columns,), name=name) for name in "gb")
+    return a, g, b, topi.nn.layer_norm(a, g, b, [1])
 
 
 def either(rows: int, columns: int) -> te_workload.Tensors:
@@ -124,6 +131,8 @@ PROGRAMS: dict[str, te_workload.Tensors] = {
     "norm": te_workload.norm_bmn(2, 5, 33),
     "transposition": transposing(19, 13),
     "positions of columns": positions(37, 70),
+    "positions in rows": positions(5, 256, axis=1),
+    "layer norm": layer_norm(5, 37),
     "some of either": either(5, 70),
     "stencil": stencil(67, 21, 3),
     "blur": blur(2, 70, 19),

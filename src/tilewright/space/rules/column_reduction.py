@@ -1,7 +1,8 @@
 """`ReduceColumns`: reductions to several results at once, such as `argmin`, in vectors of columns.
 
 Each lane of a vector reduces a column of its own, so that neighbouring elements are read together
-and no lane depends on another. Sums of products have register tiles instead.
+and no lane depends on another. Rows are cut into columns first, one for each lane, whose results
+are reduced once more. Sums of products have register tiles instead.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, IterType, PrimExpr, Var, uses_var
+from tilewright.ir import Block, IntImm, IterType, PrimExpr, Var, uses_var
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.annotations import TILING_STRUCTURE
@@ -21,6 +22,7 @@ from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "columns"
 VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of comparing
+LONG_ROWS = 4  # vectors in a row, at least, that are worth cutting it
 
 
 @schedule_rules.register("ReduceColumns")
@@ -39,7 +41,10 @@ class ReduceColumns(ScheduleRule):
             return [sch]
         copy = sch.copy()
         try:
-            self._reduce(copy, block)
+            if _column_of(sch.get_sref(block).block) is None:
+                self._reduce_rows(copy, block)
+            else:
+                self._reduce(copy, block)
         except ScheduleError:
             return [sch]
         return [copy]
@@ -55,9 +60,40 @@ class ReduceColumns(ScheduleRule):
             return "it is no reduction to several results"
         if not has_trivial_binding(sref):
             return "its iterators are not simply its loops"
-        if _column_of(sref.block) is None:
-            return "its inputs do not lie along the last axis of its results"
+        if _column_of(sref.block) is None and not self._lanes_of_rows(sref.block):
+            return "its inputs lie neither along its results nor, in whole vectors, along the axis"
         return ""
+
+    def _lanes_of_rows(self, block: Block) -> list[int]:
+        """How many columns the rows of a reduction may be cut into."""
+        depth = [v for v in block.iter_vars if v.iter_type is _REDUCE]
+        results = {region.buffer for region in block.writes}
+        inputs = [r for r in block.reads if r.buffer not in results and r.region]
+        if len(depth) != 1 or not inputs:
+            return []
+        if any(region.region[-1].min is not depth[0].var for region in inputs):
+            return []
+        extent = depth[0].dom.extent if depth[0].dom is not None else None
+        length = extent.value if isinstance(extent, IntImm) else 0
+        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in block.writes))
+        counts = [n * lanes for n in VECTORS]
+        return [n for n in counts if length % n == 0 and length >= LONG_ROWS * n]
+
+    def _reduce_rows(self, sch: Schedule, block: BlockRV) -> None:
+        """One result for each lane, in a vector; then the results of the lanes."""
+        stmt = sch.get_sref(block).block
+        *rows, depth = sch.get_loops(block)
+        _, lanes = sch.split(depth, [None, choose(sch, self._lanes_of_rows(stmt))])
+        made = sch.rfactor(lanes, len(stmt.writes[0].region))
+        *outer, steps, vector = sch.get_loops(made)
+        sch.annotate(made, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.vectorize(vector)
+        for own in (outer, sch.get_loops(block)[: len(rows)]):
+            if own:
+                sch.parallel(sch.fuse(*own) if len(own) > 1 else own[0])
+        sch.decompose_reduction(made, steps)
+        sch.decompose_reduction(block, sch.get_loops(block)[-1])
 
     def _reduce(self, sch: Schedule, block: BlockRV) -> None:
         stmt = sch.get_sref(block).block

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, IntImm, IterType, IterVar
+from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
 from tilewright.schedule import BlockRV, ExprRV, Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
@@ -25,14 +25,25 @@ STREAMS = (1, 2, 4, 8)
 
 
 def reduces_contiguously(block: Block) -> bool:
-    """True when the innermost reduction axis of a block walks over neighbouring elements."""
+    """True when the innermost reduction axis of a block walks over neighbouring elements.
+
+    Inputs that stay the same along it do not matter.
+    """
     if block.init is None or len(block.writes) != 1:
         return False
     depth = [v.var for v in block.iter_vars if v.iter_type is IterType.COMM_REDUCE]
-    inputs = [region for region in block.reads if region.buffer is not block.writes[0].buffer]
-    if not depth or not inputs or any(not region.region for region in inputs):
-        return False
-    return all(region.region[-1].min is depth[-1] for region in inputs)
+    written = block.writes[0].buffer
+    inputs = [
+        [axis.min for axis in region.region]
+        for region in block.reads
+        if region.buffer is not written
+        and depth
+        and any(uses_var(axis.min, lambda var: var is depth[-1]) for axis in region.region)
+    ]
+    return bool(inputs) and all(
+        last is depth[-1] and not any(uses_var(i, lambda var: var is depth[-1]) for i in outer)
+        for *outer, last in inputs
+    )
 
 
 def reduction_length(block: Block) -> int:

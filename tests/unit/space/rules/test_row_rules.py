@@ -74,6 +74,15 @@ def test_softmax_is_one_loop_over_rows() -> None:
     assert text.count('"vector_reduction"') == 2
 
 
+def test_a_norm_reads_what_it_subtracts_from_each_element() -> None:
+    a = te.placeholder((64, 200), name="A")
+    g, b = (te.placeholder((200,), name=name) for name in "gb")
+    tensors = (a, g, b, topi.nn.layer_norm(a, g, b, [1]))
+    text = applied(FuseRows(), tensors, "T_layer_norm").mod.script()
+    assert text.count("T.parallel(64)") == 1
+    assert text.count('"vector_reduction"') == 2
+
+
 def test_widths_of_row_reductions_fit_the_row() -> None:
     made = applied(FuseRows(), te_workload.softmax_mn(64, 50), "T_softmax_norm")
     assert choices(made) == [[16, 32], [16, 32]]
@@ -232,9 +241,21 @@ def test_positions_of_columns_are_found_in_vectors() -> None:
     assert (blocks, depth) == (f"parallel {256 // lanes}", "serial 64")
 
 
-@pytest.mark.parametrize("axis", [1, None])
-def test_rows_and_whole_arrays_are_left_alone(axis: int | None) -> None:
+def test_rows_are_cut_into_columns() -> None:
     a = te.placeholder((64, 256), name="A")
+    made = applied(ReduceColumns(), (a, topi.argmax(a, axis=1)), "A_red_temp")
+    assert choices(made) == [[16, 32, 64]]
+    rows, steps, vector = loops_around(made, "A_red_temp_rf_update")
+    lanes = int(vector.removeprefix("vectorized "))
+    assert (rows, steps) == ("parallel 64", f"serial {256 // lanes}")
+    assert loops_around(made, "A_red_temp_update") == ["parallel 64", f"serial {lanes}"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((64, 256), None), ((64, 250), 1), ((64, 16), 1), ((64, 8, 32), (1, 2))]
+)
+def test_positions_that_are_not_found_in_vectors(shape: tuple[int, ...], axis: int | None) -> None:
+    a = te.placeholder(shape, name="A")
     assert not is_changed(applied(ReduceColumns(), (a, topi.argmax(a, axis=axis)), "A_red_temp"))
 
 

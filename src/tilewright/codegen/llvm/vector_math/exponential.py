@@ -151,7 +151,7 @@ def exp(x: Real) -> Real:
 
 
 def rough_exp(x: Real) -> tuple[Real, Real]:
-    """Two factors of exp(x), to some digits less, for an x where it neither over- nor underflows."""
+    """Two factors of exp(x), with some digits less, where it neither over- nor underflows."""
     n, exponent = nearest_integer(x, LOG2_E)
     return power_of_two(exponent), _exp_reduced(n.times_plus(-LN2, x))
 
