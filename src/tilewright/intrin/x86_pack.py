@@ -15,6 +15,9 @@ from tilewright.ir import Broadcast, Buffer, PrimExpr, cast, const, intrinsics
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
+_OTHER_SIGN = {"int8": "uint8", "uint8": "int8"}
+_SIGN_BIT = {"int8": -128, "uint8": 128}
+
 
 def pack_name(depth: int, lanes: int, dtype: str, units: int = 1) -> str:
     """The instruction that interleaves `depth` rows of `units` times `lanes` elements."""
@@ -25,13 +28,13 @@ def pack_name(depth: int, lanes: int, dtype: str, units: int = 1) -> str:
 def make_pack(depth: int, lanes: int, dtype: str, units: int = 1, *, shifted: bool = False) -> Pair:
     """The description and the implementation of an instruction.
 
-    A shifted one flips the sign bits on the way, so that bytes become unsigned; see
-    `shift_operand`.
+    A shifted one flips the sign bits on the way, so that signed bytes become unsigned and the
+    other way round; see `shift_operand`.
     """
     width = lanes * units
     total = depth * width
     order = [k * width + i for i in range(width) for k in range(depth)]
-    result = "uint8" if shifted else dtype
+    result = _OTHER_SIGN[dtype] if shifted else dtype
 
     def interleaved(src: Buffer) -> PrimExpr:
         # Small floats are only moved, so they are moved as integers: nothing converts those.
@@ -49,7 +52,7 @@ def make_pack(depth: int, lanes: int, dtype: str, units: int = 1, *, shifted: bo
     def element(src: Buffer, k: PrimExpr, i: PrimExpr) -> PrimExpr:
         value: PrimExpr = src[k, i]
         if shifted:
-            value = cast(result, intrinsics.bitwise_xor(value, const(-128, "int8")))
+            value = cast(result, intrinsics.bitwise_xor(value, const(_SIGN_BIT[dtype], dtype)))
         return value
 
     if units > 1:
@@ -138,8 +141,9 @@ for _depth, _lanes, _dtype, _units in (
             pack_name(_depth, _lanes, _dtype, _count),
             partial(make_pack, _depth, _lanes, _dtype, _count),
         )
-for _count in range(1, 5):
-    TensorIntrin.register_maker(
-        pack_name(4, 16, "int8", _count) + "_shifted",
-        partial(make_pack, 4, 16, "int8", _count, shifted=True),
-    )
+for _dtype in _OTHER_SIGN:
+    for _count in range(1, 5):
+        TensorIntrin.register_maker(
+            pack_name(4, 16, _dtype, _count) + "_shifted",
+            partial(make_pack, 4, 16, _dtype, _count, shifted=True),
+        )

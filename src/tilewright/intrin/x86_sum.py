@@ -1,6 +1,7 @@
 """Sums of bytes of x86, as products of signed bytes start from them; see `shift_operand`.
 
     sum_16x4_int8         C[i] += B[i, k] * -128      of a packed operand
+    sum_16x4_uint8        C[i] += B[i, k] * 128
     sum_16x4_int8_row     C[i] += B[i * 4 + k] * -128 of a row
     sum_16x4_uint8_row    C[i] += B[i * 4 + k] * 128
 
@@ -23,6 +24,7 @@ from tilewright.script import tir as T
 DEPTH = 4
 ROW_LANES = (16, 8, 4)
 _HALVES = -0x7F7F7F80  # 0x80808080: 128, or -128, in each of four bytes
+_FACTORS = {"int8": -128, "uint8": 128}
 
 
 def sum_name(lanes: int, dtype: str, *, row: bool) -> str:
@@ -42,16 +44,17 @@ def _updated(old: PrimExpr, values: PrimExpr, lanes: int, dtype: str) -> PrimExp
     )
 
 
-def make_sum(lanes: int) -> Pair:
-    """The description and the implementation of `sum_{lanes}x4_int8`."""
+def make_sum(lanes: int, dtype: str) -> Pair:
+    """The description and the implementation of `sum_{lanes}x4_{dtype}`."""
+    factor = _FACTORS[dtype]
 
     def updated(B: Buffer, C: Buffer) -> PrimExpr:
-        values = B.vload([0, 0], f"int8x{lanes * DEPTH}")
-        return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, "int8")
+        values = B.vload([0, 0], f"{dtype}x{lanes * DEPTH}")
+        return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, dtype)
 
     @T.prim_func
     def sum_desc(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (lanes, DEPTH), "int8", offset_factor=1)
+        B = T.match_buffer(b, (lanes, DEPTH), dtype, offset_factor=1)
         C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.block("root"):
             T.reads(C[0:lanes], B[0:lanes, 0:DEPTH])
@@ -59,11 +62,11 @@ def make_sum(lanes: int) -> Pair:
             for i, k in T.grid(lanes, DEPTH):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.cast(B[vi, vk], "int32") * -128
+                    C[vi] = C[vi] + T.cast(B[vi, vk], "int32") * factor
 
     @T.prim_func
     def sum_impl(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (lanes, DEPTH), "int8", offset_factor=1)
+        B = T.match_buffer(b, (lanes, DEPTH), dtype, offset_factor=1)
         C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.block("root"):
             T.reads(C[0:lanes], B[0:lanes, 0:DEPTH])
@@ -76,7 +79,7 @@ def make_sum(lanes: int) -> Pair:
 def make_row_sum(lanes: int, dtype: str) -> Pair:
     """The description and the implementation of `sum_{lanes}x4_{dtype}_row`."""
     total = lanes * DEPTH
-    factor = 128 if dtype == "uint8" else -128
+    factor = _FACTORS[dtype]
 
     def updated(B: Buffer, C: Buffer) -> PrimExpr:
         values = B.vload([0], f"{dtype}x{total}")
@@ -106,11 +109,11 @@ def make_row_sum(lanes: int, dtype: str) -> Pair:
     return sum_desc, sum_impl
 
 
-TensorIntrin.register_maker(
-    sum_name(16, "int8", row=False), partial(make_sum, 16), features=("avx512vnni",)
-)
-for _lanes in ROW_LANES:
-    for _dtype in ("int8", "uint8"):
+for _dtype in _FACTORS:
+    TensorIntrin.register_maker(
+        sum_name(16, _dtype, row=False), partial(make_sum, 16, _dtype), features=("avx512vnni",)
+    )
+    for _lanes in ROW_LANES:
         TensorIntrin.register_maker(
             sum_name(_lanes, _dtype, row=True),
             partial(make_row_sum, _lanes, _dtype),

@@ -18,7 +18,8 @@ from tilewright.schedule import Schedule
 
 FORMS = [
     (4, 8, "int8", 1), (4, 8, "uint8", 1),
-    *((4, 16, dtype, units) for dtype in ("int8", "uint8", "shifted") for units in range(1, 5)),
+    *((4, 16, kind, units) for kind in ("int8", "uint8") for units in range(1, 5)),
+    *((4, 16, kind, units) for kind in ("int8_shifted", "uint8_shifted") for units in range(1, 5)),
     *((2, 16, "bfloat16", units) for units in range(1, 5)),
 ]  # fmt: skip
 ROWS, COLUMNS = 16, 192
@@ -27,16 +28,17 @@ TARGETS = ["llvm -mcpu=x86-64", "llvm -mcpu=haswell", "llvm"]
 
 
 def packed(depth: int, lanes: int, kind: str, units: int, target: str) -> Module:
-    dtype = "int8" if kind == "shifted" else kind
+    dtype = kind.removesuffix("_shifted")
+    sign_bit, shifted = {"uint8": (128, "int8")}.get(dtype, (-128, "uint8"))
     source = te.placeholder((ROWS, COLUMNS), dtype, name="B")
 
     def element(tile: PrimExpr, step: PrimExpr, u: PrimExpr, i: PrimExpr, k: PrimExpr) -> PrimExpr:
         value = convert(source[step * depth + k, tile * (lanes * units) + u * lanes + i])
-        return (value ^ const(-128, "int8")).astype("uint8") if kind == "shifted" else value
+        return (value ^ const(sign_bit, dtype)).astype(shifted) if kind != dtype else value
 
     shape = (COLUMNS // lanes // units, ROWS // depth, units, lanes, depth)
     sch = Schedule(te.create_prim_func([source, te.compute(shape, element, name="P")]))
-    name = pack_name(depth, lanes, dtype, units) + ("_shifted" if kind == "shifted" else "")
+    name = pack_name(depth, lanes, kind, units)
     sch.tensorize(sch.get_loops("P")[2 if units > 1 else 3], name)
     return tw.build(sch.mod, target)
 
@@ -46,7 +48,7 @@ def numbers(kind: str) -> Any:
     bits = np.arange(ROWS * COLUMNS, dtype=np.uint16).reshape(ROWS, COLUMNS)
     if kind == "bfloat16":
         return (bits * 63).view(ml_dtypes.bfloat16)
-    return bits.astype(np.uint8).view("int8" if kind == "shifted" else kind)
+    return bits.astype(np.uint8).view(kind.removesuffix("_shifted"))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -57,8 +59,9 @@ def test_every_element_at_its_place(
     source = numbers(kind)
     tiles = source.reshape(ROWS // depth, depth, COLUMNS // lanes // units, units, lanes)
     expected = np.ascontiguousarray(tiles.transpose(2, 0, 3, 4, 1))
-    if kind == "shifted":
-        expected = expected.view("uint8") ^ np.uint8(128)
+    if kind.endswith("_shifted"):
+        flipped = expected.view("uint8") ^ np.uint8(128)
+        expected = flipped.view("int8" if kind == "uint8_shifted" else "uint8")
     actual = np.zeros_like(expected)
     packed(depth, lanes, kind, units, target)(source, actual)
     assert actual.tobytes() == expected.tobytes()

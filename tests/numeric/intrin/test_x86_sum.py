@@ -12,7 +12,7 @@ from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.target import Target
 
 NAMES = [
-    sum_name(16, "int8", row=False),
+    *(sum_name(16, dtype, row=False) for dtype in ("int8", "uint8")),
     *(sum_name(lanes, dtype, row=True) for lanes in ROW_LANES for dtype in ("int8", "uint8")),
 ]
 
