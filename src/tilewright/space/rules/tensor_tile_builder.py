@@ -14,7 +14,7 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.space.contraction import Contraction
-from tilewright.space.rules.passes import enough_tasks, extent_of
+from tilewright.space.rules.passes import enough_tasks, extent_of, own_pass
 from tilewright.space.rules.tensor_fit import Fit, TensorGroup
 from tilewright.space.rules.tile_builder import (
     STRUCTURE,
@@ -39,6 +39,7 @@ class Packing:
     copy: BlockRV
     source: Buffer
     is_row_major: bool  # rows of lanes, of which some are interleaved
+    padding: BlockRV | None  # what adds zeros to the source on the way
 
 
 class TensorTileBuilder(TileBuilder):
@@ -60,9 +61,11 @@ class TensorTileBuilder(TileBuilder):
         self._tile = fit.tile
         self._group = group
         self._features = features
+        func = sch.mod[sch.state.function_of(sch.get_sref(block))]
+        self._is_constant = fit.is_constant(func, sch.get_sref(block).block)
         self._start: BlockRV | None = None  # what results start from, if it is not zero
         self._flipping: BlockRV | None = None  # what gives the right operand the other sign
-        self._padding: BlockRV | None = None  # what pads the right operand, if that is constant
+        self._padding: BlockRV | None = None  # what pads the right operand
 
     @property
     def _vectors(self) -> int:
@@ -88,14 +91,11 @@ class TensorTileBuilder(TileBuilder):
         sch, block = self._sch, self._block
         stmt = sch.get_sref(block).block
         lacking = {v.var for v, n in zip(stmt.iter_vars, paddings, strict=True) if n}
-        is_constant = self._fit.is_constant(
-            sch.mod[sch.state.function_of(sch.get_sref(block))], stmt
-        )
         for number in (*self._fit.found.left, self._fit.found.right):
             assert number is not None
             if any(axis.min in lacking for axis in stmt.reads[number].region):
                 copy = sch.cache_read(block, number, "global")
-                if is_constant and number == self._fit.found.right:
+                if number == self._fit.found.right and self._variant.packed:
                     self._padding = copy
         if any(axis.min in lacking for axis in stmt.writes[0].region):
             sch.cache_write(block, 0, "global")
@@ -284,7 +284,6 @@ class TensorTileBuilder(TileBuilder):
         number = self._found.right
         assert number is not None
         stmt = sch.get_sref(block).block
-        source = stmt.reads[number].buffer
         axes = [axis.min for axis in stmt.reads[number].region]
         lane_axis = _axis(axes, stmt.iter_vars[self._found.vector].var)
         depth_axis = _axis(axes, stmt.iter_vars[self._fit.depth].var)
@@ -312,16 +311,27 @@ class TensorTileBuilder(TileBuilder):
         copy = sch.cache_read(block, number, "global", consumer_blocks=readers)
         if self._flipping is not None:
             sch.compute_inline(self._flipping)
-        if self._padding is not None:
-            sch.compute_inline(self._padding)
-        if self._flipping is not None or self._padding is not None:
-            source = sch.get_sref(copy).block.reads[0].buffer
+        padding = self._padding_while_packing()
+        source = sch.get_sref(copy).block.reads[0].buffer
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.transform_block_layout(copy, panels)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
-        # Zeros are not moved by shuffles of rows; what is constant may be packed slowly.
-        is_row_major = lane_axis == len(axes) - 1 and self._padding is None
-        return Packing(copy, source, is_row_major)
+        # Zeros that were written into the copy are not moved by shuffles of rows.
+        is_plain = self._padding is None or not self._is_constant
+        return Packing(copy, source, lane_axis == len(axes) - 1 and is_plain, padding)
+
+    def _padding_while_packing(self) -> BlockRV | None:
+        """What pads the right operand, where that is to be scheduled together with its packing."""
+        sch, padding = self._sch, self._padding
+        if padding is None:
+            return None
+        if self._is_constant:  # which may be packed slowly
+            sch.compute_inline(padding)
+        elif len(sch.get_consumers(padding)) > 1:  # its columns are summed up, too
+            own_pass(sch, padding)
+        else:
+            return padding
+        return None
 
     def _schedule_packing(self, packing: Packing, task: LoopRV) -> None:
         """Copy on all cores or in each task, by shuffles of rows if need be."""
@@ -339,6 +349,8 @@ class TensorTileBuilder(TileBuilder):
         else:
             sch.unroll(units[-2])
             sch.vectorize(units[-1])
+            if packing.padding is not None:
+                self._pad_in_registers(packing.padding, units[-2])
         self._mark_packing(copy, packing.source)
 
     def _shuffled(self, packing: Packing, within: LoopRV, units: Sequence[LoopRV]) -> BlockRV:
@@ -353,6 +365,8 @@ class TensorTileBuilder(TileBuilder):
         else:
             shuffle = _shuffle(extent_of(sch, lanes), extent_of(sch, step), suffix)
             if shuffle is None:
+                if packing.padding is not None:
+                    own_pass(sch, packing.padding)
                 sch.unroll(lanes)
                 sch.vectorize(step)
                 return packing.copy
@@ -360,7 +374,27 @@ class TensorTileBuilder(TileBuilder):
             _, lanes = sch.split(lanes, [None, width])
             unit = sch.blockize(lanes)
         sch.tensorize(unit, name)
+        if packing.padding is not None:
+            self._pad_in_registers(packing.padding, sch.get_loops(unit)[-1])
         return unit
+
+    def _pad_in_registers(self, padding: BlockRV, home: LoopRV) -> None:
+        """Load what an iteration of `home` packs, with zeros where there is no data.
+
+        The zeros are a step of their own: lowering cuts loops where a step ends, and where all is
+        there, what is overwritten is not written.
+        """
+        sch = self._sch
+        sch.compute_at(padding, home)
+        sch.set_scope(padding, 0, "local")
+        outside = len(loops_of(sch.get_sref(home))) + 1
+        zeros = sch.decompose_padding(padding, sch.get_loops(padding)[outside])
+        for block in (zeros, padding):
+            sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+            *rows, lanes = sch.get_loops(block)[outside:]
+            for row in rows:
+                sch.unroll(row)
+            sch.vectorize(lanes)
 
     def _rows_at_once(self, loops: Sequence[LoopRV]) -> list[LoopRV]:
         """Cut the rows of an operand into blocks, each of which goes through all panels.
@@ -376,40 +410,6 @@ class TensorTileBuilder(TileBuilder):
         block, row = sch.split(rows, [None, size])
         sch.reorder(*around, block, panel, row)
         return [*around, block, panel]
-
-
-class TileRegisterBuilder(TensorTileBuilder):
-    """Builds one sketch around instructions that keep their sums in registers of their own.
-
-    Such registers hold the results of one unit; other instructions set them to zero and store them.
-    """
-
-    def _row_choices(self) -> dict[int, list[int]]:
-        return {n: [1] for n in super()._row_choices()}
-
-    def _write_back(self, home: LoopRV) -> BlockRV:
-        sch, block = self._sch, self._block
-        consumers = sch.get_consumers(block)
-        taker = sch.cache_write(block, 0, self._tile.out.scope)
-        for stage in (taker, *consumers):
-            sch.reverse_compute_at(stage, home, preserve_unit_loops=True)
-            sch.annotate(stage, TILING_STRUCTURE, STRUCTURE)
-        self._consumers = consumers
-        return taker
-
-    def _write_back_by_vectors(self, taker: BlockRV, home: LoopRV) -> None:
-        for consumer in self._consumers:
-            super()._write_back_by_vectors(consumer, home)
-        assert self._group.store is not None
-        self._sch.tensorize(self._sch.get_loops(taker)[-2], self._group.store)
-
-    def _finish(self, tiles: Tiles) -> None:
-        sch = self._sch
-        unit = sch.blockize(self._units[0])
-        init = sch.decompose_reduction(unit, tiles.depth[0])
-        sch.tensorize(unit, self._group.compute)
-        assert self._group.fill is not None
-        sch.tensorize(init, self._group.fill)
 
 
 def _shuffle(lanes: int, depth: int, suffix: str) -> tuple[int, str] | None:

@@ -21,8 +21,9 @@ from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction
 from tilewright.space.rules.tensor_fit import Fit, TensorGroup
-from tilewright.space.rules.tensor_tile_builder import TensorTileBuilder, TileRegisterBuilder
+from tilewright.space.rules.tensor_tile_builder import TensorTileBuilder
 from tilewright.space.rules.tile_builder import NotTiled, Place, TileVariant
+from tilewright.space.rules.tile_register_builder import TileRegisterBuilder
 from tilewright.space.tensor_tile import TensorTile
 from tilewright.space.vector_shape import VectorShape
 
