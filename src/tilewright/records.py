@@ -95,6 +95,7 @@ class RunnerInput:
     seed: int | None = None  # of the random arguments
     candidate: MeasureCandidate | None = None  # for runners that look at it instead of running it
     is_plain: bool = False  # the untransformed program itself
+    row_offsets: Mapping[int, int] = field(default_factory=dict)  # arguments that rise to a number
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.measure.arguments import ArgumentSet, TensorSpec
 from tilewright.measure.checking import difference
+from tilewright.measure.row_offsets import row_offsets_in
 from tilewright.measure.tolerance import rounding_of
 from tilewright.measure.workbench import accesses_of, entry_of, packed
 from tilewright.records import args_info_of
@@ -58,7 +59,7 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> C
     """A version of ours; `bound`: weights are packed once, outside of what is timed."""
     module = build(mod, target, prepacked=bound)
     function = entry_of(module)
-    infos = [TensorSpec(info.dtype, info.shape) for info in args_info_of(mod)]
+    infos = _specs(mod)
     arguments = ArgumentSet.random(infos, accesses_of(function), SEED, positive=False)
     args = packed(module, arguments.arrays)
 
@@ -68,10 +69,18 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> C
     return Contender(name, lambda number: function.run_in_a_row(args, number), results)
 
 
+def _specs(mod: IRModule) -> list[TensorSpec]:
+    offsets = row_offsets_in(mod)
+    return [
+        TensorSpec(info.dtype, info.shape, offsets.get(position))
+        for position, info in enumerate(args_info_of(mod))
+    ]
+
+
 def inputs_of(mod: IRModule, target: Target) -> list[Array]:
     """The arguments that all versions are called with, outputs included."""
     function = entry_of(build(mod, target))
-    infos = [TensorSpec(info.dtype, info.shape) for info in args_info_of(mod)]
+    infos = _specs(mod)
     return ArgumentSet.random(infos, accesses_of(function), SEED, positive=False).arrays
 
 

@@ -24,6 +24,7 @@ class TensorSpec(NamedTuple):
 
     dtype: str
     shape: tuple[int, ...]
+    rises_to: int | None = None  # offsets of rows: from 0 to this number
 
 
 GUARD_BYTES = 4096
@@ -82,6 +83,9 @@ def random_values(info: TensorSpec, rng: np.random.Generator, *, positive: bool 
     elif kind.is_integral and kind.bits == 8:
         limits = np.iinfo(dtype)
         values = rng.integers(limits.min, limits.max, count, dtype, endpoint=True)
+    elif info.rises_to is not None:
+        values = np.sort(rng.integers(0, info.rises_to + 1, count, np.int64))
+        values[:1], values[-1:] = 0, info.rises_to
     elif kind.is_integral:
         values = rng.integers(0, _SMALL_INTEGERS, count, np.int8)
     else:

@@ -188,7 +188,10 @@ class LocalRunner(Runner):
         request = RunRequest(
             artifact_path=runner_input.artifact_path,
             device_type=runner_input.device_type,
-            args_info=tuple(TensorSpec(*dataclasses.astuple(i)) for i in runner_input.args_info),
+            args_info=tuple(
+                TensorSpec(info.dtype, tuple(info.shape), runner_input.row_offsets.get(position))
+                for position, info in enumerate(runner_input.args_info)
+            ),
             seed=self._seed_of(runner_input),
             adaptive=self.adaptive,
             evaluator=self.evaluator_config,
