@@ -320,3 +320,23 @@ def test_errors(build: Callable[[], Any], message: str) -> None:
 
 def test_same_padding_keeps_the_size() -> None:
     assert [int(e) for e in topi.nn.conv2d(IMAGE, KERNEL, 1, "SAME", 2).shape] == [1, 6, 8, 8]  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("size", [1, 4, 5])
+def test_transposed_by_phases(evaluate: Evaluate, stride: int, kernel: int, size: int) -> None:
+    x, w = data(2, 3, size, size + 1), data(3, 2, kernel, kernel)
+    conv = topi.nn.conv2d_transpose_nchw
+    for padding in range(kernel):
+        if (size - 1) * stride + kernel <= 2 * padding:
+            continue
+        for extra in range(stride):
+            expected = transposed_reference(x, w, stride, padding, extra)
+            check(
+                evaluate,
+                lambda a, b, p=padding, e=extra: conv(a, b, stride, p, None, e),
+                x,
+                w,
+                expected,
+            )

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import te
-from tilewright.ir import ExprLike, PrimExpr, Var, const
+from tilewright.ir import ExprLike, PrimExpr, Var, const, logical_and
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, compute_ax, constant_extent
-from tilewright.topi.nn.padding import pad
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,9 @@ class PhaseAxis:
         return (self.before + self.output - 1) // self.stride - self.first + 1
 
     @property
-    def start(self) -> int:
-        """The element of the data beside the last tap of the first output; may be negative."""
-        return self.first - (self.taps - 1)
-
-    @property
     def padding(self) -> tuple[int, int]:
-        """Zeros before and after the data."""
-        return max(0, -self.start), max(0, self.first + self.places - self.extent)
+        """Zeros before and after the data; no more is cut off than the kernel reaches."""
+        return self.taps - 1 - self.first, max(0, self.first + self.places - self.extent)
 
 
 def phase_axes(
@@ -75,20 +69,52 @@ def by_phases(
     data: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], dtype: str, what: str
 ) -> Tensor:
     """The transposed convolution, summed in `dtype`."""
-    before, after = zip(*(axis.padding for axis in axes), strict=True)
-    padded = pad(data, [0, 0, *before], [0, 0, *after], name="data_pad")
-    phases = _convolve(padded, _cut_kernel(kernel, axes), axes, dtype, what)
+    steps = _steps(axes)
+    phases = _convolve(_flat(data, axes, steps), _cut_kernel(kernel, axes), axes, dtype, what)
 
     def element(*i: Var) -> ExprLike:
         full = [own + axis.before for own, axis in zip(i[2:], axes, strict=True)]
         channel: PrimExpr = i[1]
-        for own, axis in zip(full, axes, strict=True):
+        place: PrimExpr = const(0)
+        for own, axis, step in zip(full, axes, steps, strict=True):
             channel = channel * axis.stride + own % axis.stride
-        place = [own // axis.stride - axis.first for own, axis in zip(full, axes, strict=True)]
-        return phases(i[0], channel, *place)
+            place = place + (own // axis.stride - axis.first) * step
+        return phases(i[0], channel, place)
 
     shape: list[ExprLike] = [data.shape[0], kernel.shape[1], *(axis.output for axis in axes)]
     return compute_ax(shape, element, what, INJECTIVE)
+
+
+def _steps(axes: Sequence[PhaseAxis]) -> list[int]:
+    """How far neighbours along each axis are apart where all axes lie in one row."""
+    widths = [sum(axis.padding) + axis.extent for axis in axes]
+    return [math.prod(widths[n + 1 :]) for n in range(len(axes))]
+
+
+def _flat(data: Tensor, axes: Sequence[PhaseAxis], steps: Sequence[int]) -> Tensor:
+    """The padded data with all spatial axes in one row, so that vectors need not end with an axis.
+
+    A tap moves all places by the same distance. Places beyond the end of an axis are computed from
+    its neighbours, and nobody reads them; those at the very end need a few elements more.
+    """
+    widths = [sum(axis.padding) + axis.extent for axis in axes]
+    more = sum((axis.taps - 1) * step for axis, step in zip(axes[1:], steps[1:], strict=True))
+
+    def element(n: Var, c: Var, p: Var) -> ExprLike:
+        places = [
+            p // step % width - axis.padding[0] if number else p // step - axis.padding[0]
+            for number, (axis, step, width) in enumerate(zip(axes, steps, widths, strict=True))
+        ]
+        inside = [
+            condition
+            for place, axis in zip(places, axes, strict=True)
+            for condition in (place >= 0, place < axis.extent)
+        ]
+        value: PrimExpr = data(n, c, *places)
+        return if_then_else(logical_and(*inside), value, const(0, data.dtype))
+
+    shape: list[ExprLike] = [*data.shape[:2], math.prod(widths) + more]
+    return compute_ax(shape, element, "data_pad", INJECTIVE)
 
 
 def _cut_kernel(kernel: Tensor, axes: Sequence[PhaseAxis]) -> Tensor:
@@ -115,17 +141,16 @@ def _cut_kernel(kernel: Tensor, axes: Sequence[PhaseAxis]) -> Tensor:
 def _convolve(
     padded: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], dtype: str, what: str
 ) -> Tensor:
+    steps = _steps(axes)
     dc = te.reduce_axis((0, padded.shape[1]), name="dc")
     taps = [te.reduce_axis((0, axis.taps), name=f"t{n}") for n, axis in enumerate(axes)]
 
-    def element(*i: Var) -> ExprLike:
-        position = [
-            place + tap.var + max(0, axis.start)
-            for place, tap, axis in zip(i[2:], taps, axes, strict=True)
-        ]
-        value = padded(i[0], dc, *position).astype(dtype)
-        return te.sum(value * kernel(i[1], dc, *taps).astype(dtype), axis=[dc, *taps])
+    def element(n: Var, c: Var, p: Var) -> ExprLike:
+        place: PrimExpr = p
+        for tap, step in zip(taps, steps, strict=True):
+            place = place + tap.var * step
+        value = padded(n, dc, place).astype(dtype)
+        return te.sum(value * kernel(c, dc, *taps).astype(dtype), axis=[dc, *taps])
 
-    places = [axis.places for axis in axes]
-    shape: list[ExprLike] = [padded.shape[0], kernel.shape[0], *places]
+    shape: list[ExprLike] = [padded.shape[0], kernel.shape[0], axes[0].places * steps[0]]
     return compute_ax(shape, element, f"{what}_phases", what)

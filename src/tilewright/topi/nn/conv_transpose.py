@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, Var
+from tilewright.ir import ExprLike, IntImm, PrimExpr, Var
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
@@ -48,7 +48,7 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         types = sum_types(out_dtype, data, kernel)
         extents = [constant_extent(extent, name) for extent in kernel.shape[2:]]
         cut = _cut_off(extents, stride, padding, output_padding, name)
-        if max(stride) > 1 and all(isinstance(extent, IntImm) for extent in data.shape[2:]):
+        if max(stride) > 1 and all(map(_is_known, data.shape[2:])):
             axes = phase_axes(data, extents, stride, cut)
             return types.finish(by_phases(data, kernel, axes, types.accumulator, name))
         padded = _dilate_and_pad(data, extents, stride, cut)
@@ -58,6 +58,10 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
     transposed.__name__ = transposed.__qualname__ = name
     transposed.__doc__ = f"The transposed convolution of {layout.upper()} data over {n} axes."
     return transposed
+
+
+def _is_known(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value > 0
 
 
 def _cut_off(
