@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -333,10 +334,5 @@ def test_transposed_by_phases(evaluate: Evaluate, stride: int, kernel: int, size
             continue
         for extra in range(stride):
             expected = transposed_reference(x, w, stride, padding, extra)
-            check(
-                evaluate,
-                lambda a, b, p=padding, e=extra: conv(a, b, stride, p, None, e),
-                x,
-                w,
-                expected,
-            )
+            options = {"strides": stride, "padding": padding, "output_padding": extra}
+            check(evaluate, functools.partial(conv, **options), x, w, expected)
