@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.driver import build
     from tilewright.errors import TilewrightError
     from tilewright.ir import IRModule
+    from tilewright.jit import compile
     from tilewright.lowering import PassContext, lower
     from tilewright.runtime import cpu, get_global_func, load_module, register_func
     from tilewright.target import Target
@@ -40,6 +41,7 @@ _LAZY = {
     "TilewrightError": "tilewright.errors",
     "arith": "tilewright.arith",
     "build": "tilewright.driver",
+    "compile": "tilewright.jit",
     "cpu": "tilewright.runtime",
     "get_global_func": "tilewright.runtime",
     "ir": "tilewright.ir",
@@ -65,6 +67,7 @@ __all__ = [
     "__version__",
     "arith",
     "build",
+    "compile",
     "cpu",
     "get_global_func",
     "ir",

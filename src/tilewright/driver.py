@@ -73,7 +73,7 @@ def build(
         raise ArgumentError(
             f"build() takes a PrimFunc or an IRModule, got {type(program).__name__}"
         )
-    chosen = _target_of(target)
+    chosen = resolve_target(target)
     source = _sources.get()[-1] if _sources.get() else _as_it_is
     given = as_module(program)
 
@@ -121,7 +121,7 @@ def compile_only(
     program: PrimFunc | IRModule, target: str | dict[str, Any] | Target | None = None
 ) -> Module:
     """Compile without loading: for code that another process, or another machine, will run."""
-    chosen = _target_of(target)
+    chosen = resolve_target(target)
     return compile_lowered(lower(as_module(program), chosen), chosen)
 
 
@@ -168,7 +168,8 @@ def _load(compiled: CompiledObject, extern_symbols: Mapping[str, int]) -> Loaded
     return load_objects([compiled], {**runtime, **externs.resolve(wanted, extern_symbols)})
 
 
-def _target_of(target: str | dict[str, Any] | Target | None) -> Target:
+def resolve_target(target: str | dict[str, Any] | Target | None) -> Target:
+    """The target that a caller names: without one that of the scope, or this machine."""
     if target is None:
         found = Target.current() or Target("llvm")
     else:

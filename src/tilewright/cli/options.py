@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.database import Database, open_database
 from tilewright.driver import compile_only
-from tilewright.errors import DatabaseError, TargetError, TuneError
+from tilewright.errors import DatabaseError, TargetError
 from tilewright.runtime.module_info import why_unrunnable
 from tilewright.script import from_source
 from tilewright.support.folders import make_folder
 from tilewright.target import Target
-
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_BUDGET = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-
-
-def parse_budget(text: str) -> float:
-    """Seconds of `90s`, `10m`, `1h30m`; a number alone counts seconds."""
-    if re.fullmatch(r"\d+(?:\.\d+)?", text):
-        seconds = float(text)
-    elif re.fullmatch(f"(?:{_BUDGET.pattern})+", text):
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _BUDGET.findall(text))
-    else:
-        raise TuneError(f"--budget {text}: expected a time such as 90s, 10m or 1h30m")
-    if seconds <= 0:
-        raise TuneError(f"--budget {text}: expected more than nothing")
-    return seconds
-
+from tilewright.tune.budget import parse_seconds
 
 _NOTHING = """
 @T.prim_func
 def nothing(a: T.Buffer((1,), "int8")):
     a[0] = T.int8(0)
 """
+
+
+def parse_budget(text: str) -> float:
+    """The seconds that an option names."""
+    return parse_seconds(text, "--budget")
 
 
 def parse_target(text: str) -> Target:

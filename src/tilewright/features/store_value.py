@@ -50,7 +50,7 @@ from tilewright.ir import (
     replace,
     structural_equal,
 )
-from tilewright.lowering.walk import fold_binary
+from tilewright.ir.folding import fold_binary
 
 # Columns of the counts: seven kinds on floats, the same on everything else, then these two.
 ADD, MUL, DIVIDE, COMPARE, PURE_CALL, OTHER_CALL = 1, 2, 3, 4, 5, 6

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from tilewright.errors import IRError
 from tilewright.ir.arithmetic import const
 from tilewright.ir.buffer import Buffer
-from tilewright.ir.expr import IntImm, PrimExpr, Var
+from tilewright.ir.expr import BinaryOp, IntImm, PrimExpr, Var
+from tilewright.ir.folding import fold_binary
 from tilewright.ir.node import replace
 from tilewright.ir.visit import Substituter, free_vars
 
@@ -28,6 +29,14 @@ def symbols_of(func: PrimFunc) -> list[Var]:
     return list(found.values())
 
 
+class _Specializer(Substituter):
+    """Replaces variables, and folds what becomes constant, so that extents are numbers."""
+
+    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        return node if a is node.a and b is node.b else fold_binary(type(node), a, b)
+
+
 def specialize(func: PrimFunc, values: Mapping[Var, Special]) -> PrimFunc:
     """The function for certain sizes.
 
@@ -39,7 +48,7 @@ def specialize(func: PrimFunc, values: Mapping[Var, Special]) -> PrimFunc:
         for key, value in values.items()
         for symbol, number in _bindings(func, key, value)
     }
-    change = Substituter(known.get)
+    change = _Specializer(known.get)
     buffers = {param: change.visit_buffer(buffer) for param, buffer in func.buffer_map.items()}
     params = tuple(param for param in func.params if param not in known)
     body = change.visit(func.body)

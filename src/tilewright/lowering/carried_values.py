@@ -175,7 +175,7 @@ class _Scanner(Visitor):
 
     def visit_buffer_store(self, node: BufferStore) -> None:
         self.generic_visit(node)
-        if node.buffer is self._buffer:
+        if node.buffer is self._buffer and node.predicate is None:
             self._write([axis_at(index) for index in node.indices])
 
     def visit_var(self, node: Var) -> None:

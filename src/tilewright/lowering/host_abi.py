@@ -20,6 +20,7 @@ from tilewright.ir import (
     BufferStore,
     Call,
     IntImm,
+    MatchBufferRegion,
     PrimExpr,
     PrimFunc,
     StringImm,
@@ -95,12 +96,17 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
     raise LowerError(f"cannot evaluate the extent `{ast.unparse(node)}` from {sorted(values)}")
 
 
-class _Accesses(Visitor):
+class Accesses(Visitor):
     """How the data behind each pointer is used; a pointer that escapes may be read and written."""
 
     def __init__(self) -> None:
         self.read: set[Var] = set()
         self.written: set[Var] = set()
+        self._views: dict[Var, list[Var]] = {}
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+        self._views.setdefault(node.source.buffer.data, []).append(node.buffer.data)
+        self.generic_visit(node)
 
     def visit_buffer_load(self, node: BufferLoad) -> None:
         self.read.add(node.buffer.data)
@@ -126,9 +132,13 @@ class _Accesses(Visitor):
             self.written.add(node)
 
     def of(self, data: Var) -> Literal["r", "w", "rw", ""]:
-        if data in self.written:
-            return "rw" if data in self.read else "w"
-        return "r" if data in self.read else ""
+        """Letters for reading and writing the data, also through views of it."""
+        found = [self.of(view) for view in self._views.get(data, ())]
+        read = data in self.read or any("r" in access for access in found)
+        written = data in self.written or any("w" in access for access in found)
+        if written:
+            return "rw" if read else "w"
+        return "r" if read else ""
 
 
 # LLVM intrinsics that take pointers, but never write through them.
@@ -143,7 +153,7 @@ def _only_reads(call: Call) -> bool:
 class _SignatureBuilder:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
-        self._accesses = _Accesses()
+        self._accesses = Accesses()
         self._accesses.visit(func.body)
         self._known = {param for param in func.params if param not in func.buffer_map}
         self._undefined: dict[Var, str] = {}

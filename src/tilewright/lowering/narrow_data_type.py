@@ -26,9 +26,9 @@ from tilewright.ir import (
     map_tuple,
     replace,
 )
+from tilewright.ir.folding import fold_binary
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.scoped import ScopedRewriter
-from tilewright.lowering.walk import fold_binary
 from tilewright.target import Target
 
 _LIMIT = 2**31

@@ -23,10 +23,11 @@ from tilewright.ir import (
     map_tuple,
     seq,
 )
+from tilewright.ir.folding import fold_binary
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.scoped import ScopedRewriter
-from tilewright.lowering.walk import LIKELY, FoldingSubstituter, fold_binary
+from tilewright.lowering.walk import LIKELY, FoldingSubstituter
 from tilewright.target import Target
 
 

@@ -2,74 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
     Allocate,
-    And,
     AttrStmt,
     BinaryOp,
     Buffer,
     BufferLoad,
     BufferRewriter,
     Call,
-    Div,
-    FloorDiv,
-    FloorMod,
     For,
     IfThenElse,
     IntImm,
     Let,
     LetStmt,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Node,
     Not,
-    Or,
     PrimExpr,
     Ramp,
     Rewriter,
     Select,
     SeqStmt,
     Stmt,
-    Sub,
     Var,
-    add,
     children,
-    divide,
-    equal,
-    floordiv,
-    floormod,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
     logical_not,
-    logical_or,
     map_children,
     map_tuple,
-    maximum,
-    minimum,
-    multiply,
     no_op,
-    not_equal,
     replace,
     seq,
-    subtract,
-    truncdiv,
-    truncmod,
 )
+from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
 
 IF_THEN_ELSE = Op.get("tir.if_then_else")
@@ -113,39 +79,6 @@ def crosses_rows(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
     if not isinstance(last, Ramp) or not isinstance(extent, IntImm):
         return False
     return last.lanes > extent.value and isinstance(last.stride, IntImm) and last.stride.value == 1
-
-
-def _quotient(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return divide(a, b) if a.dtype.is_float else truncdiv(a, b)
-
-
-_FOLDERS: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
-    Add: add,
-    Sub: subtract,
-    Mul: multiply,
-    Div: _quotient,
-    Mod: truncmod,
-    FloorDiv: floordiv,
-    FloorMod: floormod,
-    Min: minimum,
-    Max: maximum,
-    EQ: equal,
-    NE: not_equal,
-    LT: less,
-    LE: less_equal,
-    GT: greater,
-    GE: greater_equal,
-    And: logical_and,
-    Or: logical_or,
-}
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
-
-
-def fold_binary(node_class: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """`node_class(a, b)` with constants folded; a division by zero stays for the run to meet."""
-    if node_class in _DIVISIONS and type(b) is IntImm and b.value == 0:
-        return node_class(a, b)
-    return _FOLDERS[node_class](a, b)
 
 
 class FoldingSubstituter(BufferRewriter):

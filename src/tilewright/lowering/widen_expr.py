@@ -49,8 +49,9 @@ from tilewright.ir import (
     replace,
     subtract,
 )
+from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
-from tilewright.lowering.walk import IF_THEN_ELSE, LIKELY, fold_binary
+from tilewright.lowering.walk import IF_THEN_ELSE, LIKELY
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 

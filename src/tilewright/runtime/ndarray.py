@@ -154,7 +154,7 @@ def empty(
         raise ArgumentError(f"empty: shape {list(extents)} has a negative extent")
     numpy_dtype = _numpy_dtype("empty", dtype)
     try:
-        return NDArray(_aligned(extents, numpy_dtype))
+        return NDArray(aligned_memory(extents, numpy_dtype))
     except (MemoryError, ValueError) as error:
         raise ArgumentError(
             f"empty: there is no memory for {dtype}{list(extents)}: {error}"
@@ -179,7 +179,7 @@ def array(source: Any, device: Device | None = None, dtype: str | None = None) -
         dtype_of(wanted.newbyteorder("="))
     except IRError as error:
         raise ArgumentError(f"array: {error}") from error
-    memory = _aligned(values.shape, wanted.newbyteorder("="))
+    memory = aligned_memory(values.shape, wanted.newbyteorder("="))
     memory[...] = values
     return NDArray(memory)
 
@@ -199,10 +199,20 @@ def from_dlpack(source: Any) -> NDArray:
             f"from_dlpack: strides are {list(tensor.strides)} elements, expected a row-major "
             "array; pass a contiguous copy"
         )
-    dtype = _numpy_dtype("from_dlpack", tensor.dtype)
-    values = array_at(tensor.address, tensor.shape, dtype, tensor.capsule)
-    values.flags.writeable = not tensor.readonly
-    return NDArray(values)
+    return NDArray(shared_in_numpy(tensor, _numpy_dtype("from_dlpack", tensor.dtype)))
+
+
+def shared_in_numpy(tensor: dlpack.BorrowedTensor, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A NumPy array over the memory of another library's array, whatever its strides."""
+    if _is_compact(tensor):
+        values = array_at(tensor.address, tensor.shape, dtype, tensor.capsule)
+    else:
+        first = array_at(tensor.address, (1,), dtype, tensor.capsule)
+        steps = tuple(stride * dtype.itemsize for stride in tensor.strides)
+        values = np.lib.stride_tricks.as_strided(first, tensor.shape, steps)
+    if tensor.readonly:
+        values.flags.writeable = False
+    return values
 
 
 def array_at(
@@ -235,11 +245,11 @@ def _is_compact(tensor: dlpack.BorrowedTensor) -> bool:
     return 0 in tensor.shape or all(extent == 1 or a == b for extent, a, b in pairs)
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address_of(raw) % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
+def aligned_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array with undefined elements, aligned to a cache line, as NumPy's own."""
+    raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+    made: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, -address_of(raw) % ALIGNMENT)
+    return made
 
 
 def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
@@ -265,10 +275,5 @@ def _values_of(source: Any, where: str) -> np.ndarray[Any, Any]:
         if place != "cpu":
             raise ArgumentError(f"{where}: the source is on {place}, expected it on the cpu")
         tensor = dlpack.borrow(source)
-        dtype = _numpy_dtype(where, tensor.dtype)
-        if 0 in tensor.shape:
-            return np.empty(tensor.shape, dtype)
-        first = array_at(tensor.address, (1,), dtype, tensor.capsule)
-        steps = tuple(stride * dtype.itemsize for stride in tensor.strides)
-        return np.lib.stride_tricks.as_strided(first, tensor.shape, steps)
+        return shared_in_numpy(tensor, _numpy_dtype(where, tensor.dtype))
     return np.asarray(source)

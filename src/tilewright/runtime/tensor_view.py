@@ -87,4 +87,7 @@ def data_offset() -> int | None:
 
 def address_of(array: np.ndarray[Any, Any]) -> int:
     """The address of the first element."""
-    return int(array.__array_interface__["data"][0])
+    offset = data_offset()
+    if offset is None:
+        return int(array.__array_interface__["data"][0])
+    return ctypes.c_void_p.from_address(id(array) + offset).value or 0

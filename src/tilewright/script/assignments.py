@@ -218,6 +218,9 @@ def assign_python(parser: Parser, target: ast.expr, value: Any) -> None:
             message = f"{len(values)} values for {len(target.elts)} names"
             raise parser.error(target, message)
         for element, item in zip(target.elts, values, strict=True):
-            assign_python(parser, element, item)
+            if isinstance(item, Var) and not item.name:  # made by `T.int32()` just now
+                _bind_expression(parser, element, item)
+            else:
+                assign_python(parser, element, item)
         return
     parser.environment.assign(parser.target_name(target), value)

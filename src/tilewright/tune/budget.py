@@ -1,14 +1,33 @@
-"""How much time is left, and how many candidates can be measured in it."""
+"""How much time there is for tuning, and how many candidates can be measured in it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from tilewright.errors import TuneError
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 
 FIRST_GUESS = 0.1  # seconds that a candidate takes, before any was measured
 FINAL_SECS = 0.4  # kept for the final of each task, if the budget is not too small for that
 UNHURRIED_FINAL_SECS = 2.0
 _FINAL_SHARE = 0.1
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Seconds of `90s`, `10m`, `1h30m`; a number alone counts seconds."""
+    if re.fullmatch(r"\d+(?:\.\d+)?", text):
+        seconds = float(text)
+    elif re.fullmatch(f"(?:{_TIME.pattern})+", text):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _TIME.findall(text))
+    else:
+        raise TuneError(f"{option} {text}: expected a time such as 90s, 10m or 1h30m")
+    if seconds <= 0:
+        raise TuneError(f"{option} {text}: expected more than nothing")
+    return seconds
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tilewright.database.base import fallback_schedules
 from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, symbols_of
 from tilewright.lowering import lower
-from tilewright.records import MeasureCandidate, args_info_of
+from tilewright.records import MeasureCandidate
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.replayer import Draft, Replayer
@@ -104,7 +104,7 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
     assert context.space_generator is not None
     replayer = Replayer(
         context.mod,
-        args_info_of(context.mod),
+        (),  # nothing is run, so that a program may have parameters that no measurement could fill
         context.space_generator.postprocs,
         SearchStatistics(),
         context.logger,

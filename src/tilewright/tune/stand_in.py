@@ -13,11 +13,13 @@ ROWS = 1021  # of a matrix of which the other extent is known: large results wan
 
 
 def stand_in_sizes(func: PrimFunc) -> dict[Var, int]:
-    """For each symbol a prime: no tile divides it, so that no schedule relies on one that does."""
+    """For each symbol of a shape a prime: no tile divides it, so no schedule relies on one."""
     sizes: dict[Var, int] = {}
     used: set[int] = set()
     for symbol in symbols_of(func):
         buffers = [buffer for buffer in func.buffer_map.values() if _uses(buffer, symbol)]
+        if not buffers:
+            continue  # a stride may be any number
         size = min(_size(buffer) for buffer in buffers)
         sizes[symbol] = next(prime for prime in _primes_below(size) if prime not in used)
         used.add(sizes[symbol])

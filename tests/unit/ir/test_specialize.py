@@ -54,6 +54,21 @@ def test_some_symbols_may_stay() -> None:
     assert len(special.params) == 2
 
 
+def test_sizes_that_are_calculated_become_numbers() -> None:
+    @T.prim_func
+    def halves(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,))
+        B = T.match_buffer(b, (n // 2 - 1,))
+        for i in T.serial(n // 2 - 1):
+            B[i] = A[2 * i]
+
+    (n,) = symbols_of(halves)
+    special = halves.specialize({n: 8})
+    assert [str(buffer.shape) for buffer in special.buffer_map.values()] == ["(8,)", "(3,)"]
+    assert symbols_of(special) == []
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

@@ -233,3 +233,12 @@ def test_functions_of_a_module_call_each_other() -> None:
     assert str(module["main"].body).count("other") == 2
     assert "global_symbol" not in module["other"].attrs
     assert module["other"].ret_type == "int32"
+
+
+def test_sizes_that_are_declared_together_have_names() -> None:
+    text = "n, m = T.int32(), T.int64()\nC = T.match_buffer(c, (n, m))\nC[0, 0] = 1"
+    body = textwrap.indent(text, "    ")
+    func = from_source(f"@T.prim_func\ndef f(c: T.handle):\n{body}\n")
+    assert isinstance(func, PrimFunc)
+    (buffer,) = func.buffer_map.values()
+    assert [str(extent) for extent in buffer.shape] == ["n", "m"]

@@ -1,0 +1,106 @@
+"""What all calls of one combination of shapes have in common: the kernel, and what it returns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.arith import Analyzer
+from tilewright.errors import ArgumentError
+from tilewright.ir import Buffer, IntImm, Var, substitute
+from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.jit.arrays import Array, copy_of
+from tilewright.jit.interface import Interface, Parameter
+from tilewright.jit.kernels import Kernel
+from tilewright.lowering.argument_roles import Role
+from tilewright.runtime.arguments import describe
+from tilewright.runtime.ndarray import aligned_memory
+
+
+@dataclass(frozen=True)
+class Result:
+    """One array that a function returns."""
+
+    position: int
+    source: int | None  # the number of the input that it starts as a copy of
+    shape: tuple[int, ...] = ()
+    dtype: np.dtype[Any] | None = None
+    is_zeroed: bool = False  # since the function may leave elements alone
+    obstacle: str = ""  # why it cannot be allocated
+
+    def made(self, inputs: Sequence[Any]) -> Array:
+        """The array as the kernel takes it."""
+        if self.source is not None:
+            return copy_of(inputs[self.source])
+        if self.dtype is None:
+            raise ArgumentError(self.obstacle)
+        array = aligned_memory(self.shape, self.dtype)
+        if self.is_zeroed:
+            array.fill(0)
+        return array
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a call is carried out."""
+
+    run: Callable[..., None]
+    results: tuple[Result, ...]
+    # From the inputs, followed by the results, to what the kernel takes.
+    arranged: Callable[[tuple[Any, ...]], Sequence[Any]]
+
+
+def make_plan(
+    interface: Interface, kernel: Kernel, sizes: Mapping[Var, int], fixed: Mapping[int, Any]
+) -> Plan:
+    """The plan for calls with these sizes; `fixed` are the arguments that are bound."""
+    inputs = [p for p in interface.inputs if p.position not in fixed]
+    places = {p.position: n for n, p in enumerate((*inputs, *interface.results))}
+    by_var = {p.var: p for p in interface.parameters}
+    taken = [by_var[var] for var in kernel.func.params]
+    order = [places[p.position] for p in taken if p.position not in fixed]
+    run: Callable[..., None] = kernel.module[interface.name]
+    if fixed:
+        bound = {p.spec.name: fixed[p.position] for p in taken if p.position in fixed}
+        run = kernel.module.bind(**bound)
+    numbers = {p.position: n for n, p in enumerate(inputs)}
+    results = [_result(interface, p, kernel, sizes, numbers) for p in interface.results]
+    return Plan(run, tuple(results), _picker(order, len(inputs) + len(results)))
+
+
+def _picker(order: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+    if list(order) == list(range(count)):
+        return tuple
+    return operator.itemgetter(*order) if len(order) > 1 else lambda all: [all[n] for n in order]
+
+
+def _result(
+    interface: Interface,
+    parameter: Parameter,
+    kernel: Kernel,
+    sizes: Mapping[Var, int],
+    numbers: Mapping[int, int],
+) -> Result:
+    position, buffer = parameter.position, parameter.buffer
+    assert buffer is not None
+    if parameter.role is Role.UPDATE:
+        return Result(position, numbers[position])
+    shape = _shape(buffer, sizes)
+    where = f"{interface.name}(): the result {describe(parameter.spec)}"
+    if any(extent < 0 for extent in shape):
+        return Result(position, None, obstacle=f"{where} would have the shape {list(shape)}")
+    if buffer.strides:
+        obstacle = f"{where} has strides of its own, so that it is not allocated; pass it as out="
+        return Result(position, None, obstacle=obstacle)
+    is_zeroed = not kernel.writes_all_of(parameter.var)
+    return Result(position, None, shape, to_numpy(parameter.spec.dtype), is_zeroed)
+
+
+def _shape(buffer: Buffer, sizes: Mapping[Var, int]) -> tuple[int, ...]:
+    values = {var: IntImm(var.dtype, size) for var, size in sizes.items()}
+    extents = [Analyzer().simplify(substitute(extent, values)) for extent in buffer.shape]
+    return tuple(extent.value for extent in extents if isinstance(extent, IntImm))

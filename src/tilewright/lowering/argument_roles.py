@@ -1,0 +1,69 @@
+"""What a function does with each argument: reads it, makes it, or changes it.
+
+A function makes an array if it reads no element before it has written it, as a sum does that begins
+with 0. What cannot be proven counts as changed, so that nobody leaves out contents that matter.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    Buffer,
+    BufferLoad,
+    Evaluate,
+    For,
+    ForKind,
+    PrimFunc,
+    Stmt,
+    Var,
+    const,
+    seq,
+)
+from tilewright.lowering.carried_values import carries_values
+from tilewright.lowering.convert_blocks_to_opaque import ConvertBlocksToOpaque
+from tilewright.lowering.host_abi import Accesses
+from tilewright.lowering.lower_init_block import LowerInitBlock
+
+
+class Role(Enum):
+    """What an argument is to its function."""
+
+    INPUT = "input"  # never written; scalars are inputs, too
+    OUTPUT = "output"  # what it contained before the call does not matter
+    UPDATE = "update"  # read, and then written
+
+
+def argument_roles(func: PrimFunc) -> tuple[Role, ...]:
+    """The role of each parameter."""
+    body = _in_program_order(func)
+    accesses = Accesses()
+    accesses.visit(body)
+
+    def role_of(buffer: Buffer | None) -> Role:
+        if buffer is None or "w" not in accesses.of(buffer.data):
+            return Role.INPUT
+        return Role.UPDATE if carries_values(body, buffer, Analyzer()) else Role.OUTPUT
+
+    return tuple(map(role_of, func.buffer_params()))
+
+
+def is_fully_written(func: PrimFunc, buffer: Buffer) -> bool:
+    """True if a function provably writes every element of an output."""
+    # Whoever reads all of it afterwards finds nothing that was there before.
+    body = seq((_in_program_order(func), _reading_all(buffer)))
+    return not carries_values(body, buffer, Analyzer())
+
+
+def _in_program_order(func: PrimFunc) -> Stmt:
+    """The body with an init where it happens, and indices that show the loops."""
+    return ConvertBlocksToOpaque().run_function(LowerInitBlock().run_function(func)).body
+
+
+def _reading_all(buffer: Buffer) -> Stmt:
+    loops = [Var(f"i{axis}", extent.dtype) for axis, extent in enumerate(buffer.shape)]
+    stmt: Stmt = Evaluate(BufferLoad(buffer, tuple(loops)))
+    for var, extent in reversed(list(zip(loops, buffer.shape, strict=True))):
+        stmt = For(var, const(0, extent.dtype), extent, ForKind.SERIAL, stmt)
+    return stmt
