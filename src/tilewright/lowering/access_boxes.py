@@ -105,8 +105,8 @@ class Boxes:
         """
         single = [axis.min for axis in axes if _is_one(axis.extent)]
         for var, domain in domains.items():
-            # A loop that may run never leaves out everything, which shows in what it indexes.
-            if not _runs(domain) and not any(uses_var(index, var.same_as) for index in single):
+            # A loop that may run never leaves out everything, which must show in what it indexes.
+            if not _runs(domain) and not any(_ends_with(index, var, domains) for index in single):
                 return None
         box = self._whole(axes, domains)
         if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
@@ -253,6 +253,27 @@ def _is_one(extent: PrimExpr) -> bool:
 
 def _runs(domain: Range) -> bool:
     return isinstance(domain.extent, IntImm) and domain.extent.value > 0
+
+
+def _ends_with(index: PrimExpr, var: Var, domains: Domains) -> bool:
+    """Are the bounds of an index those of nothing at all if the loop of a variable never runs?
+
+    Not those of `i + j` if `j` alone reaches further than one step of `i`.
+    """
+    if not uses_var(index, var.same_as):
+        return False
+    form = linear_form(index, domains.__contains__)
+    if form is None:
+        return True
+    reach = 1
+    for other, factor in form.coefficients.items():
+        extent = domains[other].extent
+        if other is var or factor == 0:
+            continue
+        if not isinstance(extent, IntImm):
+            return False
+        reach += abs(factor) * (extent.value - 1)
+    return abs(form.coefficients.get(var, 0)) >= reach
 
 
 def _variables_without_gaps(axis: Range, domains: Domains) -> set[Var] | None:

@@ -44,7 +44,7 @@ def argument_roles(func: PrimFunc) -> tuple[Role, ...]:
     def role_of(buffer: Buffer | None) -> Role:
         if buffer is None or "w" not in accesses.of(buffer.data):
             return Role.INPUT
-        return Role.UPDATE if carries_values(body, buffer, Analyzer()) else Role.OUTPUT
+        return Role.UPDATE if _depends_on_contents(body, buffer) else Role.OUTPUT
 
     return tuple(map(role_of, func.buffer_params()))
 
@@ -53,7 +53,11 @@ def is_fully_written(func: PrimFunc, buffer: Buffer) -> bool:
     """True if a function provably writes every element of an output."""
     # Whoever reads all of it afterwards finds nothing that was there before.
     body = seq((_in_program_order(func), _reading_all(buffer)))
-    return not carries_values(body, buffer, Analyzer())
+    return not _depends_on_contents(body, buffer)
+
+
+def _depends_on_contents(body: Stmt, buffer: Buffer) -> bool:
+    return carries_values(body, buffer, Analyzer(), with_earlier_iterations=True)
 
 
 def _in_program_order(func: PrimFunc) -> Stmt:

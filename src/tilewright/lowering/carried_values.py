@@ -4,12 +4,14 @@ It does not if each read is covered by writes that come before it in the same ru
 may have a buffer of its own. What cannot be proven counts as carried.
 
 A read is compared with a write under the loops and tests that both lie in: those loops stand still,
-and only the loops and tests around one of the two alone run and count.
+and only the loops and tests around one of the two alone run and count. A scan reads what earlier
+iterations of a loop wrote; they are looked at if the caller wants it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tilewright.arith import Analyzer
@@ -22,6 +24,7 @@ from tilewright.ir import (
     BufferStore,
     Call,
     For,
+    ForKind,
     IfThenElse,
     IntImm,
     MatchBufferRegion,
@@ -48,6 +51,7 @@ class _Loop:
     var: Var
     domain: Range
     is_together: bool = False  # all iterations run at the same time and see each other's writes
+    is_in_order: bool = False  # an iteration begins when the one before it has ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +94,15 @@ def _tests(path: _Path) -> Iterator[PrimExpr]:
 class _Scanner(Visitor):
     """Walks a statement in program order and checks each read of the buffer."""
 
-    def __init__(self, buffer: Buffer, analyzer: Analyzer) -> None:
+    def __init__(
+        self, buffer: Buffer, analyzer: Analyzer, all_writes: Sequence[_Access] = ()
+    ) -> None:
         self._buffer = buffer
+        self._all_writes = all_writes
         self._analyzer = analyzer
         self._boxes = Boxes(analyzer)
         self._path: list[_Loop | _Tests] = []
-        self._writes: list[_Access] = []
+        self.writes: list[_Access] = []
         self._is_shared_by_threads = not buffer.scope.startswith("local")
         self.carried = False
 
@@ -105,7 +112,8 @@ class _Scanner(Visitor):
         domain = Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
         together = self._is_shared_by_threads and _is_thread(node)
-        self._path.append(_Loop(node.loop_var, domain, together))
+        in_order = node.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+        self._path.append(_Loop(node.loop_var, domain, together, in_order))
         self.visit(node.body)
         self._path.pop()
 
@@ -182,7 +190,7 @@ class _Scanner(Visitor):
         self.carried = self.carried or node is self._buffer.data
 
     def _write(self, axes: Axes) -> None:
-        self._writes.append(_Access(axes, tuple(self._path)))
+        self.writes.append(_Access(axes, tuple(self._path)))
 
     def _read(self, axes: Axes) -> None:
         if not self.carried:
@@ -193,14 +201,12 @@ class _Scanner(Visitor):
 
     def _is_written(self, read: _Access) -> bool:
         known = list(_tests(read.path))
-        if not known:
-            return self._is_covered(read)
-        with self._analyzer.constraint_scope(logical_and(*known)):
-            return self._is_covered(read)
+        with self._analyzer.constraint_scope(logical_and(*known)) if known else nullcontext():
+            return self._is_covered(read) or self._is_covered_by_iterations(read)
 
     def _is_covered(self, read: _Access) -> bool:
         by_depth: dict[int, list[Box]] = {}
-        for write in reversed(self._writes):
+        for write in reversed(self.writes):
             shared = _shared_length(read.path, write.path)
             written = self._written(write, shared, read)
             if written is None:
@@ -213,6 +219,43 @@ class _Scanner(Visitor):
             for shared, parts in by_depth.items()
             if len(parts) > 1
         )
+
+    def _is_covered_by_iterations(self, read: _Access) -> bool:
+        """True if earlier iterations of some loop, and what ran before it, wrote what is read."""
+        for depth, loop in enumerate(read.path):
+            if not isinstance(loop, _Loop) or not loop.is_in_order:
+                continue
+            inside = [write for write in self._all_writes if _lies_in(write, loop, depth)]
+            found = [self._written_earlier(write, loop, depth) for write in inside]
+            before = [write for write in self.writes if not _lies_in(write, loop, depth)]
+            found += [
+                self._written(write, _shared_length(read.path, write.path), read)
+                for write in (before if inside else ())
+            ]
+            parts = [box for box in found if box is not None]
+            inner = self._read_box(read, depth + 1)
+            if any(self._boxes.cover(part, inner) for part in parts):
+                return True
+            if self._boxes.cover_together(parts, inner):
+                return True
+        return False
+
+    def _written_earlier(self, write: _Access, loop: _Loop, depth: int) -> Box | None:
+        """A box that earlier iterations of a loop are sure to have written."""
+        inner = write.path[depth + 1 :]
+        if any(isinstance(part, _Tests) and not part.tests for part in inner):
+            return None
+        earlier = Var(f"{loop.var.name}_earlier", loop.var.dtype)
+        count = self._analyzer.simplify(loop.var - loop.domain.min)
+        change = {loop.var: earlier}
+
+        def moved(domain: Range) -> Range:
+            return Range(substitute(domain.min, change), substitute(domain.extent, change))
+
+        domains: Domains = {earlier: Range(loop.domain.min, count)}
+        domains |= {part.var: moved(part.domain) for part in inner if isinstance(part, _Loop)}
+        tests = [substitute(test, change) for test in _tests(inner)]
+        return self._boxes.within([moved(axis) for axis in write.axes], domains, tests)
 
     def _read_box(self, read: _Access, shared: int) -> Box:
         domains, _ = read.alone(shared)
@@ -275,8 +318,27 @@ def _shared_length(a: _Path, b: _Path) -> int:
     return length
 
 
-def carries_values(stmt: Stmt, buffer: Buffer, analyzer: Analyzer) -> bool:
+def _lies_in(write: _Access, loop: _Loop, depth: int) -> bool:
+    part = write.path[depth] if depth < len(write.path) else None
+    return isinstance(part, _Loop) and part.var is loop.var
+
+
+class _Collector(_Scanner):
+    """Finds all writes, whatever is read."""
+
+    def _read(self, axes: Axes) -> None:
+        return
+
+
+def carries_values(
+    stmt: Stmt, buffer: Buffer, analyzer: Analyzer, *, with_earlier_iterations: bool = False
+) -> bool:
     """True unless every run of `stmt` provably writes what it reads of `buffer`."""
-    scanner = _Scanner(buffer, analyzer)
+    writes: list[_Access] = []
+    if with_earlier_iterations:
+        collector = _Collector(buffer, analyzer)
+        collector.visit(stmt)
+        writes = collector.writes
+    scanner = _Scanner(buffer, analyzer, writes)
     scanner.visit(stmt)
     return scanner.carried

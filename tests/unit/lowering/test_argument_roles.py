@@ -51,8 +51,49 @@ PROGRAMS = {
     "read before": (program(LOOP, "    b[i] = b[7 - i]"), "update", False),
     "a scan": (
         program("b[0] = a[0]", "for i in T.serial(7):", "    b[i + 1] = b[i] + a[i + 1]"),
-        "update",  # although earlier iterations have written what is read
+        "output",
+        True,
+    ),
+    "a scan that jumps": (
+        program("b[0] = a[0]", "for i in T.serial(6):", "    b[i + 2] = b[i] + a[i + 1]"),
+        "update",
         False,
+    ),
+    "a scan from the end": (
+        program("b[7] = a[7]", "for i in T.serial(7):", "    b[6 - i] = b[7 - i] + a[i]"),
+        "output",
+        True,
+    ),
+    "a scan that looks ahead": (
+        program("b[0] = a[0]", "for i in T.serial(7):", "    b[i + 1] = b[i + 1] + b[i]"),
+        "update",
+        False,
+    ),
+    "a scan where data say": (
+        program(
+            "b[0] = a[0]",
+            "for i in T.serial(7):",
+            "    if a[i] > T.float32(2):",
+            "        b[i + 1] = a[i]",
+            "    b[i + 1] = b[i] + b[i + 1]",
+        ),
+        "update",
+        False,
+    ),
+    "a scan in parallel": (
+        program("b[0] = a[0]", "for i in T.parallel(7):", "    b[i + 1] = b[i] + a[i + 1]"),
+        "update",
+        False,
+    ),
+    "writes after reads": (
+        program(
+            "for i in T.serial(8):",
+            "    if i > 0:",
+            "        b[i - 1] = b[i - 1] * b[i - 1]",
+            "    b[i] = a[i]",
+        ),
+        "output",
+        True,
     ),
     "a scan without a start": (
         program("for i in T.serial(7):", "    b[i + 1] = b[i] + a[i + 1]"),
@@ -130,3 +171,15 @@ def test_scheduled_programs_keep_their_roles() -> None:
     func = te.create_prim_func([a, b, topi.nn.relu(topi.matmul(a, b))])
     scheduled = tw.meta_schedule.default_schedule(func).mod["main"]
     assert argument_roles(scheduled) == argument_roles(func)
+
+
+def test_a_loop_that_may_not_run_writes_nothing() -> None:
+    func = from_source(
+        "@T.prim_func\n"
+        "def f(n: T.int32, b: T.Buffer((8,))):\n"
+        "    for i, j in T.grid(n, 5):\n"
+        "        b[i + j] = T.float32(1)\n"
+        "    b[7] = b[0]\n"
+    )
+    assert isinstance(func, PrimFunc)
+    assert argument_roles(func) == (Role.INPUT, Role.UPDATE)
