@@ -10,8 +10,8 @@ import pytest
 import tilewright as tw
 
 PROMISED: dict[str, str] = {
-    "": "build compile lower load_module register_func get_global_func cpu Target IRModule PassContext "
-    "TilewrightError nd.array",
+    "": "build compile lower load_module register_func get_global_func cpu Target IRModule "
+    "PassContext TilewrightError nd.array",
     "ir": "register_op register_op_attr structural_equal assert_structural_equal structural_hash "
     "verify_well_formed save_json load_json",
     "tir": "PrimFunc Buffer BufferRegion Block BlockRealize For ForKind MatchBufferRegion Allocate "

@@ -83,7 +83,7 @@ def parse_tuning(given: TuneLike) -> Mapping[str, Any] | None:
             return None
         case True:
             options = dict(_DEFAULT_TUNING)
-        case int():
+        case int() if given > 0:
             options = {"max_trials_global": given}
         case str():
             options = {"budget_secs": parse_seconds(given, "tune")}
@@ -95,8 +95,6 @@ def parse_tuning(given: TuneLike) -> Mapping[str, Any] | None:
                 f"tune={given!r}: expected a number of trials, a time such as '10s', True, or a "
                 "dictionary of options for tune_tir"
             )
-    if not all(number > 0 for number in options.values() if type(number) in (int, float)):
-        raise TuneError(f"tune={given!r}: expected more than nothing")
     return {"console": False, **options}
 
 

@@ -245,15 +245,16 @@ class _Scanner(Visitor):
         inner = write.path[depth + 1 :]
         if any(isinstance(part, _Tests) and not part.tests for part in inner):
             return None
-        earlier = Var(f"{loop.var.name}_earlier", loop.var.dtype)
-        count = self._analyzer.simplify(loop.var - loop.domain.min)
-        change = {loop.var: earlier}
+        # What is known at the read need not hold there: all loops get variables of their own.
+        loops = [loop, *(part for part in inner if isinstance(part, _Loop))]
+        change = {part.var: Var(f"{part.var.name}_earlier", part.var.dtype) for part in loops}
 
         def moved(domain: Range) -> Range:
             return Range(substitute(domain.min, change), substitute(domain.extent, change))
 
-        domains: Domains = {earlier: Range(loop.domain.min, count)}
-        domains |= {part.var: moved(part.domain) for part in inner if isinstance(part, _Loop)}
+        domains: Domains = {change[part.var]: moved(part.domain) for part in loops}
+        count = self._analyzer.simplify(loop.var - loop.domain.min)
+        domains[change[loop.var]] = Range(loop.domain.min, count)
         tests = [substitute(test, change) for test in _tests(inner)]
         return self._boxes.within([moved(axis) for axis in write.axes], domains, tests)
 

@@ -179,13 +179,14 @@ def test_how_long_to_tune() -> None:
     ("tune", "message"),
     [
         ("soon", "tune soon: expected a time such as 90s, 10m or 1h30m"),
-        (0, "tune=0: expected more than nothing"),
-        (-3, "tune=-3: expected more than nothing"),
-        (
-            2.5,
-            "tune=2.5: expected a number of trials, a time such as '10s', True, or a dictionary of "
-            "options for tune_tir",
-        ),
+        *[
+            (
+                wrong,
+                f"tune={wrong}: expected a number of trials, a time such as '10s', True, or a "
+                "dictionary of options for tune_tir",
+            )
+            for wrong in (0, -3, 2.5)
+        ],
         (
             {"max_trials": 3},
             "tune={'max_trials': ...}: tune_tir has no such option; did you mean "

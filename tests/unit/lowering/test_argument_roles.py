@@ -85,6 +85,18 @@ PROGRAMS = {
         "update",
         False,
     ),
+    "a scan under other tests": (
+        program(
+            FOUR,
+            "    for j in T.serial(2):",
+            "        if j == 1 and i > 0:",
+            "            a[i] = b[i * 2 - 2]",
+            "        if j >= 1:",
+            "            b[i * 2 + j] = a[j]",
+        ),
+        "update",
+        False,
+    ),
     "writes after reads": (
         program(
             "for i in T.serial(8):",
