@@ -74,7 +74,7 @@ assert w.tolist() == [0.5] * 8
 descend = step.bind(g=g, rate=0.25)
 assert descend(w).tolist() == [0.0] * 8
 
-# With `tune=` a search looks for a faster schedule when a size is first seen: for so many trials, or a
+# With `tune=` a search looks for a faster schedule when a size is first seen: so many trials, or a
 # time such as "10s". With `database="tuned.db"` it is done once for all later runs.
 tuned = tw.compile(softmax.program, tune=4)
 np.testing.assert_allclose(tuned(y), softmax(y), rtol=1e-5)
