@@ -212,8 +212,8 @@ def _cliffs() -> dict[str, Cliff]:
     }  # fmt: skip
 
 
-def _versions(cliff: Cliff, trials: int, arrays: Arrays) -> dict[str, Measure]:
-    """Our versions, checked against each other."""
+def _versions(cliff: Cliff, trials: int, arrays: Arrays, wanted: Any) -> dict[str, Measure]:
+    """Our versions; the tuned one must compute what PyTorch, or else the plain program, does."""
     import tilewright as tw
     from tilewright import meta_schedule as ms
     from tilewright.tune.fallback import default_schedule
@@ -224,14 +224,13 @@ def _versions(cliff: Cliff, trials: int, arrays: Arrays) -> dict[str, Measure]:
         options: Mapping[str, Any] = {"seed": 1, "console": False, "database": "memory"}
         with ms.tune_tir(func, "llvm", None, trials, **options):
             modules["ours"] = tw.build(func)
-    wanted = None
     for name, module in modules.items():
         arrays[-1][...] = 0
         module(*arrays)
         found = np.asarray(arrays[-1]).astype("float64")
-        if wanted is not None and not np.allclose(found, wanted, cliff.tolerance, cliff.tolerance):
-            print(f"WRONG: {name} differs by {np.abs(found - wanted).max()}")
         wanted = found if wanted is None else wanted
+        if name != "plain" and not np.allclose(found, wanted, cliff.tolerance, cliff.tolerance):
+            print(f"WRONG: {name} differs by {np.abs(found - wanted).max()}")
     return {name: in_rows(_entry(module), arrays) for name, module in modules.items()}
 
 
@@ -239,19 +238,29 @@ def _entry(module: Any) -> Any:
     return module[module.info.functions[0].name]
 
 
+def _torch_call(
+    report: Report, name: str, cliff: Cliff, arrays: Arrays, threads: int
+) -> Callable[[], Any] | None:
+    try:
+        import torch
+    except ImportError:
+        report.skip(f"cliff_{name} against pytorch", "`make bench-env` installs it")
+        return None
+    torch.set_num_threads(threads)
+    assert cliff.torch is not None
+    call: Callable[[], Any] = cliff.torch(torch, arrays)
+    return call
+
+
 def measure(report: Report, name: str, cliff: Cliff, trials: int, threads: int) -> None:
     """Tune a program and time all versions in turns."""
     arrays = cliff.arrays(np.random.default_rng(0))
-    kernels = _versions(cliff, trials, arrays)
+    call = None if cliff.torch is None else _torch_call(report, name, cliff, arrays, threads)
+    wanted = None if call is None else np.asarray(call().double(), "float64")
+    kernels = _versions(cliff, trials, arrays, wanted)
     ours = "zero_search" if cliff.symbolic else "ours"
-    if cliff.torch is not None:
-        try:
-            import torch
-        except ImportError:
-            report.skip(f"cliff_{name} against pytorch", "`make bench-env` installs it")
-        else:
-            torch.set_num_threads(threads)
-            kernels["pytorch"] = in_a_row(cliff.torch(torch, arrays))
+    if call is not None:
+        kernels["pytorch"] = in_a_row(call)
     times = {version: secs * 1e6 for version, secs in medians_in_turns(kernels).items()}
     for rival in ("pytorch", "plain", "zero_search"):
         if rival in times and rival != ours:
