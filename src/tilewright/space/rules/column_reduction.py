@@ -7,18 +7,14 @@ are reduced once more. Sums of products have register tiles instead.
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilewright.errors import ScheduleError
 from tilewright.ir import Block, IntImm, IterType, PrimExpr, Var, uses_var
-from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.annotations import TILING_STRUCTURE
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.base import schedule_rules
+from tilewright.space.rules.cpu_rule import OneSketchRule
 from tilewright.space.rules.passes import extent_of
 from tilewright.space.rules.vector_reduction import choose
-from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "columns"
 VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of comparing
@@ -26,41 +22,15 @@ LONG_ROWS = 4  # vectors in a row, at least, that are worth cutting it
 
 
 @schedule_rules.register("ReduceColumns")
-class ReduceColumns(ScheduleRule):
+class ReduceColumns(OneSketchRule):
     """Vectors along the last axis of the results, the reduction around them."""
 
-    def __init__(self) -> None:
-        self._shape = VectorShape.default()
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._shape = VectorShape.of(context.target)
-
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if self.why_not(sch, block):
-            return [sch]
-        copy = sch.copy()
-        try:
-            if _column_of(sch.get_sref(block).block) is None:
-                self._reduce_rows(copy, block)
-            else:
-                self._reduce(copy, block)
-        except ScheduleError:
-            return [sch]
-        return [copy]
-
-    def why_not(self, sch: Schedule, block: BlockRV) -> str:
-        """Why a block is left alone; empty if it is not."""
-        sref = sch.get_sref(block)
-        if is_root(sref):
-            return "it is the root block"
-        if is_tiled(sref):
-            return "another rule has taken care of it already"
-        if sref.block.init is None or len(sref.block.writes) < 2:
+    def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
+        if block.block.init is None or len(block.block.writes) < 2:
             return "it is no reduction to several results"
-        if not has_trivial_binding(sref):
+        if not has_trivial_binding(block):
             return "its iterators are not simply its loops"
-        if _column_of(sref.block) is None and not self._lanes_of_rows(sref.block):
+        if _column_of(block.block) is None and not self._lanes_of_rows(block.block):
             return "its inputs lie neither along its results nor, in whole vectors, along the axis"
         return ""
 
@@ -94,6 +64,12 @@ class ReduceColumns(ScheduleRule):
                 sch.parallel(sch.fuse(*own) if len(own) > 1 else own[0])
         sch.decompose_reduction(made, steps)
         sch.decompose_reduction(block, sch.get_loops(block)[-1])
+
+    def _schedule(self, sch: Schedule, block: BlockRV) -> None:
+        if _column_of(sch.get_sref(block).block) is None:
+            self._reduce_rows(sch, block)
+        else:
+            self._reduce(sch, block)
 
     def _reduce(self, sch: Schedule, block: BlockRV) -> None:
         stmt = sch.get_sref(block).block

@@ -8,16 +8,15 @@ border (halo) that two tasks both compute, in buffers that stay in the cache.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.errors import ScheduleError
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
+from tilewright.space.rules.cpu_rule import CpuRule
 from tilewright.space.rules.passes import vectorize_last
 from tilewright.space.rules.vector_reduction import choose
 
@@ -27,15 +26,8 @@ LEAST_TILES = 2
 
 
 @schedule_rules.register("HaloTiling")
-class HaloTiling(ScheduleRule):
+class HaloTiling(CpuRule):
     """Computes chains of spatial blocks in tiles of rows; untiled chains compete with them."""
-
-    def __init__(self) -> None:
-        self._cores = 1
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._cores = max(1, context.target.num_cores)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         if self.why_not(sch, block):

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from tilewright.errors import ScheduleError
 from tilewright.ir import Block, BufferStore, SeqStmt, Stmt
-from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions import why_not_compact
 from tilewright.schedule.scope import loops_of
 from tilewright.schedule.slices import free_positions
 from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.base import schedule_rules
+from tilewright.space.rules.cpu_rule import OneSketchRule
 from tilewright.space.rules.passes import PARALLEL_ELEMENTS, extent_of
 from tilewright.space.rules.vector_reduction import choose
-from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "slices"
 ROWS = (1, 4, 8, 16)  # that are carried on side by side
@@ -32,43 +29,20 @@ PARTIAL_SUMS = 4  # of loops inside of a block, which are usually short
 
 
 @schedule_rules.register("IndependentSlices")
-class IndependentSlices(ScheduleRule):
+class IndependentSlices(OneSketchRule):
     """Parallel slices; inside of them vectors across, or rows side by side."""
 
-    def __init__(self) -> None:
-        self._shape = VectorShape.default()
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._shape = VectorShape.of(context.target)
-
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if self.why_not(sch, block):
-            return [sch]
-        copy = sch.copy()
-        try:
-            self._cut(copy, block)
-        except ScheduleError:
-            return [sch]
-        return [copy]
-
-    def why_not(self, sch: Schedule, block: BlockRV) -> str:
-        """Why a block is left alone; empty if it is not."""
-        sref = sch.get_sref(block)
-        if is_root(sref):
-            return "it is the root block"
-        if is_tiled(sref):
-            return "another rule has taken care of it already"
-        loops = loops_of(sref)
-        if not loops or not why_not_compact(sch.state, loops[0], sref):
+    def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
+        loops = loops_of(block)
+        if not loops or not why_not_compact(sch.state, loops[0], block):
             return "it does not read what it writes"
-        if not has_trivial_binding(sref):
+        if not has_trivial_binding(block):
             return "its iterators are not simply its loops"
-        if not free_positions(sref.block):
+        if not free_positions(block.block):
             return "each of its iterations may read what any other one writes"
         return ""
 
-    def _cut(self, sch: Schedule, block: BlockRV) -> None:
+    def _schedule(self, sch: Schedule, block: BlockRV) -> None:
         stmt, loops = sch.get_sref(block).block, sch.get_loops(block)
         sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
         free = free_positions(stmt)

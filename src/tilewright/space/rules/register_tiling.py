@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.contraction import Contraction
 from tilewright.space.layout_free import has_bound_weights, is_layout_free
+from tilewright.space.rules.cpu_rule import CpuRule
 from tilewright.space.rules.tile_builder import (
     LEAST_USE,
     NotTiled,
@@ -38,7 +38,6 @@ from tilewright.space.rules.tile_builder import (
     pads,
     used_share,
 )
-from tilewright.space.vector_shape import VectorShape
 
 MAX_VECTORS = 4
 PACKING_REUSE = 64
@@ -47,17 +46,8 @@ PACKING_BYTES = 1 << 18
 
 
 @schedule_rules.register("RegisterTiling")
-class RegisterTiling(ScheduleRule):
+class RegisterTiling(CpuRule):
     """Tiles contractions for the vector registers of a CPU."""
-
-    def __init__(self) -> None:
-        self._shape = VectorShape.default()
-        self._cores = 1
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._shape = VectorShape.of(context.target)
-            self._cores = max(1, context.target.num_cores)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)

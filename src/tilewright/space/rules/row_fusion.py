@@ -8,7 +8,6 @@ in vectors.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IterType
@@ -16,29 +15,20 @@ from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
 from tilewright.space.contraction import Contraction
+from tilewright.space.rules.cpu_rule import CpuRule
 from tilewright.space.rules.passes import PARALLEL_ELEMENTS, vectorize_last
 from tilewright.space.rules.vector_reduction import reduce_in_vectors, reduces_contiguously
-from tilewright.space.vector_shape import VectorShape
 
 STRUCTURE = "row"
 
 
 @schedule_rules.register("FuseRows")
-class FuseRows(ScheduleRule):
+class FuseRows(CpuRule):
     """Gathers reductions over rows, and what is made of them, in one loop over the rows."""
-
-    def __init__(self) -> None:
-        self._shape = VectorShape.default()
-        self._cores = 1
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._shape = VectorShape.of(context.target)
-            self._cores = max(1, context.target.num_cores)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)

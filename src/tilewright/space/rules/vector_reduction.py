@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
 from tilewright.schedule import BlockRV, ExprRV, Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.rules.cpu_rule import CpuRule
 from tilewright.space.rules.passes import PARALLEL_ELEMENTS
 from tilewright.space.vector_shape import VectorShape
 
@@ -87,17 +87,8 @@ def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None
 
 
 @schedule_rules.register("ReduceInVectors")
-class ReduceInVectors(ScheduleRule):
+class ReduceInVectors(CpuRule):
     """Reductions with few results: rows or, if there are too few, chunks of them in parallel."""
-
-    def __init__(self) -> None:
-        self._shape = VectorShape.default()
-        self._cores = 1
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._shape = VectorShape.of(context.target)
-            self._cores = max(1, context.target.num_cores)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
