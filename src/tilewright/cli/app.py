@@ -9,6 +9,7 @@ import typer
 
 from tilewright.cli import db_app, space_app
 from tilewright.cli.arguments import DatabaseOption, JsonOption, ProgramArgument, TargetOption
+from tilewright.cli.early_interrupt import early_interrupt
 from tilewright.cli.group import CommandGroup
 from tilewright.cli.loading import work_of
 from tilewright.config import no_color
@@ -114,11 +115,14 @@ def tune(
     ] = False,
 ) -> None:
     """Search for fast schedules; the same command again goes on where the last one stopped."""
-    work = work_of("tune")
-    options = work.TuneOptions(
-        programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going, bound
-    )
-    raise typer.Exit(work.run(options))
+    with early_interrupt() as pending:
+        work = work_of("tune")
+        options = work.TuneOptions(
+            programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
+            bound, pending,
+        )  # fmt: skip
+        status = work.run(options)
+    raise typer.Exit(status)
 
 
 @app.command()

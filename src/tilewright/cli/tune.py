@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
+from tilewright.cli.early_interrupt import EarlyInterrupt
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
 from tilewright.cli.options import database_url, parse_budget, runnable_target, writing
@@ -41,6 +42,7 @@ from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
+from tilewright.tune.events import Event, Observer, TuningStarted
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import tune_tir
@@ -81,6 +83,7 @@ class TuneOptions:
     space: str = "tilewright"
     keep_going: bool = False
     bound: bool = False
+    interrupt: EarlyInterrupt = field(default_factory=EarlyInterrupt)  # that came while it started
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def run(options: TuneOptions) -> int:
     console = make_console()
     _tell(list(filter(None, refusals.values())), console, as_json=options.as_json)
     if not tunable or limits.trials == 0:
+        options.interrupt.deliver()
         return without_search(tunable, target, console, as_json=options.as_json)
     with writing(options.db) as database:
         summary = _search(options, tunable, target, limits, database, console)
@@ -165,6 +169,16 @@ def _search(
     return Summary(database_url(options.db), interrupted, display.progress, results)
 
 
+def _delivering(interrupt: EarlyInterrupt) -> Observer:
+    """An observer that ends a search as it begins if the user has asked for that before."""
+
+    def observe(event: Event) -> None:
+        if isinstance(event, TuningStarted):
+            interrupt.deliver()
+
+    return observe
+
+
 def _tune(
     console: Console,
     options: TuneOptions,
@@ -188,7 +202,7 @@ def _tune(
                 seed=options.seed,
                 budget_secs=limits.budget_secs,
                 plateau_trials=limits.plateau,
-                observers=[display],
+                observers=[display, _delivering(options.interrupt)],
                 console=False,
                 keep_going=options.keep_going,
             )
