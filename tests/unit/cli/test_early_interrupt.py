@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tilewright.cli import tune
 from tilewright.cli.early_interrupt import EarlyInterrupt, early_interrupt
+from tilewright.cli.programs import load_all
 
 Step = Callable[[EarlyInterrupt], object]
 
@@ -48,13 +48,11 @@ def test_when_it_counts(steps: tuple[Step, ...], taken: int) -> None:
 def test_a_search_that_was_interrupted_before_it_began_has_a_result(
     command: Any, made_up_runner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = tune.load_all
-
     def pressed(texts: Any) -> Any:
         press()
-        return load(texts)
+        return load_all(texts)
 
-    monkeypatch.setattr(tune, "load_all", pressed)
+    monkeypatch.setattr("tilewright.cli.tune.load_all", pressed)
     done = command("tune", "GMM:0", "--trials", "8", "--target", "llvm -num-cores=2", status=130)
     assert "found without a search" in done.out
     assert "interrupted after" in done.out
