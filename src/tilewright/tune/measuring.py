@@ -14,7 +14,6 @@ from tilewright.cost_model.prior import Machine
 from tilewright.errors import TuneError
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure import Builder, Runner
-from tilewright.measure.row_offsets import row_offsets_in
 from tilewright.records import (
     BuilderInput,
     BuilderResult,
@@ -173,7 +172,6 @@ class Measurer:
     ) -> RunnerInput:
         """A compiled candidate as a runner takes it."""
         assert built.artifact_path is not None
-        assert task.ctx.mod is not None
         return RunnerInput(
             built.artifact_path,
             target_of(task).kind.name,
@@ -183,7 +181,7 @@ class Measurer:
             min_secs=_least_secs(task),
             candidate=candidate,
             is_plain=candidate.sch.trace is not None and not candidate.sch.trace.insts,
-            row_offsets=row_offsets_in(task.ctx.mod),
+            row_offsets=task.row_offsets,
         )
 
     def reference(self, task: TaskRecord) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.database import Database
 from tilewright.errors import TuneError
+from tilewright.measure.row_offsets import row_offsets_in
 from tilewright.records import (
     BASELINE,
     CANDIDATE_HASH,
@@ -43,6 +44,7 @@ class TaskRecord:
     asked_seed: int | None = None  # what the user gave, where the task has one drawn from it
     run: int | None = None
     flop: float = field(init=False)
+    row_offsets: Mapping[int, int] = field(init=False)  # arguments that rise to a number
     sketches: list[Schedule] = field(default_factory=list)
     is_terminated: bool = False
     rounds: int = 0  # complete ones
@@ -75,6 +77,7 @@ class TaskRecord:
         if self.ctx.mod is None:
             raise TuneError(f"task {name!r} has no program (mod); give TuneContext one")
         self.flop = flop_of(self.ctx.mod)
+        self.row_offsets = row_offsets_in(self.ctx.mod)
         if self.seed is None:
             self.seed = self.ctx.rand_state
 
