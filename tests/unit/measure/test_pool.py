@@ -194,6 +194,7 @@ def test_ctrl_c_ends_busy_workers_and_the_pool_goes_on(pool: WorkerPool) -> None
     assert pool.run([task("echo", b"on")]) == [Outcome(payload=b"on")]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a gc callback
 def test_ctrl_c_at_any_moment(pool: WorkerPool) -> None:
     """Whatever is interrupted, the next answers belong to the next tasks."""
     rng = random.Random(3)
