@@ -112,6 +112,14 @@ def no_color() -> bool:
         return True  # `doctor` must be able to say what is wrong with them
 
 
+def thread_limit() -> int | None:
+    """How many threads may run, if that was said; also where other settings make no sense."""
+    try:
+        return settings().num_threads
+    except ConfigError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """One declared environment variable, for listings."""

@@ -284,7 +284,7 @@ class CanonicalSimplifier:
 
     def to_expr(self, form: LinearForm, dtype: DType) -> PrimExpr:
         """The form as an expression: positive terms, a positive base, negative terms, the rest."""
-        form = self._with_atoms_opened(form)
+        form = self._with_atoms_opened(self._with_divisions_undone(form))
         ordered = sorted(form.terms.items(), key=_falling)
         positive = [term for term in ordered if term[1] > 0]
         negative = [term for term in ordered if term[1] < 0]
@@ -305,6 +305,26 @@ class CanonicalSimplifier:
         if form.base < 0:
             result = self._make(Sub, result, _constant(-form.base, dtype))
         return result
+
+    def _with_divisions_undone(self, form: LinearForm) -> LinearForm:
+        """`x // c * c + y % c` is `x` where `x` and `y` differ by a multiple of `c`.
+
+        Such `y` come from remainders, of which the scales are reduced.
+        """
+        for low, scale in form.terms.items():
+            y, lower, c = low
+            if lower != 1 or c == WHOLE:
+                continue
+            for high, high_scale in form.terms.items():
+                x, cut, upper = high
+                if cut != c or upper != WHOLE or high_scale != scale * c:
+                    continue
+                whole = self.to_form(x)
+                if whole.plus(self.to_form(y), -1).is_multiple_of(c):
+                    rest = {s: f for s, f in form.terms.items() if s is not low and s is not high}
+                    joined = LinearForm(rest, form.base).plus(whole, scale)
+                    return self._with_divisions_undone(joined)
+        return form
 
     def _with_atoms_opened(self, form: LinearForm) -> LinearForm:
         """Recombined sums, e.g. `(x + y) // 4 * 4 + (x + y) % 4`, are sums again."""

@@ -72,6 +72,10 @@ class LinearForm:
     def scale_gcd(self, start: int) -> int:
         return gcd(start, *self.terms.values())
 
+    def is_multiple_of(self, divisor: int) -> bool:
+        """True when `divisor` divides every scale and the base."""
+        return self.scale_gcd(self.base) % divisor == 0
+
     def partition(self, divisor: int) -> tuple[dict[Split, int], dict[Split, int]]:
         """The terms whose scale `divisor` divides, and the others."""
         multiple: dict[Split, int] = {}

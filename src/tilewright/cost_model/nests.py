@@ -8,10 +8,11 @@ division or modulo (fused loops) stay expressions whose range is evaluated when 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tilewright.arith.interning import Interner
 from tilewright.ir import (
     LT,
     Add,
@@ -30,6 +31,8 @@ from tilewright.ir import (
     ForKind,
     IfThenElse,
     IntImm,
+    IterType,
+    LetStmt,
     Max,
     Min,
     Mul,
@@ -41,7 +44,10 @@ from tilewright.ir import (
     Sub,
     Var,
     children,
+    free_vars,
+    structural_equal,
     substitute,
+    uses_var,
 )
 from tilewright.space.annotations import (
     LAYOUT_REWRITE_PREPROC,
@@ -49,6 +55,7 @@ from tilewright.space.annotations import (
 )
 
 UNROLL_PRAGMA = "pragma_auto_unroll_max_step"
+LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
 UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
 
 
@@ -107,12 +114,15 @@ class Access:
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
         total, scale = 0, 1
+        others: list[tuple[PrimExpr, int]] = []
         for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
-            if index.varies_irregularly(loop):
-                return None
             total += index.coefficients.get(loop.var, 0) * scale
+            others += [(part, f * scale) for part, f in index.others]
             scale *= extent.value if isinstance(extent, IntImm) else 1
-        return total
+        if not any(_is_varied(part, loop) for part, _ in others):
+            return total
+        joined = _stride_of_digits(others, loop)
+        return None if joined is None else total + joined
 
     @property
     def element_bytes(self) -> int:
@@ -166,13 +176,8 @@ def _walk(stmt: Stmt, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) ->
         case For(loop_var=var, extent=extent, kind=kind, body=body, annotations=notes):
             count = extent.value if isinstance(extent, IntImm) else UNKNOWN_EXTENT
             yield from _walk(body, (*loops, Loop(var, count, kind, notes)), bound)
-        case BlockRealize(iter_values=values, predicate=predicate, block=block):
-            share = _share(predicate, {loop.var: loop.extent for loop in loops})
-            packs = LAYOUT_REWRITE_PREPROC in block.annotations
-            for nest in _walk_block(block, values, loops, bound):
-                if share != 1.0 or packs:
-                    nest = replace(nest, share=nest.share * share, packs_weights=packs)
-                yield nest
+        case BlockRealize():
+            yield from _walk_realize(stmt, loops, bound)
         case SeqStmt(seq=parts):
             for part in parts:
                 yield from _walk(part, loops, bound)
@@ -180,12 +185,26 @@ def _walk(stmt: Stmt, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) ->
             yield from _walk(then_case, loops, bound)
             if else_case is not None:
                 yield from _walk(else_case, loops, bound)
+        case LetStmt(var=var, value=value, body=body):
+            yield from _walk(substitute(body, {var: value}), loops, bound)
         case BufferStore():
             yield _nest(stmt, loops, bound)
         case _:
             for child in children(stmt):
                 if isinstance(child, Stmt):
                     yield from _walk(child, loops, bound)
+
+
+def _walk_realize(
+    realize: BlockRealize, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]
+) -> Iterator[Nest]:
+    block = realize.block
+    share = _share(realize.predicate, {loop.var: loop.extent for loop in loops})
+    packs = LAYOUT_REWRITE_PREPROC in block.annotations
+    for nest in _walk_block(block, realize.iter_values, loops, bound):
+        if share != 1.0 or packs:
+            nest = replace(nest, share=nest.share * share, packs_weights=packs)
+        yield nest
 
 
 def _walk_block(
@@ -201,8 +220,21 @@ def _walk_block(
         yield _tensor_nest(block, loops, inner)
         return
     if block.init is not None:
-        yield from _walk(block.init, loops, inner)
+        yield from _walk(block.init, _loops_of_results(block, values, loops), inner)
     yield from _walk(block.body, loops, inner)
+
+
+def _loops_of_results(
+    block: Block, values: Sequence[PrimExpr], loops: tuple[Loop, ...]
+) -> tuple[Loop, ...]:
+    """The loops around a reduction in which its results start: those that do not reduce."""
+    reducing = {
+        var
+        for iter_var, value in zip(block.iter_vars, values, strict=True)
+        if iter_var.iter_type == IterType.COMM_REDUCE
+        for var in free_vars(value)
+    }
+    return tuple(loop for loop in loops if loop.var not in reducing)
 
 
 # Products a cycle of instructions that work on tiles; those that work on vectors take a cycle.
@@ -247,29 +279,76 @@ def _share(predicate: PrimExpr, extents: Mapping[Var, int]) -> float:
 
 
 def _nest(store: BufferStore, loops: tuple[Loop, ...], bound: Mapping[Var, PrimExpr]) -> Nest:
-    loads: list[BufferLoad] = []
-    operations = _cost(store.value, loads)
+    count = _Operations()
+    operations = count.of(store.value)
+    if operations > LONG_EXPRESSION:
+        count = _OperationsInside(_moving(loops, bound))
+        operations = count.of(Interner().intern(store.value))
     extents = {loop.var: loop.extent for loop in loops}
     target = _access(store, bound, extents)
-    again = [load for load in loads if load.buffer is store.buffer]
-    others = [_access(load, bound, extents) for load in loads if load.buffer is not store.buffer]
-    return Nest(loops, target, tuple(others), max(operations, 0.5), bool(again))
+    others = [load for load in count.loads if load.buffer is not store.buffer]
+    loads = tuple(_access(load, bound, extents) for load in _distinct(others))
+    again = len(others) < len(count.loads)
+    return Nest(loops, target, loads, max(operations, 0.5), again)
 
 
-def _cost(expr: Node, loads: list[BufferLoad]) -> float:
-    """The cost of an expression; a sum with a product in it is one multiply-add."""
-    match expr:
-        case BufferLoad():
-            loads.append(expr)
+def _distinct(loads: Sequence[BufferLoad]) -> Iterator[BufferLoad]:
+    """Loads without those of an element that another one has loaded."""
+    for place, load in enumerate(loads):
+        same = (a for a in loads[:place] if a.buffer is load.buffer)
+        if not any(structural_equal(a, load) for a in same):
+            yield load
+
+
+class _Operations:
+    """Counts the operations of an expression and collects what it loads."""
+
+    def __init__(self) -> None:
+        self.loads: list[BufferLoad] = []
+
+    def of(self, expr: Node) -> float:
+        """The operations; a sum with a product in it is one multiply-add."""
+        match expr:
+            case BufferLoad():
+                self.loads.append(expr)
+                return 0.0
+            case Add(a=a, b=Mul() as product) | Add(a=Mul() as product, b=a):
+                return self.of(a) + self.of(product)
+        return self._own(expr) + sum(map(self.of, children(expr)))
+
+    def _own(self, expr: Node) -> float:
+        if isinstance(expr, Call):
+            return 1.0 if getattr(expr.op, "name", "") in _CHEAP_CALLS else _CALL_COST
+        return _COSTS.get(type(expr), 0.0)
+
+
+def _moving(loops: Sequence[Loop], bound: Mapping[Var, PrimExpr]) -> Set[Var]:
+    """The innermost loop's variable and what is bound to it."""
+    inner = next((loop.var for loop in reversed(loops) if loop.extent > 1), None)
+    return {inner} | {v for v, value in bound.items() if uses_var(value, lambda x: x is inner)}
+
+
+class _OperationsInside(_Operations):
+    """Counts what a compiler leaves inside the innermost loop: nothing twice, nothing constant.
+
+    For expressions in which equal parts are one object.
+    """
+
+    def __init__(self, moving: Set[Var]) -> None:
+        super().__init__()
+        self._moving = moving
+        self._seen: set[Node] = set()
+
+    def of(self, expr: Node) -> float:
+        """The operations in every iteration of the innermost loop."""
+        if expr in self._seen:
             return 0.0
-        case Add(a=a, b=Mul() as product) | Add(a=Mul() as product, b=a):
-            return _cost(a, loads) + _cost(product, loads)
-        case Call(op=op, args=args):
-            known = getattr(op, "name", "") in _CHEAP_CALLS
-            own = 1.0 if known else _CALL_COST
-            return own + sum(_cost(arg, loads) for arg in args)
-    own = _COSTS.get(type(expr), 0.0)
-    return own + sum(_cost(child, loads) for child in children(expr))
+        self._seen.add(expr)
+        return super().of(expr)
+
+    def _own(self, expr: Node) -> float:
+        moves = uses_var(expr, self._moving.__contains__)
+        return super()._own(expr) if moves else 0.0
 
 
 def _access(
@@ -328,6 +407,19 @@ class _Terms:
         if not wanted:
             self._others += [(part, factor * times // divisor) for part, times in whole.others]
         return True
+
+
+def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int | None:
+    """The stride of `x // c * (c * f) + x % c * f`, which is `x * f`; None for all else."""
+    match parts:
+        case [
+            (FloorMod(a=low, b=IntImm(value=divisor)), factor),
+            (FloorDiv(a=high, b=IntImm(value=cut)), times),
+        ] if divisor == cut and times == factor * cut and structural_equal(low, high):
+            whole = _Terms({}).of(low)
+            if not whole.varies_irregularly(loop):
+                return whole.coefficients.get(loop.var, 0) * factor
+    return None
 
 
 def _is_varied(part: PrimExpr, loop: Loop) -> bool:

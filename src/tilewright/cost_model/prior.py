@@ -28,6 +28,7 @@ from tilewright.records import MeasureCandidate, entry_function
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 
+SCALARS_PER_CYCLE = 3.0
 TILE_SCOPES = "amx"  # of buffers that are registers for tiles
 
 
@@ -199,6 +200,8 @@ class _NestCost:
             width = self._lanes * nest.store.element_bytes
             vectors = math.ceil(width / self._machine.vector_bytes)
         arithmetic = unrolled * vectors * nest.operations
+        if self._vector is None:
+            arithmetic /= SCALARS_PER_CYCLE
         loads = sum(map(self._instructions, nest.loads))
         stores = self._instructions(nest.store)
         cycles = max(arithmetic, loads, 1.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilewright.config import thread_limit
 from tilewright.target import isa, topology
 from tilewright.target.kinds import AttrValue
 from tilewright.target.topology import Caches, Topology
@@ -36,7 +37,14 @@ class CpuDescription:
 
 @functools.cache
 def _host_topology() -> Topology:
-    return topology.detect()
+    """This machine, with no more cores than threads may run."""
+    machine = topology.detect()
+    threads = thread_limit() or machine.logical_cores
+    return replace(
+        machine,
+        physical_cores=min(machine.physical_cores, threads),
+        logical_cores=min(machine.logical_cores, threads),
+    )
 
 
 def describe(attrs: Mapping[str, AttrValue]) -> CpuDescription:

@@ -32,7 +32,7 @@ SLOW_STEPS = {"SampleComputeLocation": 40}  # tries each place, and counts for s
 SEED = 1
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
-PLAIN_HANDICAP = 0.5
+PLAIN_HANDICAP = 0.25
 
 
 @fallback_schedules.register("default")

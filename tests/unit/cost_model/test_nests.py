@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright import te, topi
 from tilewright.arith import Analyzer
 from tilewright.cost_model.nests import Access, Loop, Nest, nests_of
 from tilewright.ir import (
@@ -107,6 +108,60 @@ def main(A: T.Buffer(({size},), "float32"), B: T.Buffer(({size},), "float32")):
     )
     (nest,) = nests_of(func)
     assert nest.share == pytest.approx(share)
+
+
+def argmax_of_all(shape: tuple[int, ...]) -> PrimFunc:
+    a = te.placeholder(shape, name="A")
+    return te.create_prim_func([a, topi.argmax(a)])
+
+
+def test_values_of_let_statements_are_counted() -> None:
+    nests = nests_of(argmax_of_all((8, 17)))
+    position, value = (nest for nest in nests if nest.is_reduction)
+    assert {load.buffer.name for load in position.loads} == {"A", "A_red_temp_v1"}
+    assert [load.buffer.name for load in value.loads] == ["A"]  # read four times, loaded once
+
+
+def test_results_of_a_reduction_start_once() -> None:
+    start, _, update, *_ = nests_of(argmax_of_all((8, 17)))
+    assert [loop.extent for loop in start.loops] == []
+    assert [loop.extent for loop in update.loops] == [8, 17]
+
+
+def test_a_fused_loop_over_whole_rows_has_a_stride() -> None:
+    func = parsed(
+        """
+@T.prim_func
+def main(A: T.Buffer((1000, 17), "float32"), B: T.Buffer((1000, 17), "float32")):
+    for i, j in T.grid(425, 40):
+        with T.block("B"):
+            r = T.axis.opaque(1000, (i * 40 + j) // 17)
+            c = T.axis.opaque(17, (i * 40 + j) % 17)
+            B[r, c] = A[r, 16 - c]
+"""
+    )
+    (nest,) = nests_of(func)
+    outer, inner = nest.loops
+    assert (nest.store.stride(outer), nest.store.stride(inner)) == (40, 1)
+    assert nest.loads[0].stride(inner) is None
+
+
+def test_long_expressions_count_what_stays_in_the_innermost_loop() -> None:
+    func = parsed(
+        """
+@T.prim_func
+def main(A: T.Buffer((8, 64), "float32"), B: T.Buffer((8, 64), "float32")):
+    for i, j in T.grid(8, 64):
+        with T.block("B"):
+            r, c = T.axis.remap("SS", [i, j])
+            B[r, c] = A[r, c] / (T.Cast("float32", c) + T.float32(1)) + A[r, c] / (
+                T.Cast("float32", c) + T.float32(1)
+            ) * T.Cast("float32", r)
+"""
+    )
+    (nest,) = nests_of(func)
+    assert nest.operations == 1 + 1 + 8 + 1  # a cast, two sums, a division; the product is fused
+    assert len(nest.loads) == 1
 
 
 # --- against brute force ------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -270,3 +273,12 @@ def test_a_gpu_has_no_cpu() -> None:
 def test_no_current_target() -> None:
     with pytest.raises(TargetError, match=r"no target is set; pass target=\.\.\."):
         Target.current(allow_none=False)
+
+
+def test_no_more_cores_than_threads_may_run() -> None:
+    code = "from tilewright.target import Target; print(Target('llvm').num_cores)"
+    env = {**os.environ, "TILEWRIGHT_NUM_THREADS": "1"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "1"
