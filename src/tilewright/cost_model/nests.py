@@ -324,8 +324,8 @@ class _Operations:
 
 def _moving(loops: Sequence[Loop], bound: Mapping[Var, PrimExpr]) -> Set[Var]:
     """The innermost loop's variable and what is bound to it."""
-    inner = next((loop.var for loop in reversed(loops) if loop.extent > 1), None)
-    return {inner} | {v for v, value in bound.items() if uses_var(value, lambda x: x is inner)}
+    inner = {loop.var for loop in [loop for loop in loops if loop.extent > 1][-1:]}
+    return inner | {v for v, value in bound.items() if uses_var(value, inner.__contains__)}
 
 
 class _OperationsInside(_Operations):
