@@ -10,7 +10,11 @@ it. The steps are then taken on the program itself, where they mean the same for
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database.base import fallback_schedules
@@ -30,6 +34,9 @@ DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
 SLOW_STEPS = {"SampleComputeLocation": 40}  # tries each place, and counts for so many others
 SEED = 1
+# What is over before another core has begun is drafted for one core, too: so many of the best.
+SHORT_SECONDS = 5e-6
+SERIAL = 3
 # Calculation flatters plain loops, of which it does not know what LLVM makes: they must be better
 # by a factor of two to this power.
 PLAIN_HANDICAP = 0.25
@@ -74,11 +81,28 @@ def _context(mod: PrimFunc | IRModule, target: Target) -> TuneContext:
 def _ranked(context: TuneContext, sketches: Sequence[Schedule]) -> list[Schedule]:
     """Schedules of a program, the one that should be the fastest first; the program is one."""
     assert context.mod is not None
-    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)]
-    schedules.append(Schedule(context.mod))
-    costs = AnalyticPrior().score(context, [MeasureCandidate(sch, ()) for sch in schedules])
+    plain = Schedule(context.mod)
+    schedules = [draft.candidate.sch for draft in _drafts(context, sketches)] + [plain]
+    costs = _costs(context, schedules)
     costs[-1] += PLAIN_HANDICAP
+    if costs.min() < math.log2(SHORT_SECONDS):
+        serial = [_without_parallel(context.mod, schedules[n]) for n in costs.argsort()[:SERIAL]]
+        schedules += serial
+        costs = np.concatenate([costs, _costs(context, serial)])
     return [schedules[int(place)] for place in costs.argsort(kind="stable")]
+
+
+def _costs(context: TuneContext, schedules: Sequence[Schedule]) -> npt.NDArray[np.float64]:
+    return AnalyticPrior().score(context, [MeasureCandidate(sch, ()) for sch in schedules])
+
+
+def _without_parallel(mod: IRModule, known: Schedule) -> Schedule:
+    """The same schedule on one core."""
+    assert known.trace is not None
+    steps = [inst for inst in known.trace.insts if inst.primitive.kind != "Parallel"]
+    sch = Schedule(mod, error_render_level="fast")
+    Trace(steps, known.trace.decisions).apply_to_schedule(sch, remove_postproc=False)
+    return sch
 
 
 def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target) -> Schedule:
