@@ -18,6 +18,8 @@ PARALLEL_TASKS = 64  # enough for all threads to have the same amount of work
 SHORTEST_VECTOR = 4
 # Side of the tiles that matrices are transposed in: short rows of lines that stay in the cache.
 TRANSPOSED_TILE = 8
+TRANSPOSED_COLUMNS = 16  # a line of the cache: reads of more lines at a stride are slow on Intel
+TRANSPOSED_ROWS = 64
 
 
 def extent_of(sch: Schedule, loop: LoopRV) -> int:
@@ -33,9 +35,9 @@ def own_pass(sch: Schedule, block: BlockRV) -> None:
     if not loops:
         return
     elements = math.prod(extent_of(sch, loop) for loop in loops)
-    outer = _vectorize(sch, block, loops)
-    if elements >= PARALLEL_ELEMENTS and outer:
-        rows = enough_tasks(sch, outer[: max(1, len(loops) - 1)])
+    shared = _vectorize(sch, block, loops)
+    if elements >= PARALLEL_ELEMENTS and shared:
+        rows = enough_tasks(sch, shared)
         sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
 
 
@@ -57,23 +59,33 @@ def move_beside(sch: Schedule, block: BlockRV, loop: LoopRV) -> None:
 
 
 def _vectorize(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV]) -> list[LoopRV]:
-    """Vectorise the last loop of a block, in tiles if it transposes; all loops outside of those."""
+    """Vectorise the last loop of a block, in tiles if it transposes; the loops to share out."""
     *outer, last = loops
     along = _contiguous_source(sch.get_sref(block).block)
     is_whole = len(loops) == len(sch.get_sref(block).block.iter_vars)
     if along is None or not is_whole or not _has_tiles(sch, (loops[along], last)):
+        most = max(1, len(outer))
         short = extent_of(sch, last)
         if not outer or not 1 <= short < SHORTEST_VECTOR:
-            return [*outer, *vectorize_last(sch, block, last)[:-1]]
+            return [*outer, *vectorize_last(sch, block, last)[:-1]][:most]
         both = sch.fuse(outer.pop(), last)
-        return [*outer, *vectorize_last(sch, block, both, short)[:-1]]
-    row, lanes = sch.split(last, [None, TRANSPOSED_TILE])
-    column, step = sch.split(loops[along], [None, TRANSPOSED_TILE])
+        return [*outer, *vectorize_last(sch, block, both, short)[:-1]][:most]
     rest = [loop for loop in outer if loop is not loops[along]]
-    sch.reorder(*rest, row, column, step, lanes)
+    return [*rest, *_transpose(sch, loops[along], last)]
+
+
+def _transpose(sch: Schedule, column: LoopRV, row: LoopRV) -> list[LoopRV]:
+    """Tiles of a transposition in blocks that stay in the cache; the loops over blocks.
+
+    No two blocks write to the same line of the cache, so that cores do not wait for each other.
+    """
+    side = TRANSPOSED_TILE
+    columns, column_tiles, step = sch.split(column, [None, TRANSPOSED_COLUMNS // side, side])
+    rows, row_tiles, lanes = sch.split(row, [None, TRANSPOSED_ROWS // side, side])
+    sch.reorder(columns, rows, row_tiles, column_tiles, step, lanes)
     sch.unroll(step)
     sch.vectorize(lanes)
-    return [*rest, row, column]
+    return [columns, rows]
 
 
 def _has_tiles(sch: Schedule, sides: Sequence[LoopRV]) -> bool:
