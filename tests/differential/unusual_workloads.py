@@ -171,3 +171,30 @@ def strided_conv() -> PrimFunc:
                 C[vh, vc] = C[vh, vc] + A[vh * 2 + vr * 2, vk] * W[vr, vk, vc]
 
     return main
+
+
+def named_result() -> PrimFunc:
+    """A product of matrices that names its result among its reads, and a stage over it."""
+
+    @T.prim_func
+    def main(
+        A: T.Buffer((32, 24), "float32"),
+        B: T.Buffer((24, 48), "float32"),
+        D: T.Buffer((32, 48), "float32"),
+    ):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        C = T.alloc_buffer((32, 48), "float32")
+        for i, j, k in T.grid(32, 48, 24):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                T.writes(C[vi, vj])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        for i, j in T.grid(32, 48):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+
+    return main

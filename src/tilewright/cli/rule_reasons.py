@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.ir import Call, Node, Op, post_order_visit
+from tilewright.ir.access import inputs_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import (
     analyze_read_write_pattern,
@@ -107,7 +108,7 @@ _CHECKS: dict[str, Sequence[Check]] = {
         _TILED,
         _NO_REDUCTION,
         (lambda _, b: len(b.block.writes) != 1, "it writes more than one buffer"),
-        (lambda _, b: not b.block.reads, "it reads nothing"),
+        (lambda _, b: not inputs_of(b.block), "it reads nothing"),
         _UNUSUAL,
         (_always, "no element of its inputs is used for more than one result"),
     ),

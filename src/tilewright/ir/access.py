@@ -23,6 +23,7 @@ from tilewright.ir.stmt import (
     For,
     LetStmt,
 )
+from tilewright.ir.structure import structural_equal
 from tilewright.ir.visit import Visitor, substitute
 
 _READ, _WRITE = 1, 2  # the bits of the access mask of tvm_access_ptr
@@ -50,6 +51,21 @@ def block_access_regions(block: Block, buffers: Iterable[Buffer] = ()) -> Access
     if block.init is not None:
         reads = {buffer: boxes for buffer, boxes in reads.items() if buffer not in writes}
     return AccessRegions(_regions(reads), _regions(writes), tuple(collector.opaque))
+
+
+def inputs_of(block: Block) -> dict[int, BufferRegion]:
+    """The declared reads that bring values into a block, by their number among all its reads.
+
+    A block with an initialisation accumulates into what it writes; where its reads name that, too,
+    as older programs do, the values are its own.
+    """
+    if block.init is None:
+        return dict(enumerate(block.reads))
+    return {
+        number: region
+        for number, region in enumerate(block.reads)
+        if not any(structural_equal(region, written) for written in block.writes)
+    }
 
 
 Box = tuple[Interval | None, ...]  # for each dimension its bounds, None if they are unknown

@@ -32,6 +32,7 @@ from tilewright.ir import (
     structural_equal,
     uses_var,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.sref import StmtSRef
@@ -66,7 +67,7 @@ class ElementAccess:
 def single_access(block: StmtSRef, buffer: Buffer, side: int) -> ElementAccess:
     """The one way in which a block reads (side 0) or writes (side 1) a buffer."""
     stmt = block.block
-    other_side = stmt.writes if side == 0 else stmt.reads
+    other_side = stmt.writes if side == 0 else inputs_of(stmt).values()
     if any(region.buffer is buffer for region in other_side):
         raise ReadAndWritten(block, block=block.name, buffer=buffer.name)
     finder = _Accesses(buffer)

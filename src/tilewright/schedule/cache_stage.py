@@ -36,6 +36,7 @@ from tilewright.ir import (
     map_tuple,
     seq,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
 from tilewright.schedule.cache_place import Place
 from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
@@ -112,8 +113,8 @@ def only_writer(writers: Sequence[StmtSRef], buffer: Buffer) -> StmtSRef | None:
 
 
 def reads_buffer(block: Block, buffer: Buffer) -> bool:
-    """True when a block declares that it reads a buffer."""
-    return any(region.buffer is buffer for region in block.reads)
+    """True when a block declares that values of a buffer come into it."""
+    return any(region.buffer is buffer for region in inputs_of(block).values())
 
 
 # --- the new buffer and the copy ---------------------------------------------------------------

@@ -16,6 +16,7 @@ from tilewright.ir import (
     free_vars,
     uses_var,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions import View
 from tilewright.schedule.scope import (
@@ -113,7 +114,7 @@ def why_not_complete(scope: BlockScope, block: StmtSRef) -> str:
     if not _is_dominant(scope, block):
         return "it is not the only writer of what it writes"
     written = {region.buffer for region in stmt.writes}
-    if any(region.buffer in written for region in stmt.reads):
+    if any(region.buffer in written for region in inputs_of(stmt).values()):
         return READS_ITS_RESULT
     return ""
 

@@ -26,6 +26,7 @@ from tilewright.ir import (
     Var,
     substitute,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flag_check import verify_cached_flags
@@ -264,7 +265,6 @@ class ScheduleCore:
     def buffer_side(self, block: BlockRV, buffer: BufferLike) -> tuple[int, int]:
         """(0 for reads or 1 for writes, position) of a buffer given in any of the usual ways."""
         stmt = self.get_sref(block).block
-        sides = (stmt.reads, stmt.writes)
         if isinstance(buffer, tuple):
             kind, index = buffer
             if kind not in ("read", "write"):
@@ -272,21 +272,21 @@ class ScheduleCore:
             return ("read", "write").index(kind), index
         if isinstance(buffer, int):
             raise ScheduleError('say which side the buffer is on: ("read", 0) or ("write", 0)')
+        by_name = isinstance(buffer, str)
         found = [
             (side, index)
-            for side, regions in enumerate(sides)
-            for index, region in enumerate(regions)
-            if (
-                region.buffer.name == buffer if isinstance(buffer, str) else region.buffer is buffer
-            )
+            for side, regions in enumerate((inputs_of(stmt), dict(enumerate(stmt.writes))))
+            for index, region in regions.items()
+            if (region.buffer.name == buffer if by_name else region.buffer is buffer)
         ]
+        sides = (stmt.reads, stmt.writes)
         distinct = {sides[side][index].buffer for side, index in found}
         if len(distinct) != 1:
             names = sorted({region.buffer.name for regions in sides for region in regions})
             what = buffer if isinstance(buffer, str) else buffer.name
             problem = "does not access" if not distinct else "accesses more than one buffer called"
             raise ScheduleError(f"block {stmt.name_hint!r} {problem} {what!r}; it has {names}")
-        return found[0]
+        return found[-1 if by_name else 0]  # of a buffer on both sides, as TVM
 
     def buffer_index(self, block: BlockRV, buffer: BufferLike, side: str) -> int:
         """The position of a buffer among the reads or writes of a block."""

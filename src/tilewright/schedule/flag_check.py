@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError
 from tilewright.ir import BlockRealize, BufferRegion, For, IntImm, PrimExpr, Range, Var, substitute
+from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions import compute_affine_binding
 from tilewright.schedule.flags import compute_region_cover, producers_of
 from tilewright.schedule.regions import constant_loop, loops_between, loops_from
@@ -91,7 +92,7 @@ def _fills_a_box(block: StmtSRef) -> bool:
 def _reads_what_is_written(state: ScheduleState, block: StmtSRef) -> bool:
     """Whether each read finds what it reads written; True if that is unknown."""
     scope = scope_of(state, scope_root(block))
-    for region in block.block.reads:
+    for region in inputs_of(block.block).values():
         producers = producers_of(scope, block, region)
         if not producers:
             continue

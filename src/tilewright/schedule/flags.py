@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.arith import Analyzer, IntervalSet, covers, intersect
 from tilewright.ir import Block, Buffer, BufferRegion, For, IntImm, IRModule, PrimFunc, Range, const
+from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions import (
@@ -83,7 +84,7 @@ def compute_region_cover(
 ) -> bool:
     """Region cover from the program as it is now, of all reads or those of some buffers."""
     scope = scope_of(state, scope_root(block))
-    for region in block.block.reads:
+    for region in inputs_of(block.block).values():
         if only is not None and region.buffer not in only:
             continue
         producers = producers_of(scope, block, region)

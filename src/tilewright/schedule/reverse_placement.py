@@ -20,6 +20,7 @@ from tilewright.ir import (
     Range,
     replace,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.domains import CannotInvert, Solution, make_nest, solve, unite
 from tilewright.schedule.errors import PrimitiveError
@@ -125,7 +126,7 @@ def _check_consumers_follow(site: Site) -> None:
 
 def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
     found: Provided = []
-    for read in site.block.block.reads:
+    for read in inputs_of(site.block.block).values():
         boxes: list[Box] = []
         for producer in producers:
             inner = loops_between(producer, site.loop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
@@ -19,6 +19,7 @@ from tilewright.ir import (
     Stmt,
     children,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -156,10 +157,10 @@ def _same_nodes(old: Sequence[Block], new: Sequence[Block]) -> bool:
 
 
 def _access_of(leaf: Block) -> Access:
-    return Access(_buffers(leaf.reads), _buffers(leaf.writes))
+    return Access(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
 
 
-def _buffers(regions: Sequence[BufferRegion]) -> tuple[Buffer, ...]:
+def _buffers(regions: Iterable[BufferRegion]) -> tuple[Buffer, ...]:
     return tuple(dict.fromkeys(region.buffer for region in regions))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import Block, BlockRealize, IntImm, IterType, PrimExpr, Range, Var, free_vars
+from tilewright.ir.access import inputs_of
 from tilewright.schedule import StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions import is_reduction_block, loop_iter_type
@@ -52,7 +53,7 @@ def needs_multi_level_tiling(block: StmtSRef) -> bool:
     if is_root(block) or is_tiled(block):
         return False
     stmt = block.block
-    if len(stmt.writes) != 1 or not stmt.reads or all_iters_spatial(stmt):
+    if len(stmt.writes) != 1 or not inputs_of(stmt) or all_iters_spatial(stmt):
         return False
     if not has_trivial_binding(block) or not _reads_each_buffer_once(stmt):
         return False
@@ -60,8 +61,9 @@ def needs_multi_level_tiling(block: StmtSRef) -> bool:
 
 
 def _reads_each_buffer_once(stmt: Block) -> bool:
-    buffers = [region.buffer for region in stmt.reads]
-    constant = all(isinstance(r.extent, IntImm) for region in stmt.reads for r in region.region)
+    regions = inputs_of(stmt).values()
+    buffers = [region.buffer for region in regions]
+    constant = all(isinstance(r.extent, IntImm) for region in regions for r in region.region)
     return constant and len(set(buffers)) == len(buffers)
 
 

@@ -27,6 +27,7 @@ from tilewright.ir import (
     post_order_visit,
     uses_var,
 )
+from tilewright.ir.access import inputs_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Contraction:
 
 
 def _has_form(block: Block) -> bool:
-    if block.init is None or len(block.writes) != 1 or not block.reads:
+    if block.init is None or len(block.writes) != 1 or not inputs_of(block):
         return False
     kinds = {iter_var.iter_type for iter_var in block.iter_vars}
     if not kinds <= {IterType.DATA_PAR, IterType.COMM_REDUCE}:

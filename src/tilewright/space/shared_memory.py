@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.ir import Buffer, BufferRegion, For, IntImm, Var
+from tilewright.ir.access import inputs_of
 from tilewright.space.annotations import DOUBLE_BUFFER_SCOPE
 from tilewright.space.counting import Domain
 from tilewright.space.gpu_kernels import Kernel, Leaf, extent_of, tag_of
@@ -94,7 +95,7 @@ def _uses(kernel: Kernel) -> list[_Use]:
 
     for number, leaf in enumerate(kernel.leaves):
         block = leaf.realize.block
-        for region in block.reads:
+        for region in inputs_of(block).values():
             if region.buffer.scope.startswith("shared"):
                 use_of(region.buffer).reads.append(number)
         for position, region in enumerate(block.writes):

@@ -10,9 +10,11 @@ from typing import Any
 from tilewright import te
 from tilewright.ir import IntImm, PrimFunc, const, logical_and
 from tilewright.te import Tensor
+from tilewright.testing.declared_results import with_results_read
 
 EXTENTS = (1, 2, 3, 4, 4, 5, 6, 8, 8, 9)
 MAX_STAGES = 4
+NAMING_RESULTS = 0.2
 
 
 @dataclass
@@ -212,5 +214,7 @@ STAGES: tuple[tuple[int, Callable[[ProgramFuzzer, Tensor], Tensor]], ...] = (
 
 
 def random_program(seed: int | str) -> PrimFunc:
-    """The program of a seed."""
-    return ProgramFuzzer(random.Random(seed)).program()
+    """The program of a seed; the reductions of some name their results among their reads."""
+    rng = random.Random(seed)
+    program = ProgramFuzzer(rng).program()
+    return with_results_read(program) if rng.random() < NAMING_RESULTS else program

@@ -231,3 +231,72 @@ def unit_stages__reverse_compute_inline(sch: Any) -> None:
 def refolded__reverse_compute_inline_after_split(sch: Any) -> None:
     sch.split(sch.get_loops(sch.get_block("B"))[1], [None, 5])
     sch.reverse_compute_inline(sch.get_block("C"))
+
+
+# --- a reduction that names its result among its reads --------------------------------------------
+
+
+def named_result__cache_write(sch: Any) -> None:
+    sch.cache_write(sch.get_block("C"), 0, "local")
+
+
+def named_result__cache_write_of_tiles(sch: Any) -> None:
+    block = sch.get_block("C")
+    copy = sch.cache_write(block, 0, "local")
+    i, j, k = sch.get_loops(block)
+    i0, i1 = sch.split(i, [None, 8])
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.reverse_compute_at(copy, j0)
+    sch.decompose_reduction(block, k)
+
+
+def named_result__cache_read_of_an_input(sch: Any) -> None:
+    sch.cache_read(sch.get_block("C"), 1, "shared")
+
+
+def named_result__reindex_the_result(sch: Any) -> None:
+    sch.reindex(sch.get_block("C"), ("write", 0))
+
+
+def named_result__reindex_by_name(sch: Any) -> None:
+    sch.reindex(sch.get_block("C"), "C")
+
+
+def named_result__reindex_an_input(sch: Any) -> None:
+    sch.reindex(sch.get_block("C"), ("read", 2))
+
+
+def named_result__reindex_cache_write(sch: Any) -> None:
+    sch.reindex_cache_write(sch.get_block("C"), 0, "local", lambda i, j, k: (j, i))
+
+
+def named_result__write_at(sch: Any) -> None:
+    block = sch.get_block("C")
+    sch.write_at(sch.get_loops(block)[1], block, 0, "local")
+
+
+def named_result__read_at(sch: Any) -> None:
+    block = sch.get_block("C")
+    sch.read_at(sch.get_loops(block)[1], block, 2, "shared")
+
+
+def named_result__decompose(sch: Any) -> None:
+    block = sch.get_block("C")
+    sch.decompose_reduction(block, sch.get_loops(block)[1])
+
+
+def named_result__compute_at(sch: Any) -> None:
+    sch.compute_at(sch.get_block("C"), sch.get_loops(sch.get_block("D"))[1])
+
+
+def named_result__reverse_compute_at(sch: Any) -> None:
+    sch.reverse_compute_at(sch.get_block("D"), sch.get_loops(sch.get_block("C"))[1])
+
+
+def named_result__set_scope(sch: Any) -> None:
+    sch.set_scope(sch.get_block("C"), 0, "shared")
+
+
+def named_result__parallel_reduction(sch: Any) -> None:
+    sch.parallel(sch.get_loops(sch.get_block("C"))[2])

@@ -30,6 +30,7 @@ from tilewright.ir import (
     structural_equal,
     substitute,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.schedule.cache_place import Place, RelaxedRegion, relaxed_region
 from tilewright.schedule.cache_stage import (
     Cache,
@@ -102,7 +103,7 @@ def read_at(
     boxes = [
         relaxed_region(state, reader, region, Place(loop))
         for reader in readers
-        for region in reader.block.reads
+        for region in inputs_of(reader.block).values()
         if region.buffer is buffer
     ]
     cache = Cache(buffer, cache_buffer(buffer, storage_scope), _hull(boxes))
@@ -193,7 +194,7 @@ def _check_written_first(
 ) -> None:
     """Whatever is read under the loop was written before by the first block."""
     for position, user in enumerate(users):
-        for region in user.block.reads:
+        for region in inputs_of(user.block).values():
             if region.buffer is not buffer:
                 continue
             read = relaxed_region(state, user, region, Place(loop))

@@ -33,6 +33,7 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
+from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions import check_starts_at_zero, why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
@@ -210,7 +211,7 @@ def _check_neighbours(state: ScheduleState, nest: Nest) -> None:
     block = nest.block
     if first is not block:
         raise NotFirstBlock(block, top, block=block.name, loop=top.name)
-    read = {region.buffer for region in block.block.reads}
+    read = {region.buffer for region in inputs_of(block.block).values()}
     for other in others:
         for region in other.block.writes:
             if region.buffer in read:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Sequence
 
 from tilewright.ir import Call, Node, Op, children
+from tilewright.ir.access import inputs_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import analyze_read_write_pattern, has_if_then_else
 from tilewright.schedule.conditions import is_complete_block
@@ -76,7 +77,7 @@ class AutoInline(ScheduleRule):
         stmt = block.block
         if is_root(block) or len(stmt.writes) != 1:
             return Inline.NOWHERE
-        if self.inline_const_tensor and not stmt.reads and _fits_consumers(sch, block):
+        if self.inline_const_tensor and not inputs_of(stmt) and _fits_consumers(sch, block):
             return Inline.INTO_CONSUMER
         if not is_spatial_function(sch.state, block) and self._is_costly(block):
             return Inline.NOWHERE

@@ -8,6 +8,7 @@ are reduced once more. Sums of products have register tiles instead.
 from __future__ import annotations
 
 from tilewright.ir import Block, IntImm, IterType, PrimExpr, Var, uses_var
+from tilewright.ir.access import inputs_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.annotations import TILING_STRUCTURE
@@ -107,7 +108,7 @@ def _column_of(block: Block) -> int | None:
     if found is None or block.iter_vars[found].iter_type is not IterType.DATA_PAR:
         return None
     assert isinstance(last, Var)
-    indices = [[axis.min for axis in region.region] for region in block.reads]
+    indices = [[axis.min for axis in region.region] for region in inputs_of(block).values()]
     return found if all(_lies_along(own, last) for own in indices) else None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.errors import TuneError
+from tilewright.ir.access import inputs_of
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
@@ -160,7 +161,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
     ) -> list[tuple[IntrinGroup, AutoTensorizeMappingInfo]]:
         """The groups whose instruction computes what the block does, and how."""
         stmt = sch.get_sref(block).block
-        if len(stmt.reads) != 2 or len(stmt.writes) != 1:
+        if len(inputs_of(stmt)) != 2 or len(stmt.writes) != 1:
             return []
         found = []
         for group in self.intrin_groups:

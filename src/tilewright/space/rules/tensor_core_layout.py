@@ -11,7 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import IndexMap
-from tilewright.ir import INT32, Buffer, BufferRegion, IntImm, PrimExpr, Var, floordiv, floormod
+from tilewright.ir import (
+    INT32,
+    Block,
+    Buffer,
+    BufferRegion,
+    IntImm,
+    PrimExpr,
+    Var,
+    floordiv,
+    floormod,
+)
+from tilewright.ir.access import inputs_of
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo
@@ -22,7 +33,7 @@ from tilewright.space.rules.tiling_state import Factor
 class Reindexed:
     """The blocks that copy between the layouts of the program and those of the instruction."""
 
-    reads: tuple[BlockRV, BlockRV]
+    reads: tuple[BlockRV, ...]
     write: BlockRV
 
 
@@ -31,21 +42,25 @@ def transform_for_tensorization(
 ) -> Reindexed:
     """Let a block read and write copies of its buffers in the layouts of the instruction."""
     stmt = sch.get_sref(block).block
+    inputs, output = [("read", number) for number in inputs_of(stmt)], ("write", 0)
     wanted = {
-        (side, index): _indices_wanted(info, region.buffer)
-        for side, regions in (("read", stmt.reads), ("write", stmt.writes))
-        for index, region in enumerate(regions)
+        place: _indices_wanted(info, _region_at(stmt, place).buffer) for place in (*inputs, output)
     }
-    write = sch.reindex(block, ("write", 0))
-    reads = (sch.reindex(block, ("read", 0)), sch.reindex(block, ("read", 1)))
+    write = sch.reindex(block, output)
+    reads = [sch.reindex(block, place) for place in inputs]
     maps = {place: _map_of(sch, block, info, place, indices) for place, indices in wanted.items()}
     for place, index_map in maps.items():
         sch.transform_layout(block, place, index_map, assume_injective_transform=True)
-    sch.transform_block_layout(write, maps["write", 0])
-    for number, copy in enumerate(reads):
-        sch.transform_block_layout(copy, maps["read", number])
+    sch.transform_block_layout(write, maps[output])
+    for place, copy in zip(inputs, reads, strict=True):
+        sch.transform_block_layout(copy, maps[place])
     sch.transform_block_layout(block, info.mappings[0])
-    return Reindexed(reads, write)
+    return Reindexed(tuple(reads), write)
+
+
+def _region_at(block: Block, place: tuple[str, int]) -> BufferRegion:
+    side, number = place
+    return (block.reads if side == "read" else block.writes)[number]
 
 
 def _indices_wanted(info: AutoTensorizeMappingInfo, buffer: Buffer) -> Sequence[PrimExpr]:
@@ -62,10 +77,9 @@ def _map_of(
 ) -> IndexMap:
     """The part of the mapping of a block's iterators that concerns one of its buffers."""
     stmt = sch.get_sref(block).block
-    region = (stmt.reads if place[0] == "read" else stmt.writes)[place[1]]
     mapping = info.mappings[0]
     renamed = dict(zip((iv.var for iv in stmt.iter_vars), mapping.initial_indices, strict=True))
-    sources = _plain_indices(region, renamed)
+    sources = _plain_indices(_region_at(stmt, place), renamed)
     kept_count = len(mapping.final_indices) - len(info.rhs_iters)
     kept = {id(index) for index in mapping.final_indices[:kept_count]}
     fused = {
