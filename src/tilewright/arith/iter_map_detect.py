@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.common_dividend import with_common_dividends
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMapResult,
@@ -60,12 +61,24 @@ def detect_iter_map(
 
     On failure the result has no indices and says in `errors` what stood in the way.
     """
-    level = as_level(check_level)
+    level, holds = as_level(check_level), convert(predicate)
     nodes = [convert(index) for index in indices]
+    found = _result(nodes, input_iters, holds, level, simplify_trivial_iterators)
+    together = with_common_dividends(nodes) if found.errors else None
+    if together is None:
+        return found
+    return _result(together, input_iters, holds, level, simplify_trivial_iterators)
+
+
+def _result(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    predicate: PrimExpr,
+    level: IterMapLevel,
+    simplify_trivial: bool,
+) -> IterMapResult:
     try:
-        sums, rewriter = find_iter_map(
-            nodes, input_iters, convert(predicate), level, simplify_trivial_iterators
-        )
+        sums, rewriter = find_iter_map(indices, input_iters, predicate, level, simplify_trivial)
     except (NotAnIterMap, ArithError) as failure:
         return IterMapResult((), (str(failure),))
     return IterMapResult(tuple(sums), (), rewriter.padding)

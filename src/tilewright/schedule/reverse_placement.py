@@ -36,7 +36,7 @@ from tilewright.schedule.placement import (
     values_of,
 )
 from tilewright.schedule.races import check_no_race, depends_on, is_unit
-from tilewright.schedule.regions import Box, View, join, loops_between
+from tilewright.schedule.regions import Box, View, interval_of, join, loops_between
 from tilewright.schedule.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -101,7 +101,7 @@ def plan_reverse_compute_at(
     )
     _check_produced(site, realize, made, provided)
     loops = [*site.outer.loops, *made]
-    _check_all_iterations(site, realize, loops, values)
+    _check_all_iterations(site, realize, loops, values, provided)
     check_no_race(block, realize.iter_values, site.outer.loops)
     if block.block.init is not None:
         _check_reduction(site, realize, loops)
@@ -187,19 +187,38 @@ def _check_produced(
 
 
 def _check_all_iterations(
-    site: Site, realize: BlockRealize, loops: Sequence[For], values: Sequence[Range]
+    site: Site,
+    realize: BlockRealize,
+    loops: Sequence[For],
+    values: Sequence[Range],
+    provided: Provided,
 ) -> None:
     after = values_of(replace(realize, predicate=TRUE), loops)
-    if after is None or not (
+    if after is not None and (
         all(new is old for new, old in zip(after, values, strict=True)) or covers(after, values)
     ):
+        return
+    if not _follows_producers(site.block, provided):
         raise IterationsLost(site.block, site.loop, block=site.block.name, loop=site.loop.name)
+
+
+def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
+    """True when each iteration of a block reads nothing but elements of a buffer.
+
+    As a stage of a pipeline it finds them written; where they are, it runs after the move.
+    """
+    view = View(realize_of(block), [loop.loop for loop in loops_of(block)])
+    boxes = [(read.buffer, view.box(read.region)[0]) for read, _ in provided]
+    return any(
+        covers(BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
+        for buffer, box in boxes
+    )
 
 
 def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
     """Each iteration runs once, the one that initialises first."""
     domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops if not is_unit(loop)}
-    found = detect_iter_map(realize.iter_values, domains, TRUE, IterMapLevel.BIJECTIVE)
+    found = detect_iter_map(realize.iter_values, domains, realize.predicate, IterMapLevel.BIJECTIVE)
     in_order = not found.errors and all(
         type(split.scale) is IntImm and split.scale.value > 0
         for total in found.indices

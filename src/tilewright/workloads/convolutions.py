@@ -8,6 +8,7 @@ from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, PrimExpr, Var, logical_and
 from tilewright.ir.intrinsics import if_then_else
+from tilewright.target import Target
 from tilewright.te import Tensor
 
 Tensors: TypeAlias = tuple[Tensor, ...]
@@ -251,6 +252,12 @@ def conv2d_nhwc_without_layout_rewrite(
     return te.compute((batch, out_h, out_w, filters), element, name="Conv2dOutput")
 
 
+def _write_cache_level() -> int:
+    """The level of tiles at which the target that programs are written for caches results."""
+    target = Target.current()
+    return 3 if target is not None and target.kind.name == "cuda" else 2
+
+
 def conv2d_winograd_nhwc(
     N: int,
     H: int,
@@ -262,9 +269,9 @@ def conv2d_winograd_nhwc(
     padding: int = 0,
     dilation: int = 1,
     tile_size: int = 4,
-    write_cache_level: int = 2,
+    write_cache_level: int | None = None,
 ) -> Tensors:
-    """`kernel_size` is that of the transformed weight; the write-cache level is 3 on CUDA."""
+    """`kernel_size` is that of the transformed weight; the write-cache level follows the target."""
     data = te.placeholder((N, H, W, CI), name="data")
     weight = te.placeholder((kernel_size, kernel_size, CO, CI), name="weight")
     out = topi.nn.conv2d_winograd_nhwc(
@@ -275,7 +282,7 @@ def conv2d_winograd_nhwc(
         dilation,
         pre_computed=True,
         tile_size=tile_size,
-        write_cache_level=write_cache_level,
+        write_cache_level=write_cache_level or _write_cache_level(),
     )
     return data, weight, out
 
@@ -291,9 +298,9 @@ def conv2d_winograd_nchw(
     padding: int = 1,
     dilation: int = 1,
     tile_size: int = 4,
-    write_cache_level: int = 2,
+    write_cache_level: int | None = None,
 ) -> Tensors:
-    """`kernel_size` is that of the transformed weight; the write-cache level is 3 on CUDA."""
+    """`kernel_size` is that of the transformed weight; the write-cache level follows the target."""
     data = te.placeholder((N, CI, H, W), name="data")
     weight = te.placeholder((kernel_size, kernel_size, CI, CO), name="weight")
     out = topi.nn.conv2d_winograd_nchw(
@@ -304,7 +311,7 @@ def conv2d_winograd_nchw(
         dilation,
         pre_computed=True,
         tile_size=tile_size,
-        write_cache_level=write_cache_level,
+        write_cache_level=write_cache_level or _write_cache_level(),
     )
     return data, weight, out
 

@@ -300,3 +300,50 @@ def named_result__set_scope(sch: Any) -> None:
 
 def named_result__parallel_reduction(sch: Any) -> None:
     sch.parallel(sch.get_loops(sch.get_block("C"))[2])
+
+
+# --- reverse_compute_at under pieces of a fused loop ----------------------------------------------
+
+
+def _pieces(sch: Any, factors: Any) -> Any:
+    i, j, _ = sch.get_loops(sch.get_block("C"))
+    return sch.split(sch.fuse(i, j), factors)
+
+
+def odd_matmul__follow_pieces(sch: Any) -> None:
+    _, inner = _pieces(sch, [None, 8])
+    sch.reverse_compute_at(sch.get_block("D"), inner)
+
+
+def odd_matmul__follow_outer_pieces(sch: Any) -> None:
+    outer, _ = _pieces(sch, [None, 8])
+    sch.reverse_compute_at(sch.get_block("D"), outer)
+
+
+def odd_matmul__follow_with_unit_loops(sch: Any) -> None:
+    _, inner = _pieces(sch, [None, 8])
+    sch.reverse_compute_at(sch.get_block("D"), inner, preserve_unit_loops=True)
+
+
+def odd_matmul__follow_threads(sch: Any) -> None:
+    outer, inner = _pieces(sch, [None, 8])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    sch.reverse_compute_at(sch.get_block("D"), inner)
+
+
+def odd_matmul__copy_follows_pieces(sch: Any) -> None:
+    block = sch.get_block("C")
+    copy = sch.cache_write(block, 0, "local")
+    _, inner = _pieces(sch, [None, 8])
+    sch.reverse_compute_at(copy, inner)
+    sch.reverse_compute_at(sch.get_block("D"), inner)
+
+
+def odd_matmul__follow_fused_tiles(sch: Any) -> None:
+    i, j, _ = sch.get_loops(sch.get_block("C"))
+    i0, i1 = sch.split(i, [None, 3])
+    j0, j1 = sch.split(j, [None, 4])
+    sch.reorder(i0, j0, i1, j1)
+    _, inner = sch.split(sch.fuse(i0, j0), [None, 4])
+    sch.reverse_compute_at(sch.get_block("D"), inner)

@@ -65,6 +65,8 @@ def _indices(rng: random.Random) -> list[PrimExpr]:
     """Random indices; often all digits of one fused sum, in any order, which makes a bijection."""
     if rng.random() < 0.7:
         return [_expression(rng, rng.choice((1, 1, 2))) for _ in range(rng.choice((1, 2, 3)))]
+    if rng.random() < 0.2:
+        return _divided(rng.choice((5, 7, 8, 9, 10)))
     digits: list[PrimExpr] = []
     lower = 1
     for factor in rng.choice(((4, 3, 4), (2, 2, 12), (12, 4), (6, 8), (2, 24), (3, 16), (5, 2))):
@@ -72,6 +74,12 @@ def _indices(rng: random.Random) -> list[PrimExpr]:
         lower *= factor
     rng.shuffle(digits)
     return digits
+
+
+def _divided(divisor: int) -> list[PrimExpr]:
+    """A quotient, and the remainder without multiples of the divisor."""
+    rest = x * (12 % divisor) + y * (4 % divisor) + z
+    return [(x * 12 + y * 4 + z) // divisor, rest % divisor]
 
 
 def _domains(rng: random.Random) -> Domains:

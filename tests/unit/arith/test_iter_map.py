@@ -75,6 +75,17 @@ def test_quotient_and_remainder() -> None:
     ]
 
 
+def test_a_remainder_without_multiples_of_its_divisor() -> None:
+    """The simplifier drops them; the quotient still shows what was divided."""
+    domains, predicate = _domains(x=3, y=32), x * 32 + y < 75
+    plain = detect_iter_map([(x * 32 + y) // 15, (x * 32 + y) % 15], domains, predicate)
+    found = detect_iter_map([(x * 32 + y) // 15, (x * 2 + y) % 15], domains, predicate)
+    assert not found.errors
+    assert [_show(index) for index in found.indices] == [_show(index) for index in plain.indices]
+    other = detect_iter_map([(x * 32 + y) // 15, (x * 3 + y) % 15], domains, predicate)
+    assert other.errors
+
+
 def test_digits_recombine_to_their_mark() -> None:
     assert _one(x // 4 * 4 + x % 4, x=16) == "[split(mark(x; 16), 1, 16, 1)] + 0"
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from tilewright.ir import PrimFunc
-from tilewright.schedule import Schedule
+from tilewright.schedule import LoopRV, Schedule
 from tilewright.script import tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 
@@ -173,6 +174,56 @@ def test_parts_declare_only_what_is_in_their_buffers() -> None:
     script = sch.mod.script()
     assert "T.reads(A[0:13, 0:11], B[0:11, 0:17])" in script  # 16 rows but for the condition
     assert "T.reads(A[8:13, 0:11], B[0:11, 0:17])" in script
+
+
+def in_pieces(sch: Schedule, factors: list[int | None]) -> list[LoopRV]:
+    """The fused loops over the result of the product, cut into pieces with a remainder."""
+    i, j, _ = sch.get_loops("C")
+    return sch.split(sch.fuse(i, j), factors)
+
+
+def consumer_follows(sch: Schedule) -> None:
+    sch.reverse_compute_at("D", in_pieces(sch, [None, 8])[1])
+
+
+def consumer_keeps_unit_loops(sch: Schedule) -> None:
+    sch.reverse_compute_at("D", in_pieces(sch, [None, 8])[1], preserve_unit_loops=True)
+
+
+def consumer_of_three_pieces(sch: Schedule) -> None:
+    sch.reverse_compute_at("D", in_pieces(sch, [None, 3, 4])[2])
+
+
+def copy_then_consumer(sch: Schedule) -> None:
+    copy = sch.cache_write("C", 0, "local")
+    home = in_pieces(sch, [None, 8])[1]
+    sch.reverse_compute_at(copy, home)
+    sch.reverse_compute_at("D", home)
+
+
+def wide_pieces(sch: Schedule) -> None:
+    """`% 17` simplifies what the pieces, which are longer than a row, contribute to it."""
+    copy = sch.cache_write("C", 0, "local")
+    sch.reverse_compute_at(copy, in_pieces(sch, [None, 32])[1])
+    sch.reverse_compute_inline("D")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        consumer_follows,
+        consumer_keeps_unit_loops,
+        consumer_of_three_pieces,
+        copy_then_consumer,
+        wide_pieces,
+    ],
+)
+def test_consumers_follow_pieces_of_fused_loops(steps: Callable[[Schedule], None]) -> None:
+    sch = Schedule(product, debug_mask="all")
+    steps(sch)
+    assert len(re.findall(r"T.where\(.* < 221\)", sch.mod.script())) >= 2
+    assert_same_result(product, sch.mod)
+    verify_trace_roundtrip(sch, product)
 
 
 @pytest.mark.parametrize("padding", [[0, 3, 0, 5], [3, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]])

@@ -1,0 +1,64 @@
+"""Quotients and remainders of one number, recognised after the remainder was simplified.
+
+`(a * 32 + b) // 15` and `(a * 2 + b) % 15` are the two parts of `a * 32 + b`: multiples of the
+divisor change no remainder. Written with one dividend, they are an iterator map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir import (
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Rewriter,
+    floormod,
+    post_order_visit,
+    structural_equal,
+)
+from tilewright.ir.linear import Linear
+
+
+def with_common_dividends(indices: Sequence[PrimExpr]) -> list[PrimExpr] | None:
+    """The indices with remainders of what others are quotients of; None if nothing changes."""
+    dividends: dict[int, list[PrimExpr]] = {}
+
+    def collect(node: object) -> None:
+        match node:
+            case FloorDiv(a=dividend, b=IntImm(value=divisor)) if divisor > 0:
+                dividends.setdefault(divisor, []).append(dividend)
+
+    for index in indices:
+        post_order_visit(index, collect)
+    rewriter = _Remainders(dividends)
+    changed = [rewriter.rewrite(index) for index in indices] if dividends else indices
+    same = all(new is old for new, old in zip(changed, indices, strict=True))
+    return None if same else list(changed)
+
+
+class _Remainders(Rewriter):
+    def __init__(self, dividends: dict[int, list[PrimExpr]]) -> None:
+        self._dividends = dividends
+
+    def visit_floor_mod(self, node: FloorMod) -> PrimExpr:
+        made: FloorMod = self.generic_visit(node)
+        if not isinstance(made.b, IntImm):
+            return made
+        divisor = made.b.value
+        known = [
+            dividend
+            for dividend in self._dividends.get(divisor, ())
+            if _are_congruent(dividend, made.a, divisor)
+        ]
+        if not known or any(structural_equal(dividend, made.a) for dividend in known):
+            return made
+        return floormod(known[0], divisor)
+
+
+def _are_congruent(one: PrimExpr, other: PrimExpr, divisor: int) -> bool:
+    """True when two numbers surely leave the same remainder."""
+    difference = Linear.of(one).minus(Linear.of(other))
+    factors = (factor for _, factor in difference.terms.values())
+    return not any(value % divisor for value in (difference.constant, *factors))
