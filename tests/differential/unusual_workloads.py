@@ -198,3 +198,29 @@ def named_result() -> PrimFunc:
                 D[vi, vj] = T.max(C[vi, vj], T.float32(0))
 
     return main
+
+
+def sum_of_stage() -> PrimFunc:
+    """Rows of a stage added up, and a stage over the sums."""
+
+    @T.prim_func
+    def main(A: T.Buffer((16, 64), "float32"), D: T.Buffer((16,), "float32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((16, 64), "float32")
+        C = T.alloc_buffer((16,), "float32")
+        for i, j in T.grid(16, 64):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for i, k in T.grid(16, 64):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + B[vi, vk]
+        for i in range(16):
+            with T.block("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] + T.float32(1)
+
+    return main

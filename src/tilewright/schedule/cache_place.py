@@ -95,12 +95,22 @@ class RelaxedRegion:
 
 
 def relaxed_region(
-    state: ScheduleState, block: StmtSRef, region: BufferRegion, place: Place
+    state: ScheduleState,
+    block: StmtSRef,
+    region: BufferRegion,
+    place: Place,
+    threads: Sequence[For] = (),
 ) -> RelaxedRegion:
-    """The box that a region of a block sweeps until a place is reached, inside its buffer."""
+    """The box that a region of a block sweeps until a place is reached, inside its buffer.
+
+    `threads` are loops further out that are swept as well: those that share the box.
+    """
     realize, location = realize_of(block), place.location
     always = is_reached_freely(place.surroundings, realize)
-    domains = domains_between(block, location)
+    domains = {
+        **{loop.loop_var: Range(loop.min, loop.extent) for loop in threads},
+        **domains_between(block, location),
+    }
     if location.is_block and has_affine_binding(state, block):
         whole = _iterator_domains(realize.block, region)
         if whole is not None and takes_all_values(realize, domains):

@@ -58,6 +58,14 @@ def depends_on(loop: For, values: Sequence[PrimExpr]) -> bool:
     return any(value is own or uses_var(value, lambda var: var is own) for value in values)
 
 
+def reduces_together(loop: For) -> bool:
+    """Whether iterations of a loop may contribute to one result: in turn, or as threads."""
+    binding = loop.thread_binding
+    if binding is not None:
+        return binding.thread_tag.startswith("threadIdx")
+    return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+
+
 def is_unit(loop: For) -> bool:
     """A loop that runs once."""
     return type(loop.extent) is IntImm and loop.extent.value == 1

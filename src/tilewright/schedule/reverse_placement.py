@@ -14,7 +14,6 @@ from tilewright.ir import (
     BlockRealize,
     BufferRegion,
     For,
-    ForKind,
     IntImm,
     IterType,
     Range,
@@ -35,7 +34,7 @@ from tilewright.schedule.placement import (
     find_site,
     values_of,
 )
-from tilewright.schedule.races import check_no_race, depends_on, is_unit
+from tilewright.schedule.races import check_no_race, depends_on, is_unit, reduces_together
 from tilewright.schedule.regions import Box, View, interval_of, join, loops_between
 from tilewright.schedule.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
@@ -230,11 +229,8 @@ def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) ->
         for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
         if iter_var.iter_type is IterType.COMM_REDUCE
     ]
-    for loop in loops:
-        if loop.kind in (ForKind.SERIAL, ForKind.UNROLLED):
-            continue
-        if depends_on(loop, reduced):
-            how = "in parallel"
+    if any(depends_on(loop, reduced) and not reduces_together(loop) for loop in loops):
+        how = "in parallel"
     if how:
         raise ReductionOutOfOrder(
             site.block, site.loop, block=site.block.name, loop=site.loop.name, how=how

@@ -347,3 +347,68 @@ def odd_matmul__follow_fused_tiles(sch: Any) -> None:
     sch.reorder(i0, j0, i1, j1)
     _, inner = sch.split(sch.fuse(i0, j0), [None, 4])
     sch.reverse_compute_at(sch.get_block("D"), inner)
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+def sum_of_stage__reduce_across_threads(sch: Any) -> None:
+    i, j = sch.get_loops(sch.get_block("B"))
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.reverse_compute_at(sch.get_block("C"), j)
+    sch.reverse_compute_at(sch.get_block("D"), i)
+
+
+def sum_of_stage__reduce_across_some_threads(sch: Any) -> None:
+    i, j = sch.get_loops(sch.get_block("B"))
+    _, inner = sch.split(j, [None, 32])
+    sch.bind(i, "threadIdx.y")
+    sch.bind(inner, "threadIdx.x")
+    sch.reverse_compute_at(sch.get_block("C"), inner, preserve_unit_loops=True)
+
+
+def sum_of_stage__reduce_parts_across_threads(sch: Any) -> None:
+    _, k = sch.get_loops(sch.get_block("C"))
+    _, inner = sch.split(k, [None, 32])
+    i, outer, inner = sch.get_loops(sch.rfactor(inner, 0))
+    sch.reorder(inner, outer)
+    sch.bind(i, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    sch.reverse_compute_at(sch.get_block("C"), inner)
+
+
+def _bind_tiles(sch: Any) -> Any:
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    i0, i1, i2 = sch.split(i, [2, 4, 4])
+    j0, j1, j2 = sch.split(j, [2, 6, 4])
+    k0, k1 = sch.split(k, [None, 8])
+    sch.reorder(i0, j0, i1, j1, k0, k1, i2, j2)
+    sch.bind(sch.fuse(i0, j0), "blockIdx.x")
+    sch.bind(i1, "threadIdx.y")
+    sch.bind(j1, "threadIdx.x")
+    return j1, k0
+
+
+def named_result__read_at_of_threads(sch: Any) -> None:
+    threads, steps = _bind_tiles(sch)
+    block = sch.get_block("C")
+    sch.read_at(steps, block, 1, "shared")
+    sch.read_at(steps, block, 2, "shared.dyn")
+    sch.write_at(threads, block, 0, "local")
+
+
+def named_result__read_at_of_a_warp(sch: Any) -> None:
+    _, steps = _bind_tiles(sch)
+    block = sch.get_block("C")
+    sch.read_at(steps, block, 1, "warp")
+    sch.read_at(steps, block, 2, "warp")
+
+
+def named_result__compute_at_of_threads(sch: Any) -> None:
+    threads, steps = _bind_tiles(sch)
+    block = sch.get_block("C")
+    copy = sch.cache_read(block, 1, "shared")
+    sch.compute_at(copy, steps)
+    sch.compute_at(sch.cache_read(block, 2, "local"), steps)
+    sch.reverse_compute_at(sch.get_block("D"), threads)

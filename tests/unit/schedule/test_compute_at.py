@@ -152,6 +152,18 @@ def test_reduction_follows_its_producer() -> None:
     check(sch, sum_of_stage)
 
 
+@pytest.mark.parametrize("factors", [None, [None, 4], [4, None]])
+def test_reductions_across_threads(factors: list[int | None] | None) -> None:
+    """Threads of a block may reduce together, as after `bind`."""
+    sch = schedule(sum_of_stage)
+    i, j = sch.get_loops("B")
+    loop = j if factors is None else sch.split(j, factors)[1]
+    sch.bind(i, "blockIdx.x")
+    sch.bind(loop, "threadIdx.x")
+    sch.reverse_compute_at("C", loop)
+    check(sch, sum_of_stage)
+
+
 def test_asking_changes_nothing() -> None:
     sch = schedule(matmul_relu)
     state = sch.state
@@ -296,10 +308,17 @@ def test_reductions_run_once_and_in_order() -> None:
         "reverse_compute_at: the reduction of block 'C' would run more than once or out of order "
         "under loop 'i'; choose a loop around the reduction",
     )
+
+
+@pytest.mark.parametrize("kind", ["parallel", "vectorize", "blockIdx.x", "vthread.x"])
+def test_reductions_do_not_run_in_parallel(kind: str) -> None:
     sch = schedule(sum_of_stage)
     c = sch.get_block("C")
     _, j = sch.get_loops("B")
-    sch.parallel(j)
+    if "." in kind:
+        sch.bind(j, kind)
+    else:
+        getattr(sch, kind)(j)
     refuses(
         sch,
         lambda: sch.reverse_compute_at(c, j),

@@ -96,6 +96,41 @@ def test_copies_run_at_every_loop(position: int) -> None:
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("scope", "extents"),
+    [
+        ("shared", ["16, 8", "8, 16"]),
+        ("shared.dyn", ["16, 8", "8, 16"]),
+        ("warp", ["8, 8", "8, 16"]),
+        ("local", ["8, 8", "8, 8"]),
+        ("global", ["8, 8", "8, 8"]),
+    ],
+)
+def test_threads_fill_what_they_share_together(scope: str, extents: list[str]) -> None:
+    sch = Schedule(tiles, debug_mask="all")
+    i, j, k = sch.get_loops("C")[:3]
+    sch.bind(i, "threadIdx.y")
+    sch.bind(j, "threadIdx.x")
+    for number, extent in enumerate(extents):
+        sch.read_at(k, "C", number, scope)
+        assert f"for ax0, ax1 in T.grid({extent}):" in sch.mod.script()
+    sch.write_at(j, "C", 0, scope)
+    assert_same_result(tiles, sch.mod)
+    verify_trace_roundtrip(sch, tiles)
+
+
+def test_blocks_of_threads_share_nothing() -> None:
+    sch = Schedule(tiles, debug_mask="all")
+    i, j, k = sch.get_loops("C")[:3]
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "vthread.x")
+    sch.read_at(k, "C", 0, "shared")
+    sch.read_at(k, "C", 1, "shared")
+    assert "T.reads(A[v0 * 8:v0 * 8 + 8, v1 * 8:v1 * 8 + 8])" in sch.mod.script()
+    assert "T.reads(B[v0 * 8:v0 * 8 + 8, 0:16])" in sch.mod.script()
+    assert_same_result(tiles, sch.mod)
+
+
 def test_copies_after_decomposition() -> None:
     sch = Schedule(tiles, debug_mask="all")
     block = sch.get_block("C")

@@ -45,6 +45,8 @@ from tilewright.schedule.copy_block import loop_nest
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import forget_flow
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.placement import shares_memory
+from tilewright.schedule.regions import loops_from
 from tilewright.schedule.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -86,7 +88,10 @@ class WritesWithGaps(PrimitiveError):
 def read_at(
     state: ScheduleState, loop: StmtSRef, block: StmtSRef, index: int, storage_scope: str
 ) -> StmtSRef:
-    """Copy what the blocks under `loop` read of a buffer, before the first of them."""
+    """Copy what the blocks under `loop` read of a buffer, before the first of them.
+
+    Threads that share the cache all copy what any of them reads, so that they may do it together.
+    """
     check_storage_scope(storage_scope)
     buffer = accessed_region(block, "reads", index).buffer
     _check_around(loop, block)
@@ -100,8 +105,9 @@ def read_at(
             raise WrittenAfterRead(
                 writer, loop, loop=loop.name, writer=writer.name, buffer=buffer.name
             )
+    threads = [around for around in loops_from(loop) if shares_memory(around, storage_scope)]
     boxes = [
-        relaxed_region(state, reader, region, Place(loop))
+        relaxed_region(state, reader, region, Place(loop), threads)
         for reader in readers
         for region in inputs_of(reader.block).values()
         if region.buffer is buffer
@@ -114,7 +120,10 @@ def read_at(
 def write_at(
     state: ScheduleState, loop: StmtSRef, block: StmtSRef, index: int, storage_scope: str
 ) -> StmtSRef:
-    """Let the blocks under `loop` write a buffer of their own, copied after the last of them."""
+    """Let the blocks under `loop` write a buffer of their own, copied after the last of them.
+
+    Each thread copies what it wrote itself: what others write may not be there yet.
+    """
     check_storage_scope(storage_scope)
     buffer = accessed_region(block, "writes", index).buffer
     _check_around(loop, block)
@@ -230,7 +239,7 @@ def _insert(
 
 def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
-    domains = _loops_from(loop)
+    domains = {around.loop_var: Range(around.min, around.extent) for around in loops_from(loop)}
     used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
     iterators = [
         IterVar(domains[var], Var(f"v{number}", var.dtype), IterType.DATA_PAR)
@@ -256,16 +265,6 @@ def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealiz
         annotations={ANNOTATION: 1},
     )
     return BlockRealize(tuple(used), TRUE, block)
-
-
-def _loops_from(loop: StmtSRef) -> dict[Var, Range]:
-    """The domains of a loop and of those around it, up to the nearest block."""
-    domains: dict[Var, Range] = {}
-    node: StmtSRef | None = loop
-    while node is not None and node.is_loop:
-        domains[node.loop.loop_var] = Range(node.loop.min, node.loop.extent)
-        node = node.parent
-    return domains
 
 
 def _variables(ranges: Sequence[Range]) -> list[Var]:
