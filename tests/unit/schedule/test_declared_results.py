@@ -169,6 +169,26 @@ def test_the_program_keeps_what_it_declares() -> None:
     assert_same_result(product, sch.mod)
 
 
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda s: s.cache_read("C", 0, "local"), "no block that reads 'C' after it was written"),
+        (lambda s: s.reindex("C", ("read", 0)), "both reads and writes buffer 'C'"),
+        (
+            lambda s: s.reindex_cache_read("C", 0, "local", lambda i, j, k: (i, j)),
+            "both reads and writes buffer 'C'",
+        ),
+        (
+            lambda s: s.read_at(s.get_loops("C")[0], "C", 0, "local"),
+            "block 'C' writes 'C' after its first read there",
+        ),
+    ],
+)
+def test_the_result_is_no_input(step: Callable[[Schedule], object], message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        step(Schedule(product))
+
+
 def test_a_name_means_the_result_where_both_sides_have_it() -> None:
     sch = Schedule(product, debug_mask="all")
     sch.reindex("C", "C")

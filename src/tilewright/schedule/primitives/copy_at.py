@@ -99,7 +99,8 @@ def read_at(
     readers = [leaf for leaf in leaves if reads_buffer(leaf.block, buffer)]
     check_matched_buffers(readers, buffer, storage_scope)
     items = _items(loop)
-    first = min(_position(items, reader) for reader in readers)
+    # A reduction that names its result reads only what it wrote itself.
+    first = min((_position(items, reader) for reader in readers), default=0)
     for writer in leaves:
         if _writes(writer.block, buffer) and _position(items, writer) >= first:
             raise WrittenAfterRead(
