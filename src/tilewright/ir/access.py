@@ -64,8 +64,12 @@ def inputs_of(block: Block) -> dict[int, BufferRegion]:
     return {
         number: region
         for number, region in enumerate(block.reads)
-        if not any(structural_equal(region, written) for written in block.writes)
+        if not any(_is_same(region, written) for written in block.writes)
     }
+
+
+def _is_same(one: BufferRegion, other: BufferRegion) -> bool:
+    return one.buffer is other.buffer and structural_equal(one, other)
 
 
 Box = tuple[Interval | None, ...]  # for each dimension its bounds, None if they are unknown

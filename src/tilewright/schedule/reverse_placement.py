@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.arith import IterMapLevel, covers, detect_iter_map
+from tilewright.arith import IterMapLevel, IterMapResult, covers, detect_iter_map
 from tilewright.ir import (
     TRUE,
     BlockRealize,
@@ -217,13 +217,11 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
 def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
     """Each iteration runs once, the one that initialises first."""
     domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops if not is_unit(loop)}
-    found = detect_iter_map(realize.iter_values, domains, realize.predicate, IterMapLevel.BIJECTIVE)
-    in_order = not found.errors and all(
-        type(split.scale) is IntImm and split.scale.value > 0
-        for total in found.indices
-        for split in total.args
+    maps = (
+        detect_iter_map(realize.iter_values, domains, condition, IterMapLevel.BIJECTIVE)
+        for condition in (TRUE, realize.predicate)
     )
-    how = "" if in_order else "more than once or out of order"
+    how = "" if any(map(_rises, maps)) else "more than once or out of order"
     reduced = [
         value
         for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
@@ -235,3 +233,12 @@ def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) ->
         raise ReductionOutOfOrder(
             site.block, site.loop, block=site.block.name, loop=site.loop.name, how=how
         )
+
+
+def _rises(found: IterMapResult) -> bool:
+    """True for a map that takes each value once, in the order of the iterations."""
+    return not found.errors and all(
+        type(split.scale) is IntImm and split.scale.value > 0
+        for total in found.indices
+        for split in total.args
+    )

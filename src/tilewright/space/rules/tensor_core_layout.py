@@ -11,17 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.arith import IndexMap
-from tilewright.ir import (
-    INT32,
-    Block,
-    Buffer,
-    BufferRegion,
-    IntImm,
-    PrimExpr,
-    Var,
-    floordiv,
-    floormod,
-)
+from tilewright.ir import INT32, Buffer, BufferRegion, IntImm, PrimExpr, Var, floordiv, floormod
 from tilewright.ir.access import inputs_of
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 from tilewright.schedule import BlockRV, Schedule
@@ -42,10 +32,10 @@ def transform_for_tensorization(
 ) -> Reindexed:
     """Let a block read and write copies of its buffers in the layouts of the instruction."""
     stmt = sch.get_sref(block).block
-    inputs, output = [("read", number) for number in inputs_of(stmt)], ("write", 0)
-    wanted = {
-        place: _indices_wanted(info, _region_at(stmt, place).buffer) for place in (*inputs, output)
-    }
+    inputs = {("read", number): region for number, region in inputs_of(stmt).items()}
+    output = ("write", 0)
+    regions = {**inputs, output: stmt.writes[0]}
+    wanted = {place: _indices_wanted(info, region.buffer) for place, region in regions.items()}
     write = sch.reindex(block, output)
     reads = [sch.reindex(block, place) for place in inputs]
     maps = {place: _map_of(sch, block, info, place, indices) for place, indices in wanted.items()}
@@ -56,11 +46,6 @@ def transform_for_tensorization(
         sch.transform_block_layout(copy, maps[place])
     sch.transform_block_layout(block, info.mappings[0])
     return Reindexed(tuple(reads), write)
-
-
-def _region_at(block: Block, place: tuple[str, int]) -> BufferRegion:
-    side, number = place
-    return (block.reads if side == "read" else block.writes)[number]
 
 
 def _indices_wanted(info: AutoTensorizeMappingInfo, buffer: Buffer) -> Sequence[PrimExpr]:
@@ -77,9 +62,10 @@ def _map_of(
 ) -> IndexMap:
     """The part of the mapping of a block's iterators that concerns one of its buffers."""
     stmt = sch.get_sref(block).block
+    region = (stmt.reads if place[0] == "read" else stmt.writes)[place[1]]
     mapping = info.mappings[0]
     renamed = dict(zip((iv.var for iv in stmt.iter_vars), mapping.initial_indices, strict=True))
-    sources = _plain_indices(_region_at(stmt, place), renamed)
+    sources = _plain_indices(region, renamed)
     kept_count = len(mapping.final_indices) - len(info.rhs_iters)
     kept = {id(index) for index in mapping.final_indices[:kept_count]}
     fused = {
