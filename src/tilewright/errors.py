@@ -86,7 +86,7 @@ class KernelAssertError(RuntimeFailure):
     """An assertion inside a compiled function failed."""
 
 
-class RegistryError(TilewrightError, KeyError):
+class RegistryError(TilewrightError, KeyError, ValueError):
     """A name is registered twice, or not at all."""
 
     def __str__(self) -> str:

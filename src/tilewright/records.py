@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tilewright.errors import TargetError, TuneError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_hash
+from tilewright.ir.json import load_json, save_json
 from tilewright.schedule import Schedule, Trace
 from tilewright.target import Target, get_kind
 
@@ -36,17 +38,31 @@ class TensorInfo:
     dtype: str
     shape: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", str(self.dtype))
+        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+
     def as_json(self) -> list[Any]:
         """As tuning records write it."""
         return ["TENSOR", self.dtype, list(self.shape)]
 
     @staticmethod
-    def from_json(value: Any) -> TensorInfo:
+    def from_json(json_obj: Any) -> TensorInfo:
         """Read back what `as_json` wrote."""
-        match value:
+        match json_obj:
             case ["TENSOR", str(dtype), list(shape)]:
-                return TensorInfo(dtype, tuple(int(extent) for extent in shape))
-        raise TuneError(f'expected ["TENSOR", dtype, shape], got {value!r}')
+                return TensorInfo(dtype, tuple(shape))
+        raise TuneError(f'expected ["TENSOR", dtype, shape], got {json_obj!r}')
+
+    @staticmethod
+    def from_prim_func(func: PrimFunc) -> tuple[TensorInfo, ...]:
+        """Types and shapes of the arguments of a function."""
+        return args_info_of(IRModule({"main": func}))
+
+    @staticmethod
+    def from_entry_func(mod: IRModule, remove_preproc: bool = True) -> tuple[TensorInfo, ...]:
+        """Those of the entry function. No preprocessing of ours changes them."""
+        return args_info_of(mod)
 
 
 ArgInfo = TensorInfo
@@ -111,7 +127,12 @@ class RunnerResult:
     step_secs: Mapping[str, float] = field(default_factory=dict)  # where the runner's time went
     notes: tuple[str, ...] = ()  # what its user should know of the untransformed program
 
+    def __post_init__(self) -> None:
+        if self.run_secs is not None:
+            object.__setattr__(self, "run_secs", tuple(map(float, self.run_secs)))
 
+
+@runtime_checkable
 class RunnerFuture(Protocol):
     """A result that may not be there yet."""
 
@@ -135,7 +156,30 @@ class Workload:
     """A program to be tuned; two of one database are the same object if they are equal."""
 
     mod: IRModule
-    shash: int
+    shash: int = -1  # the structural hash of the program unless a database has one of its own
+
+    def __post_init__(self) -> None:
+        if self.shash < 0:
+            object.__setattr__(self, "shash", structural_hash(self.mod))
+
+    def as_json(self) -> list[str]:
+        """The hash and the program, in our JSON, as two texts."""
+        return [str(self.shash), base64.b64encode(save_json(self.mod).encode()).decode()]
+
+    @staticmethod
+    def from_json(json_obj: Sequence[str]) -> Workload:
+        """Read back what `as_json` wrote."""
+        shash, mod = json_obj
+        return Workload(load_json(base64.b64decode(mod).decode()), int(shash))
+
+
+class Seconds(float):
+    """A running time; `value` is what the numbers in TVM's records are asked for."""
+
+    @property
+    def value(self) -> float:
+        """The plain number."""
+        return float(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +199,10 @@ class TuningRecord:
     # Of a record that was read from a file: its target where it was measured.
     identity: TargetIdentity | None = None
 
+    def __post_init__(self) -> None:
+        if self.run_secs is not None:
+            object.__setattr__(self, "run_secs", tuple(map(Seconds, self.run_secs)))
+
     def as_measure_candidate(self) -> MeasureCandidate:
         """The candidate again: its whole trace replayed."""
         sch = Schedule(self.workload.mod)
@@ -165,7 +213,7 @@ class TuningRecord:
         """`[trace, run_secs, target, args_info]`, as TVM writes it."""
         return [
             self.trace.as_json(),
-            None if self.run_secs is None else list(self.run_secs),
+            self.plain_secs,
             self._target_description(),
             None if self.args_info is None else [info.as_json() for info in self.args_info],
         ]
@@ -201,6 +249,11 @@ class TuningRecord:
         ran = any(secs != FAILED_RUN_SECS for secs in self.run_secs)
         is_whole = self.extra.get(BASELINE) == PLAIN or self.trace.has_steps()
         return ran and all(map(math.isfinite, self.run_secs)) and is_whole
+
+    @property
+    def plain_secs(self) -> list[float] | None:
+        """The running times for a file."""
+        return None if self.run_secs is None else list(map(float, self.run_secs))
 
     @property
     def mean_secs(self) -> float:

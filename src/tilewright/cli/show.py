@@ -105,7 +105,7 @@ def _facts(record: TuningRecord) -> dict[str, Any]:
         "task": describe(record.workload.mod),
         "target": None if record.target is None else str(record.target),
         "mean_secs": record.mean_secs if record.is_valid else None,
-        "run_secs": record.run_secs,
+        "run_secs": record.plain_secs,
         "failure": record.failure,
         "error": record.error_msg,
         **{key: record.extra[key] for key in ("run", "trial", "seed") if key in record.extra},

@@ -41,13 +41,13 @@ class CostModel(Member, ABC):
         """One score a candidate."""
 
     @staticmethod
-    def create(kind: str, **options: Any) -> CostModel | None:
+    def create(kind: str, *args: Any, **options: Any) -> CostModel | None:
         """A model by name; "none" is none."""
         if kind == "none":
             return None
         if kind not in WITH_CORES:
             options.pop("num_tuning_cores", None)
-        made: CostModel = cost_models.create(kind, **options)
+        made: CostModel = cost_models.create(kind, *args, **options)
         return made
 
 

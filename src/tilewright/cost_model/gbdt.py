@@ -15,6 +15,7 @@ from tilewright.cost_model.labels import LABELS, RESIDUAL, Labels
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.quality import RankingQuality, ranking_quality
 from tilewright.cost_model.samples import (
+    FeatureGroup,
     Group,
     Rows,
     SampleStore,
@@ -112,6 +113,16 @@ class GBDTModel(CostModel):
     def num_samples(self) -> int:
         """How many measurements there are to learn from."""
         return len(self._store)
+
+    @property
+    def data(self) -> dict[str, FeatureGroup]:
+        """The measurements to learn from, by workload."""
+        return self._store.as_feature_groups()
+
+    @property
+    def data_size(self) -> int:
+        """TVM's name of `num_samples`."""
+        return self.num_samples
 
     # --- scores ---------------------------------------------------------------------------------
 

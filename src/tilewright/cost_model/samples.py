@@ -25,10 +25,8 @@ def cost_of(result: RunnerResult) -> float:
 
 
 def workload_key(mod: IRModule | None) -> str:
-    """What groups are told apart by."""
-    if mod is None:
-        raise TuneError("the cost model needs the module of the task; the context has none")
-    return f"0x{structural_hash(mod):016x}"
+    """What groups are told apart by; tasks without a module share one."""
+    return f"0x{0 if mod is None else structural_hash(mod):016x}"
 
 
 @dataclass
@@ -50,6 +48,15 @@ class Group:
         self.priors.extend(priors.tolist())
 
 
+@dataclass(frozen=True)
+class FeatureGroup:
+    """The samples of one workload as they are told to others."""
+
+    group_hash: str
+    features: list[Rows]
+    costs: Vector
+
+
 class SampleStore:
     """Groups of samples by workload."""
 
@@ -58,6 +65,13 @@ class SampleStore:
 
     def group(self, key: str) -> Group:
         return self.groups.setdefault(key, Group())
+
+    def as_feature_groups(self) -> dict[str, FeatureGroup]:
+        """All samples by the hash of their workload; later ones do not change what was told."""
+        return {
+            key: FeatureGroup(key, list(group.features), np.array(group.costs))
+            for key, group in self.groups.items()
+        }
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self.groups.values())

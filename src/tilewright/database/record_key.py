@@ -24,6 +24,6 @@ def record_key(workload_hash: int, trace: bytes, record: TuningRecord) -> bytes:
     identity = identity_of_record(record)
     target = None if identity is None else identity.fingerprint or dict(identity.description)
     place = [extra.get("seed"), extra.get("round")]
-    measured = [record.run_secs, record.failure] if None in place else None
+    measured = [record.plain_secs, record.failure] if None in place else None
     parts = [str(workload_hash), target, extra.get("protocol"), place, measured]
     return digest(trace + msgspec.json.encode(parts, order="sorted"))

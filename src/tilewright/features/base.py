@@ -16,6 +16,14 @@ from tilewright.support.plugins import Family
 Matrix = npt.NDArray[np.float64]
 
 
+class FeatureMatrix(np.ndarray[Any, np.dtype[np.float64]]):
+    """A matrix that also answers to `.numpy()`, as those of TVM's extractors do."""
+
+    def numpy(self) -> Matrix:
+        """The plain array."""
+        return self.view(np.ndarray)
+
+
 class FeatureExtractor(Member, ABC):
     """Turns candidates into matrices: a row for each store, a column for each feature."""
 
@@ -24,9 +32,9 @@ class FeatureExtractor(Member, ABC):
         """One matrix a candidate."""
 
     @staticmethod
-    def create(kind: str = "per-store-feature", **options: Any) -> FeatureExtractor:
+    def create(kind: str = "per-store-feature", *args: Any, **options: Any) -> FeatureExtractor:
         """An extractor by name."""
-        made: FeatureExtractor = feature_extractors.create(kind, **options)
+        made: FeatureExtractor = feature_extractors.create(kind, *args, **options)
         return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import TuneError
-from tilewright.features.base import FeatureExtractor, Matrix, feature_extractors
+from tilewright.features.base import FeatureExtractor, FeatureMatrix, Matrix, feature_extractors
 from tilewright.features.columns import Layout, RowMaker, names
 from tilewright.features.loop_nest import walk
 from tilewright.features.placement import Placements
@@ -77,10 +77,10 @@ class PerStoreFeature(FeatureExtractor):
             [*row, *embedding] for func in mod.functions.values() for row in _rows_of(func, layout)
         ]
         if not rows:
-            return np.zeros((0, self.feature_vector_length))
+            return np.zeros((0, self.feature_vector_length)).view(FeatureMatrix)
         raw = np.array(rows, dtype=np.float64)
         scaled: Matrix = np.log2(np.abs(raw) + 1.0)
-        return scaled
+        return scaled.view(FeatureMatrix)
 
 
 def _rows_of(func: PrimFunc, layout: Layout) -> list[list[float]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.features.base import FeatureExtractor, Matrix, feature_extractors
+from tilewright.features.base import FeatureExtractor, FeatureMatrix, Matrix, feature_extractors
 from tilewright.records import MeasureCandidate
 
 
@@ -20,8 +20,18 @@ class RandomFeatureExtractor(FeatureExtractor):
         self.max_block_num = max_block_num
         self._random = np.random.RandomState(seed)
 
+    @property
+    def random_state(self) -> Any:
+        """Where the noise stands; give it back, and the same noise comes again."""
+        return self._random.get_state()
+
+    @random_state.setter
+    def random_state(self, state: Any) -> None:
+        self._random.set_state(state)
+
     def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
-        return [
-            self._random.rand(self._random.randint(1, self.max_block_num + 1), self.feature_size)
-            for _ in candidates
-        ]
+        return [self._noise().view(FeatureMatrix) for _ in candidates]
+
+    def _noise(self) -> Matrix:
+        rows = self._random.randint(1, self.max_block_num + 1)
+        return self._random.rand(rows, self.feature_size)

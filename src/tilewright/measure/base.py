@@ -23,9 +23,9 @@ class Builder(ABC):
         """One result for each input, in order."""
 
     @staticmethod
-    def create(kind: str = "local", **options: Any) -> Builder:
+    def create(kind: str = "local", *args: Any, **options: Any) -> Builder:
         """A builder by name."""
-        builder: Builder = builders.create(kind, **options)
+        builder: Builder = builders.create(kind, *args, **options)
         return builder
 
 
@@ -37,11 +37,11 @@ class Runner(ABC):
         """One future for each input, in order."""
 
     @staticmethod
-    def create(kind: str = "local", **options: Any) -> Runner:
+    def create(kind: str = "local", *args: Any, **options: Any) -> Runner:
         """A runner by name; the local one runs one candidate at a time, whatever `max_workers`."""
         if kind == "local":
             options.pop("max_workers", None)
-        runner: Runner = runners.create(kind, **options)
+        runner: Runner = runners.create(kind, *args, **options)
         return runner
 
 

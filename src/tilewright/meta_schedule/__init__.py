@@ -10,6 +10,7 @@ from tilewright.meta_schedule import (
     cost_model as cost_model,
     database as database,
     feature_extractor as feature_extractor,
+    logging as logging,
     measure_callback as measure_callback,
     mutator as mutator,
     postproc as postproc,
@@ -34,6 +35,7 @@ from tilewright.meta_schedule.database import (
 from tilewright.meta_schedule.derived_object import derived_object as derived_object
 from tilewright.meta_schedule.feature_extractor import FeatureExtractor as FeatureExtractor
 from tilewright.meta_schedule.measure_callback import MeasureCallback as MeasureCallback
+from tilewright.meta_schedule.module_paths import register_files as _register_files
 from tilewright.meta_schedule.mutator import Mutator as Mutator
 from tilewright.meta_schedule.postproc import Postproc as Postproc
 from tilewright.meta_schedule.runner import Runner as Runner
@@ -53,3 +55,5 @@ from tilewright.tune import (
     tune_te as tune_te,
     tune_tir as tune_tir,
 )
+
+_register_files(__name__)

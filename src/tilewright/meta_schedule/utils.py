@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from tilewright.ir import IRModule, structural_hash
 from tilewright.meta_schedule.derived_object import derived_object as derived_object
+from tilewright.runtime import get_global_func, register_func
+from tilewright.tune.callbacks.remove_build_artifact import remove_build_dir as remove_build_dir
 from tilewright.tune.context import thread_count
+
+register_func("meta_schedule.remove_build_dir", remove_build_dir, override=True)
 
 
 def cpu_count(logical: bool = True) -> int:
@@ -22,3 +29,12 @@ def fork_seed(seed: int | None, n: int) -> list[int]:
 def shash2hex(mod: IRModule) -> str:
     """The structural hash of a module as a text."""
     return f"{structural_hash(mod):#018x}"
+
+
+def get_global_func_with_default_on_worker(
+    name: str | Callable[..., Any] | None, default: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The function that a hook means: a registered one by name, itself, or the default for none."""
+    if name is None:
+        return default
+    return get_global_func(name) if isinstance(name, str) else name

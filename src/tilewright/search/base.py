@@ -67,9 +67,9 @@ class SearchStrategy(Member, ABC):
         """
 
     @staticmethod
-    def create(kind: str = "evolutionary", **options: Any) -> SearchStrategy:
+    def create(kind: str = "evolutionary", *args: Any, **options: Any) -> SearchStrategy:
         """A strategy by name."""
-        made: SearchStrategy = search_strategies.create(kind, **options)
+        made: SearchStrategy = search_strategies.create(kind, *args, **options)
         return made
 
 

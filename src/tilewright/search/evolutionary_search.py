@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.errors import TuneError
 from tilewright.records import TuningRecord
+from tilewright.schedule import Schedule
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import search_strategies
 from tilewright.search.evolution import Evolution, EvolutionSettings
@@ -102,7 +103,8 @@ class EvolutionarySearch(TaskSearch):
         log.info("Generating candidates......")
         measured = self._measured(tuning)
         log.info("Picked top %d candidate(s) from database", len(measured))
-        fresh = self._sample(tuning, len(measured))
+        missing = self.population_size - len(measured) - len(self._carried)
+        fresh = self._sample(tuning, missing)
         unmeasured = [*self._carried, *fresh]
         if len(unmeasured) < self.init_min_unmeasured:
             log.warning(
@@ -170,10 +172,25 @@ class EvolutionarySearch(TaskSearch):
         # The program as it is has nothing to pass on.
         return [r for r in records if for_same_machine(r, target) and r.trace.has_steps()]
 
-    def _sample(self, tuning: Tuning, measured: int) -> list[Draft]:
-        """Random drafts, so many that the population is full, and never too few."""
-        carried = len(self._carried)
-        attempts = max(self.population_size - measured - carried, 1)
+    # --- the parts of a round, for those who put one together themselves -------------------------
+
+    def sample_init_population(self, num: int) -> list[Schedule]:
+        """Random schedules of the space, from `num` attempts, as often as it takes to have enough.
+
+        Enough are `init_min_unmeasured`; fewer come if `max_fail_count` times all attempts failed.
+        """
+        drafts = self._sample(self._running("sample_init_population"), num)
+        return [draft.candidate.sch for draft in drafts]
+
+    def evolve_with_cost_model(self, population: Sequence[Schedule], num: int) -> list[Schedule]:
+        """The best schedules, at most `num`, that a population evolves into; best first."""
+        tuning = self._running("evolve_with_cost_model")
+        drafts = [Draft(sch, tuning.replayer.args_info) for sch in population]
+        return [draft.candidate.sch for draft in self._evolve(tuning, drafts, num)]
+
+    def _sample(self, tuning: Tuning, attempts: int) -> list[Draft]:
+        """Random drafts: so many attempts, and again while there are too few."""
+        carried, attempts = len(self._carried), max(attempts, 1)
         drafts: list[Draft] = []
         failed_rounds = 0
         while failed_rounds < self.max_fail_count:

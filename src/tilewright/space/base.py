@@ -7,6 +7,7 @@ before a member is used, and again whenever its task starts anew.
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing_extensions import Self
 
 from tilewright.ir import IRModule
 from tilewright.schedule import BlockRV, Schedule, Trace
+from tilewright.schedule.random import normalize_seed
 from tilewright.support.plugins import Family
 from tilewright.target import Target
 
@@ -100,7 +102,15 @@ class Postproc(Member, ABC):
 
 
 class Mutator(Member, ABC):
-    """Moves a decision of a trace."""
+    """Moves a decision of a trace.
+
+    Whoever calls `apply` without a seed gets a random one, whatever a subclass asks for.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "apply" in vars(cls):
+            cls.apply = _with_any_seed(cls.apply)  # type: ignore[method-assign]
 
     @abstractmethod
     def apply(self, trace: Trace, seed: int) -> Trace | None:
@@ -114,6 +124,14 @@ class Mutator(Member, ABC):
         """The default mutators of a kind of target, and how likely each is chosen."""
         made: dict[Mutator, float] = default_lists.make("mutator", kind)
         return made
+
+
+def _with_any_seed(apply: Callable[..., Trace | None]) -> Callable[..., Trace | None]:
+    @functools.wraps(apply)
+    def seeded(self: Mutator, trace: Trace, seed: int = -1) -> Trace | None:
+        return apply(self, trace, normalize_seed(seed) if seed == -1 else seed)
+
+    return seeded
 
 
 class SpaceGenerator(Member, ABC):

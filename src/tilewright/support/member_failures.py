@@ -52,12 +52,28 @@ class MemberFailures:
             return False
         story = f"{who} failed: {type(error).__name__}: {error}\n{_excerpt(error)}"
         if not self.keep_going:
-            raise MemberError(f"{story}\n{STOPPED}") from error
+            raise _member_error(type(error))(f"{story}\n{STOPPED}") from error
         cause = (who, type(error).__name__)
         if cause not in self._shown:
             self._shown.add(cause)
             self.show(f"{story}\n{SKIPPED}")
         return True
+
+
+def _member_error(kind: type[Exception]) -> type[MemberError]:
+    """A `MemberError` that whoever waits for an exception of that kind catches, too."""
+    built_in = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    if issubclass(MemberError, built_in):
+        return MemberError
+    # Some built-in exceptions want other arguments, or show them in another way.
+    usual = {name: getattr(Exception, name) for name in ("__init__", "__str__")}
+    plain = {"__module__": MemberError.__module__, "__reduce__": _as_member_error}
+    return type(MemberError.__name__, (MemberError, built_in), {**usual, **plain})
+
+
+def _as_member_error(error: MemberError) -> tuple[type[MemberError], tuple[Any, ...]]:
+    """What is pickled of such an exception: a class made here cannot be found by its name."""
+    return MemberError, error.args
 
 
 def failures_of(context: Any) -> MemberFailures:

@@ -68,20 +68,26 @@ class Profiler:
         return text_table(["ID", "Name", "Time (min)", "Percentage"], rows)
 
     @staticmethod
+    def current() -> Profiler | None:
+        """The innermost profiler in scope."""
+        profilers = _current.get()
+        return profilers[-1] if profilers else None
+
+    @staticmethod
     def count(name: str, seconds: float) -> None:
         """Count time that passed elsewhere, in a worker for example, if there is a profiler."""
-        profilers = _current.get()
-        if profilers:
-            profilers[-1].add(name, seconds)
+        profiler = Profiler.current()
+        if profiler is not None:
+            profiler.add(name, seconds)
 
     @staticmethod
     @contextmanager
     def timeit(name: str) -> Iterator[None]:
         """Count the time of a `with` block under a name; nothing happens without a profiler."""
-        profilers = _current.get()
+        profiler = Profiler.current()
         start = time.perf_counter()
         try:
             yield
         finally:
-            if profilers:
-                profilers[-1].add(name, time.perf_counter() - start)
+            if profiler is not None:
+                profiler.add(name, time.perf_counter() - start)

@@ -62,6 +62,7 @@ class TaskRecord:
     predictions: Sequence[float | None] = ()
     baselines: Sequence[str] = ()  # what its candidates are, if they are not the search's
     funnel: Funnel | None = None  # once it is complete
+    runner_results: Sequence[RunnerResult] = ()  # of what was measured last
     elapsed: float = 0.0  # seconds since its run began, earlier calls counted in
     counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
     last_error: str | None = None
@@ -85,6 +86,11 @@ class TaskRecord:
     def trials(self) -> int:
         """Candidates measured so far, failed ones too."""
         return len(self.latency_ms)
+
+    @property
+    def runner_futures(self) -> None:
+        """What is running now: nothing when somebody may ask."""
+        return None
 
     @property
     def build_error_count(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from tilewright.errors import TuneError
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator
@@ -23,6 +23,8 @@ MutatorsLike: TypeAlias = Mapping[Mutator, float] | str | None
 
 class ConfiguredGenerator(SpaceGenerator):
     """A generator with lists of members that may depend on the target."""
+
+    applies_rules: ClassVar[bool] = False  # one that does not works for a task without a target
 
     def __init__(
         self,
@@ -58,6 +60,8 @@ class ConfiguredGenerator(SpaceGenerator):
         if not open_lists:
             return
         if context.target is None:
+            if not self.applies_rules:
+                return
             raise TuneError(
                 f"{type(self).__name__}: {open_lists[0][0]} is to be chosen by the target, but the "
                 "task has none; give TuneContext a target, or the generator its members"

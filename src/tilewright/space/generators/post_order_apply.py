@@ -40,6 +40,8 @@ class PostOrderApply(ConfiguredGenerator):
     the task keeps going; `statistics` tells how often.
     """
 
+    applies_rules = True
+
     def __init__(
         self,
         f_block_filter: Callable[[Block], bool] | None = None,

@@ -24,5 +24,11 @@ class RemoveBuildArtifact(MeasureCallback):
         runner_results: Sequence[RunnerResult],
     ) -> None:
         for result in builder_results:
-            if result.artifact_path is not None and Path(result.artifact_path).is_file():
-                shutil.rmtree(Path(result.artifact_path).parent, ignore_errors=True)
+            if result.artifact_path is not None:
+                remove_build_dir(result.artifact_path)
+
+
+def remove_build_dir(artifact_path: str) -> None:
+    """Remove the folder of an artefact, if it is a file."""
+    if Path(artifact_path).is_file():
+        shutil.rmtree(Path(artifact_path).parent, ignore_errors=True)

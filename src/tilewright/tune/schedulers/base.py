@@ -42,7 +42,7 @@ from tilewright.tune.measuring import Measured, Measurer, make_member
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.runs import FAILED, FINISHED, INTERRUPTED, begin_run
 from tilewright.tune.saved_search import load_search, save_search
-from tilewright.tune.statistics import statistics_table
+from tilewright.tune.schedulers.tvm_names import TVMNames
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.trial_log import log_trials
 from tilewright.tune.without_search import has_result, keep_without_search
@@ -52,7 +52,7 @@ _MOST_EMPTY_ROUNDS = 100
 
 
 @dataclass
-class TaskScheduler(ABC):
+class TaskScheduler(TVMNames, ABC):
     """Runs tasks in rounds until the limits are reached; subclasses choose the next task."""
 
     logger: logging.Logger = field(
@@ -70,9 +70,9 @@ class TaskScheduler(ABC):
         """The task of the next round; -1 if none is left."""
 
     @staticmethod
-    def create(kind: str = "gradient", **options: Any) -> TaskScheduler:
+    def create(kind: str = "gradient", *args: Any, **options: Any) -> TaskScheduler:
         """A scheduler by name."""
-        made: TaskScheduler = task_schedulers.create(kind, **options)
+        made: TaskScheduler = task_schedulers.create(kind, *args, **options)
         return made
 
     def tune(
@@ -256,6 +256,7 @@ class TaskScheduler(ABC):
         some = allowed[: task.begun + self._budget.fitting(len(allowed) - task.begun)]
         measured = self._measure(task_id, some)
         self._take(task_id, candidates, measured)
+        self.join_running_task(task_id)
         if measured.interrupt is not None:
             raise measured.interrupt
         plateau = self._plateau(task)
@@ -322,6 +323,7 @@ class TaskScheduler(ABC):
         log_trials(task_id, task, some, built, results)
         new = len(results) - task.begun
         task.add_trials(some, results)
+        task.runner_results = results
         task.funnel, failure = None, ""
         if task.baselines:
             failure = self._failure_of(task_id, lambda: task.ctx.notify_known(some))
@@ -339,7 +341,7 @@ class TaskScheduler(ABC):
             self.logger.info("Cost model: %s", quality)
         if task.funnel is not None:
             self.logger.info("Funnel: %s", task.funnel)
-        self.logger.info("\n%s", statistics_table(self.tasks))
+        self.print_tuning_statistics()
         self._tell(RoundMeasured(task_id, new, self._budget.elapsed, quality, task.funnel))
         if failure:
             self.terminate_task(task_id, failure)
@@ -378,7 +380,7 @@ class TaskScheduler(ABC):
 
     # --- the end --------------------------------------------------------------------------------
 
-    def terminate_task(self, task_id: int, reason: str) -> None:
+    def terminate_task(self, task_id: int, reason: str = "its scheduler ended it") -> None:
         """A task gets no more trials, the others go on."""
         if not self.tasks[task_id].is_terminated:
             self._terminate(task_id, reason)
