@@ -127,7 +127,7 @@ class Database(ABC):
             yield fits[place][1]
 
     def query_tuning_record(
-        self, mod: IRModule, target: Target, workload_name: str
+        self, mod: IRModule, target: Target, workload_name: str = "main"
     ) -> TuningRecord | None:
         """The fastest record of a program that fits the target.
 
@@ -136,7 +136,9 @@ class Database(ABC):
         ways = (self.fitting_records(way, target, workload_name) for way in _ways_to_call(mod))
         return next((record for records in ways for record in records), None)
 
-    def query_schedule(self, mod: IRModule, target: Target, workload_name: str) -> Schedule | None:
+    def query_schedule(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Schedule | None:
         """The schedule of the fastest record that fits the target and can be replayed."""
         record = self.query_tuning_record(mod, target, workload_name)
         if record is None:
@@ -147,7 +149,9 @@ class Database(ABC):
         others = self.fitting_records(record.workload.mod, target, workload_name)
         return next(filter(None, map(_replayed, others)), None)
 
-    def query_ir_module(self, mod: IRModule, target: Target, workload_name: str) -> IRModule | None:
+    def query_ir_module(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> IRModule | None:
         """The program as the fastest record that fits the target makes it."""
         sch = self.query_schedule(mod, target, workload_name)
         return None if sch is None else sch.mod

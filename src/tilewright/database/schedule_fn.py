@@ -34,7 +34,9 @@ class ScheduleFnDatabase(QueryOnlyDatabase):
             workload = Workload(mod, self._equality.hash(mod))
             yield TuningRecord(sch.trace, workload, None, target, args_info_of(mod))
 
-    def query_schedule(self, mod: IRModule, target: Target, workload_name: str) -> Schedule | None:
+    def query_schedule(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Schedule | None:
         """The schedule itself: what a function did need not be replayed."""
         return self._scheduled(mod, workload_name)
 

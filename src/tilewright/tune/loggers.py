@@ -33,11 +33,11 @@ def run_logger(work_dir: str | Path | None, *, console: bool = True) -> logging.
     return logger
 
 
-def task_loggers(work_dir: str | Path | None, names: Sequence[str]) -> list[logging.Logger]:
+def task_loggers(work_dir: str | Path | None, task_names: Sequence[str]) -> list[logging.Logger]:
     """One logger a task, into a file of its own; without a directory they say nothing."""
-    digits = len(str(max(0, len(names) - 1)))
+    digits = len(str(max(0, len(task_names) - 1)))
     loggers = []
-    for number, name in enumerate(names):
+    for number, name in enumerate(task_names):
         label = f"{ROOT}.task_{number:0{digits}d}_{_file_name(name)}"
         logger = logging.getLogger(label)
         logger.setLevel(logging.DEBUG)
