@@ -9,11 +9,12 @@ import numpy as np
 
 from tilewright.ir import IRModule, structural_hash
 from tilewright.meta_schedule.derived_object import derived_object as derived_object
-from tilewright.runtime import get_global_func, register_func
+from tilewright.runtime import get_global_func
 from tilewright.tune.callbacks.remove_build_artifact import remove_build_dir as remove_build_dir
 from tilewright.tune.context import thread_count
 
-register_func("meta_schedule.remove_build_dir", remove_build_dir, override=True)
+# Found by name without being in the registry, which holds what users registered.
+_OWN = {"meta_schedule.remove_build_dir": remove_build_dir}
 
 
 def cpu_count(logical: bool = True) -> int:
@@ -37,4 +38,6 @@ def get_global_func_with_default_on_worker(
     """The function that a hook means: a registered one by name, itself, or the default for none."""
     if name is None:
         return default
-    return get_global_func(name) if isinstance(name, str) else name
+    if not isinstance(name, str):
+        return name
+    return _OWN.get(name) or get_global_func(name)
