@@ -68,6 +68,10 @@ doctor: $(INSTALLED) ## say what works on this machine, and what does not
 fuzz: $(INSTALLED_DEV) ## all tests, the slow ones too, with many new random inputs
 	@$(BIN)/python -m pytest -W error -q -n $(JOBS) --hypothesis-profile=fuzz $(ARGS)
 
+.PHONY: attack
+attack: $(INSTALLED_DEV) ## hostile input, with many new random attacks
+	@$(BIN)/python -m pytest -W error -q -n $(JOBS) --hypothesis-profile=fuzz tests/attack $(ARGS)
+
 .PHONY: bench
 bench: $(BENCH_VENV)/.installed ## measure against the rivals that `make bench-env` installs
 	@$(BENCH_VENV)/bin/python benchmarks/foundation.py $(ARGS)
