@@ -17,6 +17,7 @@
     │   └── KernelAssertError   an assertion inside the compiled function failed
     ├── TuneError               a task that cannot be tuned, or options that make no sense
     │   ├── DatabaseError       a database that cannot be opened or asked
+    │   │   └── StoredDataError stored data that is damaged; names the row
     │   └── MemberError         a rule, cost model, ... of the user's own raised an exception
     └── RegistryError           a name that is registered twice or not at all
 
@@ -100,6 +101,10 @@ class TuneError(TilewrightError, ValueError):
 
 class DatabaseError(TuneError):
     """A database of tuning records that cannot be opened or asked."""
+
+
+class StoredDataError(DatabaseError):
+    """A row of a database, or a file of records, that does not hold what its place is for."""
 
 
 class MemberError(TuneError):

@@ -248,7 +248,7 @@ class TuningRecord:
             return False
         ran = any(secs != FAILED_RUN_SECS for secs in self.run_secs)
         is_whole = self.extra.get(BASELINE) == PLAIN or self.trace.has_steps()
-        return ran and all(map(math.isfinite, self.run_secs)) and is_whole
+        return ran and all(0 <= secs < math.inf for secs in self.run_secs) and is_whole
 
     @property
     def plain_secs(self) -> list[float] | None:

@@ -7,10 +7,10 @@ or its number of cores. The form:
 - An outcome is a correct result or a `TilewrightError`. Any other exception, an abort of the
   process, or a run without end is a finding. What may abort or hang runs in a child process:
   `run_in_child` gives its outcome.
-- What takes more than a few seconds also carries `slow`: CI (`make test`) runs the rest, `make fuzz`
-  runs everything, `make attack` runs everything of this folder.
-- Random input: take `seeds` of the fixture `attack_seeds`. CI always sees the same few, `make fuzz`
-  (`--hypothesis-profile=fuzz`) sees many fresh ones; a failing test shows its seed.
+- What takes more than a few seconds also carries `slow`: CI (`make test`) runs the rest, `make
+  fuzz` runs everything, `make attack` runs everything of this folder.
+- Random input: take the seeds of the fixture `attack_seeds`. CI always sees the same few, `make
+  fuzz` (`--hypothesis-profile=fuzz`) sees many fresh ones; a failing test shows its seed.
 """
 
 from __future__ import annotations

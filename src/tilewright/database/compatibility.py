@@ -137,7 +137,8 @@ def _all_shared(
     holds: Callable[[int, int], bool],
 ) -> bool:
     both = (name for name in names if name in ours and name in theirs)
-    return all(holds(int(ours[name]), int(theirs[name])) for name in both)
+    pairs = ((ours[name], theirs[name]) for name in both)
+    return all(isinstance(a, int) and isinstance(b, int) and holds(a, b) for a, b in pairs)
 
 
 def _arch_runs(measured: str, wanted: str) -> bool:

@@ -66,7 +66,7 @@ def trial_of(record: TuningRecord, record_id: int | None = None) -> Trial | None
     mean = record.mean_secs
     return Trial(
         run=int(extra["run"]),
-        task=str(extra.get("task", "")),
+        task=str(extra.get("task") or ""),
         number=int(extra["trial"]),
         round=extra.get("round"),
         mean_secs=None if record.failure is not None or mean >= FAILED_RUN_SECS else mean,

@@ -1,8 +1,12 @@
-"""Rows that cannot be read."""
+"""Rows that cannot be read: one error that names the row, and what is reported of it."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+
+from tilewright.errors import StoredDataError, TilewrightError
+from tilewright.support.decoding import decoding
 
 
 @dataclass(frozen=True)
@@ -15,3 +19,13 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.table} {self.row}: {self.reason}"
+
+    @staticmethod
+    def of(table: str, row: int, error: TilewrightError) -> Problem:
+        """What an error says about a row."""
+        return Problem(table, row, str(error).removeprefix(f"{table} {row}: "))
+
+
+def reading_row(table: str, row: int) -> AbstractContextManager[None]:
+    """Whatever makes a row unreadable inside becomes a `StoredDataError` that names the row."""
+    return decoding(f"{table} {row}", StoredDataError)

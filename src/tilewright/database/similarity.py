@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.database.anchor_block import blocks_below, find_anchor_block
+from tilewright.errors import IRError
 from tilewright.ir import Block, IntImm, IRModule
 from tilewright.ir.canonical import Encoder
 from tilewright.records import Workload
+from tilewright.support.nesting import nested_deeply
 
 _ITER_LETTERS = "STROP"  # of the iterator types, by number: spatial, thread, reduction, ...
 
@@ -39,6 +41,7 @@ class _AnyShape(Encoder):
             encode(self, value)
 
 
+@nested_deeply(IRError, "the program")
 def _encoded(mod: IRModule) -> _AnyShape:
     encoder = _AnyShape()
     for func in mod.functions.values():  # whatever they are called
@@ -61,6 +64,7 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
+@nested_deeply(IRError, "the program")
 def _block_structure(mod: IRModule) -> str:
     return " ".join(
         "".join(_ITER_LETTERS[iter_var.iter_type] for iter_var in block.iter_vars)
@@ -111,6 +115,7 @@ def _difference(known: IRModule, asked: IRModule, is_same_kind: bool) -> str:
     return f"{describe(known)} is known, but in the one asked for {', '.join(changed[:4])}"
 
 
+@nested_deeply(IRError, "the program")
 def describe(mod: IRModule) -> str:
     """A short name for people, such as `matmul 128x128x128`."""
     name, shape = _name_and_shape(mod)

@@ -17,7 +17,7 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, check_top_k, databases, logger
 from tilewright.database.compatibility import Fit, fit, fit_of_record, identity_of
 from tilewright.database.history import History, trial_of
-from tilewright.database.problem import Problem
+from tilewright.database.problem import Problem, reading_row
 from tilewright.database.record_key import record_key
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_history import SQLiteHistory
@@ -25,16 +25,16 @@ from tilewright.database.sqlite_rows import (
     COLUMNS,
     INSERT,
     UPDATE,
-    BadRowError,
     insertion,
     record_from_row,
     to_json,
 )
 from tilewright.database.sqlite_workloads import SQLiteTargets, SQLiteWorkloads
 from tilewright.database.stored_trace import trace_text
-from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.errors import DatabaseError, StoredDataError, TilewrightError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload
+from tilewright.support.decoding import decoding
 from tilewright.target import Target
 
 DEFAULT_NAME = "tilewright.db"
@@ -64,7 +64,7 @@ class SQLiteDatabase(Database):
         self._targets = SQLiteTargets(self._file)
         self._history = SQLiteHistory(self._file)
         self._new_workloads: list[int] = []  # of the open transaction
-        self._reported: set[tuple[str, int]] = set()
+        self._reported: set[Problem] = set()
 
     def close(self) -> None:
         self._file.close()
@@ -178,7 +178,7 @@ class SQLiteDatabase(Database):
             )
             for (record_id,) in rows:
                 record = self._record(record_id) if record_id not in seen else None
-                if record is not None:
+                if record is not None and record.is_valid:
                     yield record
             seen.update(record_id for (record_id,) in rows)
             if len(rows) < size:
@@ -193,13 +193,14 @@ class SQLiteDatabase(Database):
         """The record of a row; None, and a warning, if it is damaged."""
         try:
             return self._read_or_raise(row)
-        except BadRowError as error:
-            self._report("records", row[0], str(error))
+        except StoredDataError as error:
+            self._report(Problem.of("records", row[0], error))
             return None
 
     def _read_or_raise(self, row: tuple[Any, ...]) -> TuningRecord:
-        target, identity = self._targets.load(row[2])
-        return record_from_row(row, self._workloads.load(row[1]), target, identity)
+        with reading_row("records", row[0]):
+            target, identity = self._targets.load(row[2])
+            return record_from_row(row, self._workloads.load(row[1]), target, identity)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         rows = self._file.rows(f"SELECT {COLUMNS} FROM records ORDER BY id")
@@ -249,9 +250,10 @@ class SQLiteDatabase(Database):
         if not rows:
             return None
         try:
-            return msgspec.json.decode(rows[0][0])
-        except (TypeError, msgspec.DecodeError) as error:
-            logger.warning("the state %r in %s is damaged: %s", key, self.path, error)
+            with decoding(f"the state {key!r} in {self.path} is damaged", StoredDataError):
+                return msgspec.json.decode(rows[0][0])
+        except StoredDataError as error:
+            logger.warning("%s", error)
             return None
 
     # --- looking after the file -------------------------------------------------------------
@@ -269,16 +271,16 @@ class SQLiteDatabase(Database):
                 try:
                     check(row)
                 except TilewrightError as error:
-                    found.append(Problem(table, row[0], str(error)))
+                    found.append(Problem.of(table, row[0], error))
         return [*self._file.problems, *found]
 
     def _check(self, row: tuple[Any, ...]) -> None:
         _ = self._read_or_raise(row).trace.insts
 
-    def _report(self, table: str, row: int, reason: str) -> None:
-        if (table, row) not in self._reported:
-            self._reported.add((table, row))
-            logger.warning("%s: skipped a row: %s", self.path, Problem(table, row, reason))
+    def _report(self, problem: Problem) -> None:
+        if problem not in self._reported:
+            self._reported.add(problem)
+            logger.warning("%s: skipped a row: %s", self.path, problem)
 
     def keep_only(self, records: Iterable[TuningRecord]) -> None:
         """Forget all other records and give their space back. The history stays."""

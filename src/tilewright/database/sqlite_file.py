@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 from tilewright.database import sqlite_schema
 from tilewright.database.problem import Problem
-from tilewright.database.sqlite_salvage import salvage
+from tilewright.database.sqlite_salvage import SQLITE_ERRORS, salvage
 from tilewright.errors import DatabaseError
 
 BUSY_SECONDS = 60.0  # how long to wait for another writer
@@ -49,7 +50,7 @@ class SQLiteFile:
         try:
             connection = self._connect("ro" if self.read_only else "rwc")
             sqlite_schema.prepare(connection, self.path, self.read_only)
-        except (sqlite3.Error, DatabaseError) as error:
+        except (*SQLITE_ERRORS, DatabaseError) as error:
             if connection is not None:
                 connection.close()
             if isinstance(error, DatabaseError):
@@ -64,9 +65,12 @@ class SQLiteFile:
         connection = sqlite3.connect(
             uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
+        _harden(connection)
         if is_damaged:
             # Else SQLite refuses a file that is shorter than its first page says.
             connection.execute("PRAGMA writable_schema = ON")
+        else:
+            _refuse_writes_to_the_schema(connection)
         if mode == "ro":
             return self._as_reader(connection, uri)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -86,6 +90,7 @@ class SQLiteFile:
             connection = sqlite3.connect(
                 f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False
             )
+            _harden(connection)
         connection.execute("PRAGMA query_only = ON")
         return connection
 
@@ -95,7 +100,7 @@ class SQLiteFile:
             damaged = self._connect("ro", is_damaged=True)
             copy, self.problems = salvage(damaged, self._modes)
             found = copy.execute("SELECT count(*) FROM workloads").fetchone()[0]
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise self._nothing_left(error) from error
         finally:
             if damaged is not None:
@@ -121,14 +126,14 @@ class SQLiteFile:
         with self.lock:
             try:
                 return self.connection.execute(statement, parameters).fetchall()
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 if not _is_damage(error) or self._depth or self.is_damaged:
                     raise self._failure(error) from error
             self.connection.close()
             self.connection = self._salvaged()
             return self.rows(statement, parameters)
 
-    def _failure(self, error: sqlite3.Error) -> DatabaseError:
+    def _failure(self, error: Exception) -> DatabaseError:
         if _is_damage(error):
             return DatabaseError(
                 f"the database {self.path} is damaged ({error}); copy what can be read into a new "
@@ -163,7 +168,7 @@ class SQLiteFile:
             except BaseException as error:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error):
+                if isinstance(error, SQLITE_ERRORS):
                     raise self._failure(error) from error
                 raise
             finally:
@@ -180,8 +185,31 @@ class SQLiteFile:
             raise DatabaseError(f"the database {self.path} was opened read-only")
 
 
+def _harden(connection: sqlite3.Connection) -> None:
+    """The file may come from anybody: what its schema says is not carried out, pages are checked.
+
+    A text that is none stays bytes, which no reader of the row takes for text.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA mmap_size = 0")
+    connection.text_factory = _text
+
+
+def _refuse_writes_to_the_schema(connection: sqlite3.Connection) -> None:
+    if sys.version_info >= (3, 12):  # earlier versions of Python cannot ask SQLite for it
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
 def _is_damage(error: BaseException) -> bool:
-    return "malformed" in str(error)
+    return isinstance(error, UnicodeError) or "malformed" in str(error)
 
 
 def refuse_network_file_system(path: str, mounts: Path) -> None:

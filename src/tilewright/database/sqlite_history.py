@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+import msgspec
+
+from tilewright.database.base import logger
 from tilewright.database.history import FunnelCount, History, Run, Trial, unknown_run
+from tilewright.database.problem import reading_row
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import object_from_json, to_json
+from tilewright.errors import StoredDataError
 from tilewright.records import FailureKind
+
+_T = TypeVar("_T")
 
 
 class SQLiteHistory(History):
@@ -55,7 +62,7 @@ class SQLiteHistory(History):
             "SELECT id, name, status, started, finished, seed, target, options FROM runs "
             "ORDER BY id"
         )
-        return [_run(row) for row in rows]
+        return list(_readable("runs", rows, _run))
 
     def add_trials(self, trials: Sequence[Trial]) -> None:
         with self._file.transaction():
@@ -70,7 +77,7 @@ class SQLiteHistory(History):
             f"FROM trials {_WHERE} ORDER BY run_id, task, number",
             (run, run, task, task),
         )
-        return [_trial(row) for row in rows]
+        return list(_readable("trials", rows, _trial))
 
     def set_count(
         self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
@@ -86,14 +93,31 @@ class SQLiteHistory(History):
             f"SELECT run_id, task, round, stage, reason, count FROM funnel {_WHERE}",
             (run, run, task, task),
         )
-        return [FunnelCount(*row) for row in rows]
+        return list(_readable("funnel", rows, _count))
 
 
 _WHERE = "WHERE (? IS NULL OR run_id = ?) AND (? IS NULL OR task = ?)"
 
 
+def _readable(
+    table: str, rows: Iterable[tuple[Any, ...]], read: Callable[[tuple[Any, ...]], _T]
+) -> Iterator[_T]:
+    """What the rows hold; one that is damaged is skipped, with a warning."""
+    for row in rows:
+        try:
+            with reading_row(table, row[0]):
+                value = read(row)
+        except StoredDataError as error:
+            logger.warning("skipped a row: %s", error)
+        else:
+            yield value
+
+
+_RunRow = tuple[int, str, str, float, float | None, int | None, str, str]
+
+
 def _run(row: tuple[Any, ...]) -> Run:
-    number, name, status, started, finished, seed, target, options = row
+    number, name, status, started, finished, seed, target, options = msgspec.convert(row, _RunRow)
     return Run(number, name, status, started, finished, seed, target, object_from_json(options))
 
 
@@ -111,7 +135,20 @@ def _trial_row(trial: Trial) -> tuple[Any, ...]:
     )
 
 
+_TrialRow = tuple[
+    int, str, int, int | None, float | None, str | None, float | None, float | None, int | None
+]
+
+
 def _trial(row: tuple[Any, ...]) -> Trial:
-    run, task, number, round_, mean, failure, prediction, elapsed, record_id = row
+    values = msgspec.convert(row, _TrialRow)
+    run, task, number, round_, mean, failure, prediction, elapsed, record_id = values
     cause = None if failure is None else FailureKind(failure)
     return Trial(run, task, number, round_, mean, cause, prediction, elapsed, record_id)
+
+
+_CountRow = tuple[int, str, int, str, str, int]
+
+
+def _count(row: tuple[Any, ...]) -> FunnelCount:
+    return FunnelCount(*msgspec.convert(row, _CountRow))

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from tilewright.database.record_extra import checked_extra
 from tilewright.database.record_key import digest, record_key
 from tilewright.database.sqlite_schema import SCHEMA_VERSION
 from tilewright.database.stored_trace import StoredTrace, trace_text
-from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.records import (
     FAILED_RUN_SECS,
     FailureKind,
@@ -31,17 +32,16 @@ INSERT = f"INSERT INTO records ({_WRITTEN}) VALUES ({_MARKS}) ON CONFLICT (key) 
 # The key that is replaced comes last.
 UPDATE = f"UPDATE OR IGNORE records SET ({_WRITTEN}) = ({_MARKS}) WHERE key = ?"
 COLUMNS = (
-    "id, workload_id, target_id, run_secs, trace, trace_digest, args_info, failure, error_msg, "
-    "extra, schema"
+    "id, workload_id, target_id, mean, run_secs, trace, trace_digest, args_info, failure, "
+    "error_msg, extra"
 )
+_Row = tuple[
+    int, int, int | None, float, str | None, str, bytes, str | None, str | None, str | None, str
+]
 
 _SECONDS = msgspec.json.Decoder(tuple[float, ...])
 _ARGUMENTS = msgspec.json.Decoder(list[Any])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
-
-
-class BadRowError(DatabaseError):
-    """A row that cannot be read."""
 
 
 def insertion(
@@ -93,28 +93,29 @@ def record_from_row(
     identity: TargetIdentity | None,
 ) -> TuningRecord:
     """The record in a row; its trace stays text."""
-    _, _, _, seconds, trace, trace_digest, args, failure, error_msg, extra, _ = row
-    if not isinstance(trace, str) or digest(trace.encode()) != trace_digest:
-        raise BadRowError("the trace is not the one that was written")
-    try:
-        return TuningRecord(
-            StoredTrace(trace.encode(), is_canonical=True),
-            workload,
-            None if seconds is None else _SECONDS.decode(seconds),
-            target,
-            None if args is None else tuple(map(TensorInfo.from_json, _ARGUMENTS.decode(args))),
-            None if failure is None else FailureKind(failure),
-            error_msg,
-            _OBJECT.decode(extra),
-            identity,
+    values = msgspec.convert(row, _Row)
+    _, _, _, mean, seconds, trace, trace_digest, args, failure, error_msg, extra = values
+    if digest(trace.encode()) != trace_digest:
+        raise StoredDataError("the trace is not the one that was written")
+    record = TuningRecord(
+        StoredTrace(trace.encode(), is_canonical=True),
+        workload,
+        None if seconds is None else _SECONDS.decode(seconds),
+        target,
+        None if args is None else tuple(map(TensorInfo.from_json, _ARGUMENTS.decode(args))),
+        None if failure is None else FailureKind(failure),
+        error_msg,
+        checked_extra(object_from_json(extra)),
+        identity,
+    )
+    # Records are ranked by the column, without being read.
+    if not math.isclose(mean, record.mean_secs, rel_tol=1e-6):
+        raise StoredDataError(
+            f"its mean is {mean:g} s, but its running times give {record.mean_secs:g} s"
         )
-    except (TypeError, ValueError, TilewrightError) as error:
-        raise BadRowError(str(error)) from error
+    return record
 
 
-def object_from_json(text: Any) -> Mapping[str, Any]:
+def object_from_json(text: str) -> Mapping[str, Any]:
     """A JSON object of a row."""
-    try:
-        return _OBJECT.decode(text)
-    except (TypeError, ValueError) as error:
-        raise BadRowError(str(error)) from error
+    return _OBJECT.decode(text)

@@ -9,11 +9,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from tilewright.database import sqlite_schema
-from tilewright.database.problem import Problem
+from tilewright.database.problem import Problem, reading_row
+from tilewright.database.stored_module import usable_module
 from tilewright.database.workload_hashes import workload_hashes
-from tilewright.errors import TilewrightError
+from tilewright.errors import StoredDataError
 from tilewright.ir.json import load_json
 
+# What SQLite reports; Python fails to decode a report that quotes damaged text.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeError)
 _NUMBERED = ("workloads", "targets", "records", "runs")
 _OTHERS = ("meta", "state", "trials", "funnel")
 _LARGEST_GAP = 1000  # ids are given in order, so a long gap is the end
@@ -49,7 +52,7 @@ def _numbered_rows(
     while gap < _LARGEST_GAP:
         try:
             row = damaged.execute(f"SELECT * FROM {table} WHERE id = ?", (row_id,)).fetchone()
-        except sqlite3.DatabaseError as error:
+        except SQLITE_ERRORS as error:
             row = None
             unreadable.append(Problem(table, row_id, str(error)))
         if row is not None:
@@ -74,7 +77,7 @@ def _last_id(damaged: sqlite3.Connection, table: str) -> int:
     """The last id that was given; 0 if even that is lost."""
     try:
         row = damaged.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
-    except sqlite3.DatabaseError:
+    except SQLITE_ERRORS:
         return 0
     return 0 if row is None else int(row[0])
 
@@ -84,15 +87,16 @@ def _leading_rows(
 ) -> Iterator[tuple[object, ...]]:
     try:
         yield from damaged.execute(f"SELECT * FROM {table}")
-    except sqlite3.DatabaseError as error:
+    except SQLITE_ERRORS as error:
         problems.append(Problem(table, 0, f"only its beginning could be read: {error}"))
 
 
 def _index_workloads(copy: sqlite3.Connection, modes: Iterable[str]) -> None:
     for row_id, module in copy.execute("SELECT id, module FROM workloads").fetchall():
         try:
-            hashes = workload_hashes(load_json(module), modes)
-        except TilewrightError:
+            with reading_row("workloads", row_id):
+                hashes = workload_hashes(usable_module(load_json(module)), modes)
+        except StoredDataError:
             continue  # whoever loads it will say so
         rows = [(mode, value, row_id) for mode, value in hashes.items()]
         copy.executemany("INSERT INTO workload_hashes VALUES (?, ?, ?)", rows)

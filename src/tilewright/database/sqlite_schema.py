@@ -103,6 +103,7 @@ def prepare(connection: sqlite3.Connection, path: str, read_only: bool) -> None:
     if not read_only and version_of(connection) == 0 and _is_empty(connection):
         create(connection)
     check_owner(connection, path)
+    refuse_foreign_parts(connection, path)
     found = version_of(connection)
     if found > SCHEMA_VERSION:
         raise DatabaseError(
@@ -146,6 +147,19 @@ def check_owner(connection: sqlite3.Connection, path: str) -> None:
     if owner != APPLICATION_ID:
         raise DatabaseError(
             f"{path} is an SQLite database, but not one of Tilewright; choose another file"
+        )
+
+
+def refuse_foreign_parts(connection: sqlite3.Connection, path: str) -> None:
+    """Views, triggers and virtual tables can do anything when a table is read or written."""
+    found = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+        "OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1"
+    ).fetchone()
+    if found is not None:
+        raise DatabaseError(
+            f"{path} holds the {found[0]} {found[1]!r}, which Tilewright did not make; use a copy "
+            "without it"
         )
 
 

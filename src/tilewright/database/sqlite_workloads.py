@@ -11,10 +11,12 @@ import msgspec
 from tilewright.database import similarity
 from tilewright.database.compatibility import identity_of, identity_of_record
 from tilewright.database.module_equality import ModuleEquality, get_module_equality
+from tilewright.database.problem import reading_row
 from tilewright.database.sqlite_file import SQLiteFile
-from tilewright.database.sqlite_rows import BadRowError, object_from_json, to_json
+from tilewright.database.sqlite_rows import object_from_json, to_json
+from tilewright.database.stored_module import usable_module
 from tilewright.database.workload_hashes import ANY_SHAPE, BLOCKS, MODES, as_hex, workload_hashes
-from tilewright.errors import TilewrightError
+from tilewright.errors import StoredDataError
 from tilewright.ir import IRModule, structural_equal, structural_hash
 from tilewright.ir.json import load_json, save_json
 from tilewright.records import TargetIdentity, TuningRecord, Workload, read_target
@@ -61,12 +63,13 @@ class SQLiteWorkloads:
 
     def _with_hash(self, mode: str, value: int) -> list[int]:
         statement = "SELECT workload_id FROM workload_hashes WHERE mode = ? AND hash = ?"
-        return sorted(row[0] for row in self._file.rows(statement, (mode, as_hex(value))))
+        ids = (row[0] for row in self._file.rows(statement, (mode, as_hex(value))))
+        return sorted(row_id for row_id in ids if isinstance(row_id, int))
 
     def _load_or_none(self, row_id: int) -> Workload | None:
         try:
             return self.load(row_id)
-        except BadRowError:
+        except StoredDataError:
             return None
 
     def load(self, row_id: int) -> Workload:
@@ -74,14 +77,11 @@ class SQLiteWorkloads:
         if row_id not in self._loaded:
             rows = self._file.rows("SELECT module FROM workloads WHERE id = ?", (row_id,))
             if not rows:
-                raise BadRowError(f"workload {row_id} is missing")
-            try:
-                mod = load_json(rows[0][0])
-            except TilewrightError as error:
-                raise BadRowError(f"workload {row_id} cannot be read: {error}") from error
-            if not isinstance(mod, IRModule):
-                raise BadRowError(f"workload {row_id} is no module")
-            self._remember(row_id, Workload(mod, self.equality.hash(mod)))
+                raise StoredDataError(f"workload {row_id} is missing")
+            with reading_row("workloads", row_id):
+                mod = usable_module(load_json(rows[0][0]))
+                workload = Workload(mod, self.equality.hash(mod))
+            self._remember(row_id, workload)
         return self._loaded[row_id]
 
     def _remember(self, row_id: int, workload: Workload) -> None:
@@ -224,27 +224,31 @@ class SQLiteTargets:
                 (row_id,),
             )
             if not rows:
-                raise BadRowError(f"target {row_id} is missing")
-            self._loaded[row_id] = _target_from_row(rows[0])
+                raise StoredDataError(f"target {row_id} is missing")
+            with reading_row("targets", row_id):
+                self._loaded[row_id] = _target_from_row(rows[0])
         return self._loaded[row_id]
 
     def all(self) -> dict[int, TargetIdentity]:
         """The identities of all targets that can be read."""
         found = {}
         for (row_id,) in self._file.rows("SELECT id FROM targets"):
-            with contextlib.suppress(BadRowError):
+            with contextlib.suppress(StoredDataError):
                 identity = self.load(row_id)[1]
                 if identity is not None:
                     found[row_id] = identity
         return found
 
 
+_TargetRow = tuple[str, str, str | None, str | None]
+
+
 def _target_from_row(row: tuple[Any, ...]) -> tuple[Target | None, TargetIdentity]:
-    given, description, fingerprint, features = row
+    given, description, fingerprint, features = msgspec.convert(row, _TargetRow)
     identity = TargetIdentity(
         object_from_json(description),
         fingerprint,
-        None if features is None else tuple(msgspec.json.decode(features)),
+        None if features is None else msgspec.json.decode(features, type=tuple[str, ...]),
         is_complete=True,
     )
     target = read_target(object_from_json(given))

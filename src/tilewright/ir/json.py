@@ -5,6 +5,9 @@
 A node is the name of its class and its fields in order; a node inside a field is its position in
 the list, and always an earlier one. What is no node (attributes, annotations) is written as it is,
 with an object of one key where JSON alone would lose the type.
+
+The text may come from anybody: reading checks every field against its declared type, and refuses
+programs that are nested so deeply, or share so much, that working on them would never end.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import enum
 import functools
 import math
 import types
+from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
@@ -25,13 +29,21 @@ from tilewright.ir.dtype import DType
 from tilewright.ir.expr import GlobalVar
 from tilewright.ir.node import Node, NodeT
 from tilewright.ir.op import Op
+from tilewright.support.decoding import decoding
+from tilewright.support.nesting import nested_deeply
 
+# Of a program with everything that is shared written out. Our largest have some ten thousand nodes;
+# the simplifier, the printer and structural equality look at each of them.
+MAX_NODES: Final = 1_000_000
+MAX_NESTING: Final = 2_000
 SCHEMA_VERSION: Final = 1
 Encode = Callable[["_Writer", Any], Any]
 Decode = Callable[["_Reader", Any], Any]
+Check = Callable[[Any], bool]
 TypeT = TypeVar("TypeT", bound=type)
 
 
+@nested_deeply(IRError, "the program to save")
 def save_json(node: Node) -> str:
     """A node and all below it as text."""
     writer = _Writer()
@@ -42,21 +54,18 @@ def save_json(node: Node) -> str:
 
 def load_json(text: str | bytes) -> Any:
     """The node that `save_json` wrote."""
-    try:
+    with decoding("not a JSON document", IRError):
         document = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise IRError(f"not a JSON document: {error}") from None
     if not isinstance(document, dict) or "tilewright" not in document:
         raise IRError("not IR saved by Tilewright: the key 'tilewright' is missing")
     if document["tilewright"] != SCHEMA_VERSION:
         raise IRError(
-            f"the IR was saved with schema {document['tilewright']}, "
+            f"the IR was saved with schema {document['tilewright']!r}, "
             f"this version reads schema {SCHEMA_VERSION}"
         )
-    try:
-        return _Reader(document["nodes"]).nodes[document["root"]]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise IRError(f"the saved IR is damaged: {error!r}") from error
+    with decoding("the saved IR is damaged", IRError):
+        reader = _Reader(document["nodes"])
+        return reader.node_at(document["root"])
 
 
 _TypeT = TypeVar("_TypeT")
@@ -89,7 +98,7 @@ class _Writer:
         position = self._positions.get(id(node))
         if position is None:
             record: list[Any] = [type(node).__name__]
-            for name, encode, _ in _fields(type(node)):
+            for name, encode, _, _ in _fields(type(node)):
                 record.append(encode(self, getattr(node, name)))
             position = self._positions[id(node)] = len(self.nodes)
             self.nodes.append(record)
@@ -142,25 +151,48 @@ class _Writer:
 class _Reader:
     def __init__(self, records: list[list[Any]]) -> None:
         self.nodes: list[Any] = []
-        for record in records:
-            node_class = _node_class(record[0])
-            if node_class is None:
-                raise IRError(f"the saved IR has a node of unknown class {record[0]!r}")
-            codecs = _fields(node_class)
-            values = (
-                decode(self, value)
-                for (_, _, decode), value in zip(codecs, record[1:], strict=True)
-            )
-            self.nodes.append(node_class(*values))
+        self._extents: list[tuple[int, int]] = []  # nodes written out, and nesting, by position
+        for position, record in enumerate(records):
+            self._count, self._depth = 1, 0
+            self.nodes.append(self._made(position, record))
+            self._refuse_too_large()
+            self._extents.append((self._count, self._depth + 1))
+
+    def _made(self, position: int, record: list[Any]) -> Node:
+        node_class = _node_class(record[0])
+        if node_class is None:
+            raise IRError(f"the saved IR has a node of unknown class {record[0]!r}")
+        values = []
+        for (name, _, decode, fits), value in zip(_fields(node_class), record[1:], strict=True):
+            decoded = decode(self, value)
+            if not fits(decoded):
+                raise IRError(f"{name} of node {position} ({record[0]}) is {_shown(value)}")
+            values.append(decoded)
+        return node_class(*values)
+
+    def _refuse_too_large(self) -> None:
+        if self._count > MAX_NODES:
+            raise IRError(f"it shares so much that it stands for more than {MAX_NODES:,} nodes")
+        if self._depth >= MAX_NESTING:
+            raise IRError(f"nodes are nested more than {MAX_NESTING:,} deep")
+
+    def node_at(self, position: int) -> Any:
+        """An earlier node; the one being read grows by all that it stands for."""
+        if type(position) is not int or not 0 <= position < len(self._extents):
+            raise IRError(f"{_shown(position)} is not the position of an earlier node")
+        count, depth = self._extents[position]
+        self._count += count
+        self._depth = max(self._depth, depth)
+        return self.nodes[position]
 
     def reference(self, position: int | None) -> Any:
-        return None if position is None else self.nodes[position]
+        return None if position is None else self.node_at(position)
 
     def references(self, positions: list[int]) -> tuple[Any, ...]:
-        return tuple([self.nodes[position] for position in positions])
+        return tuple([self.node_at(position) for position in positions])
 
     def operator(self, value: str | int) -> Any:
-        return Op.get(value) if isinstance(value, str) else self.nodes[value]
+        return Op.get(value) if isinstance(value, str) else self.node_at(value)
 
     def number(self, value: float | str) -> float:
         return float(value)
@@ -224,12 +256,12 @@ def _node_class(name: str) -> type[Node] | None:
 
 
 @functools.cache
-def _fields(node_class: type[Node]) -> tuple[tuple[str, Encode, Decode], ...]:
-    """Name, encoder and decoder of each field of a class."""
+def _fields(node_class: type[Node]) -> tuple[tuple[str, Encode, Decode, Check], ...]:
+    """Name, encoder, decoder and check of each field of a class."""
     if _node_class(node_class.__name__) is not node_class:
         raise IRError(f"{node_class.__qualname__} is not part of TensorIR and cannot be saved")
     fields = msgspec.structs.fields(node_class)
-    return tuple((field.name, *_codec(field.type)) for field in fields)
+    return tuple((field.name, *_codec(field.type), _check(field.type)) for field in fields)
 
 
 def _codec(kind: Any) -> tuple[Encode, Decode]:
@@ -268,3 +300,29 @@ _SCALARS: dict[Any, tuple[Encode, Decode]] = {
 
 def _is_a(kind: Any, base: type) -> bool:
     return isinstance(kind, type) and issubclass(kind, base)
+
+
+def _check(kind: Any) -> Check:
+    """Whether a value is of a declared type."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, Union):
+        options = [_check(part) for part in parts]
+        return lambda value: any(fits(value) for fits in options)
+    if origin is tuple:
+        fits_item = _check(parts[0])
+        return lambda value: type(value) is tuple and all(map(fits_item, value))
+    if origin is abc.Mapping:
+        fits_key, fits_value = map(_check, parts)
+        return lambda value: (
+            isinstance(value, Mapping)
+            and all(map(fits_key, value))
+            and all(map(fits_value, value.values()))
+        )
+    if kind is Any:
+        return lambda value: True
+    return lambda value: isinstance(value, kind)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

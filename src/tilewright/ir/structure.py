@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.errors import IRError
 from tilewright.ir.canonical import Encoder, Token
 from tilewright.ir.function import IRModule, PrimFunc
+from tilewright.support.nesting import nested_deeply
 
 _MAX_SHOWN_LINES = 6
 _CLOSED = object()  # marks the end of a field in the tracer's notes
@@ -62,6 +63,7 @@ class StructuralMismatchError(IRError, AssertionError):
     """Two pieces of IR that should have been structurally equal are not."""
 
 
+@nested_deeply(IRError, "the program to compare")
 def _tokens(node: Any, map_free_vars: bool) -> list[Token]:
     encoder = Encoder(map_free_vars)
     encoder.value(node)

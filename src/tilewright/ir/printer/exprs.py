@@ -35,7 +35,7 @@ from tilewright.ir.expr import (
     StringImm,
     Var,
 )
-from tilewright.ir.node import Node
+from tilewright.ir.node import Node, replace
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.script_forms import (
     DTYPE_ONLY,
@@ -195,15 +195,33 @@ def _string_imm(printer: ExprPrinter, node: StringImm) -> Written:
 
 
 def _binary(printer: ExprPrinter, node: BinaryOp) -> Written:
+    """Sums can be long: from the innermost left operand outwards, each step looks at one node."""
+    spine = [node]
+    while isinstance(spine[-1].a, BinaryOp):
+        spine.append(spine[-1].a)
+    left = spine[-1].a
+    written = printer.write(left)
+    for each in reversed(spine):
+        alone = replace(each, a=left)
+        written = _with_right_operand(printer, alone, written)
+        left = Var("left", alone.dtype)  # only its type matters, and asking for it is quick
+    return written
+
+
+def _with_right_operand(printer: ExprPrinter, node: BinaryOp, left: Written) -> Written:
+    """A node whose left operand is written already."""
+    text, held = left
     infix = INFIX.get(type(node))
     if infix is not None and builds(infix[2], node):
         operator, strength, _ = infix
-        left = printer.operand(node.a, strength + (strength == PREC_COMPARE))
-        return f"{left} {operator} {printer.operand(node.b, strength + 1)}", strength
+        if held < strength + (strength == PREC_COMPARE):
+            text = f"({text})"
+        text += f" {operator} {printer.operand(node.b, strength + 1)}"
+        return text, strength
     prefix = PREFIX.get(type(node))
     short = prefix is not None and builds(prefix[1], node)
     name = prefix[0] if prefix is not None and short else type(node).__name__
-    return printer.call(name, printer.text(node.a), printer.text(node.b))
+    return printer.call(name, text, printer.text(node.b))
 
 
 def _not(printer: ExprPrinter, node: Not) -> Written:

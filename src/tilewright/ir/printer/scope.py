@@ -39,6 +39,7 @@ class Scope:
         self._depth = base_indent
         self._texts: dict[Node, str] = {}
         self._taken: set[str] = set(_RESERVED)
+        self._first: dict[str, int] = {}  # below this suffix no name of the base is free
         self._frames: list[list[tuple[Node | None, str]]] = [[]]
 
     def line(self, text: str) -> None:
@@ -66,7 +67,7 @@ class Scope:
         self._frames.append([])
         yield
         for node, name in self._frames.pop():
-            self._taken.discard(name)
+            self._release(name)
             if node is not None:
                 self._texts.pop(node, None)
 
@@ -89,8 +90,15 @@ class Scope:
         return self._texts.get(node)
 
     def _free_name(self, base: str) -> str:
-        name, suffix = base, 0
-        while name in self._taken:
+        suffix = self._first.get(base, 0)
+        while (name := f"{base}_{suffix}" if suffix else base) in self._taken:
             suffix += 1
-            name = f"{base}_{suffix}"
+        self._first[base] = suffix
         return name
+
+    def _release(self, name: str) -> None:
+        self._taken.discard(name)
+        self._first.pop(name, None)
+        base, _, suffix = name.rpartition("_")
+        if suffix.isdecimal() and len(suffix) < 10:
+            self._first[base] = min(self._first.get(base, 0), int(suffix))
