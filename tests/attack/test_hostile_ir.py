@@ -111,7 +111,7 @@ def _length(node: Any) -> int:
         (["IRModule", {"nope": 1}, {"map": []}], "KeyError('nope')"),
         ([["x"]], "TypeError"),
         ({"a": 1}, "KeyError(0)"),
-        ("Var", "the saved IR has a node of unknown class 'V'"),
+        ("Var", "it has a node of unknown class 'V'"),
         (7, "TypeError"),
     ],
 )  # fmt: skip

@@ -1,13 +1,15 @@
 """TVM's database: two files of JSON lines, one for workloads and one for records.
 
 Records hold trace, seconds, target and arguments and nothing else, so failures keep no cause and
-the history is not on disk. For everything else use the SQLite database. One process may write.
+the history is not on disk. For everything else use the SQLite database. Several processes may write
+in turn: each takes a lock and reads what the others have added first.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import msgspec
 from tilewright.database.base import Database, check_top_k, databases, logger
 from tilewright.database.history import trial_of
 from tilewright.database.memory import RecordTable, WorkloadTable, adopted
-from tilewright.database.problem import Problem
+from tilewright.database.problem import Problem, reading_row
 from tilewright.database.sqlite_rows import to_json
 from tilewright.database.tvm_format.dialects import TVM_014, Dialect, get_dialect
 from tilewright.database.tvm_format.json_lines import (
@@ -25,10 +27,11 @@ from tilewright.database.tvm_format.json_lines import (
     workload_line,
 )
 from tilewright.database.tvm_format.line_file import LineFile
-from tilewright.database.tvm_format.record_line import RecordLineReader, record_line
-from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.database.tvm_format.record_line import RecordLineReader, record_content, record_line
+from tilewright.errors import DatabaseError, StoredDataError, TilewrightError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload
+from tilewright.support.decoding import decoding
 
 WORKLOAD_FILE = "database_workload.json"
 RECORD_FILE = "database_tuning_record.json"
@@ -57,46 +60,51 @@ class JSONDatabase(Database):
         self.path_tuning_record = str(_path(path_tuning_record, work_dir, RECORD_FILE))
         self._workload_file = _opened(self.path_workload, allow_missing)
         self._record_file = _opened(self.path_tuning_record, allow_missing)
-        self._state_file = Path(self.path_workload).with_name(STATE_FILE)
+        self._state_file = LineFile(Path(self.path_workload).with_name(STATE_FILE))
         self._workloads = WorkloadTable(module_equality)
         self._rows: list[Workload | None] = []  # by the line of the workload file
-        self._index: dict[Workload, int] = {}
+        self._index: dict[Workload, int] = {}  # of those whose line is on disk
         self._records: dict[bytes, TuningRecord] = {}  # by their lines: no line counts twice
         self._table = RecordTable()
+        self._reader = RecordLineReader()
         self._problems: list[Problem] = []
-        self._pending: tuple[list[str], list[str]] | None = None  # lines of the transaction
-        self._dialect = self._load(dialect)
+        self._guard = threading.RLock()
+        self._pending: _Pending | None = None  # of the transaction
+        with self._workload_file.lock():
+            self._catch_up()
+        self._dialect = get_dialect(dialect) if dialect is not None else self._dialect_found()
 
     # --- reading the files ------------------------------------------------------------------
 
-    def _load(self, dialect: str | None) -> Dialect:
-        workloads, records = self._workload_file.read(), self._record_file.read()
-        for number, line in enumerate(workloads):
-            if line.strip():
-                self._rows.append(self._read_workload(number, line))
-        reader = RecordLineReader()
-        for number, line in enumerate(records):
-            if line.strip():
-                self._read_record(number, line, reader)
-        if dialect is not None:
-            return get_dialect(dialect)
-        return dialect_of_lines(workloads, records) or TVM_014
+    def _catch_up(self) -> None:
+        """Read what was added since the last time. Whoever writes does so first, under the lock."""
+        for number, line in self._workload_file.new_lines():
+            self._rows.append(self._read_workload(number, line))
+        if self._record_file.was_replaced():
+            self._replace_records({})
+        for number, line in self._record_file.new_lines():
+            self._read_record(number, line)
+
+    def _dialect_found(self) -> Dialect:
+        lines = self._workload_file.read(), self._record_file.read()
+        return dialect_of_lines(*lines) or TVM_014
 
     def _read_workload(self, number: int, line: bytes) -> Workload | None:
         try:
-            mod = module_from_line(line)
-        except TilewrightError as error:
-            self._report(Problem(WORKLOAD_FILE, number + 1, str(error)))
+            with reading_row(WORKLOAD_FILE, number):
+                workload, _ = self._workloads.adopt(Workload(module_from_line(line), 0))
+        except StoredDataError as error:
+            self._report(Problem.of(WORKLOAD_FILE, number, error))
             return None
-        workload, _ = self._workloads.adopt(Workload(mod, 0))
         self._index.setdefault(workload, len(self._rows))
         return workload
 
-    def _read_record(self, number: int, line: bytes, reader: RecordLineReader) -> None:
+    def _read_record(self, number: int, line: bytes) -> None:
         try:
-            record = reader.read(line, self._rows)
-        except TilewrightError as error:
-            self._report(Problem(RECORD_FILE, number + 1, str(error)))
+            with reading_row(RECORD_FILE, number):
+                record = self._reader.read(line, self._rows)
+        except StoredDataError as error:
+            self._report(Problem.of(RECORD_FILE, number, error))
             return
         self._keep(line, record)
 
@@ -111,59 +119,80 @@ class JSONDatabase(Database):
         self._table.add(record)
         return True
 
+    def _replace_records(self, records: dict[bytes, TuningRecord]) -> None:
+        self._records, self._table = records, RecordTable()
+        for record in records.values():
+            self._table.add(record)
+
     # --- committing -------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Lines are written together at the end; an error does not undo those before it."""
-        if self._pending is not None:
-            yield
+        with self._guard:
+            if self._pending is not None:
+                yield
+                return
+            self._pending = _Pending()
+            try:
+                yield
+            finally:
+                pending, self._pending = self._pending, None
+                self._write(pending)
+
+    def _write(self, pending: _Pending) -> None:
+        """Indices are taken where no other process can take them, once their lines are on disk."""
+        if not pending.workloads and not pending.records:
             return
-        self._pending = [], []
         try:
-            yield
+            with self._workload_file.lock():
+                self._catch_up()
+                self._write_workloads(pending.workloads)
+                self._write_records(pending.records)
         finally:
-            workloads, records = self._pending
-            self._pending = None
-            self._workload_file.append(workloads)
-            self._record_file.append(records)
+            for workload in pending.workloads:
+                if workload not in self._index:
+                    self._workloads.remove(workload)
+
+    def _write_workloads(self, lines: Mapping[Workload, str]) -> None:
+        new = [workload for workload in lines if workload not in self._index]
+        self._workload_file.append([lines[workload] for workload in new])
+        for workload in new:
+            self._index[workload] = len(self._rows)
+            self._rows.append(workload)
+
+    def _write_records(self, contents: Sequence[tuple[TuningRecord, str]]) -> None:
+        lines = {
+            record_line(content, self._index[record.workload]): record
+            for record, content in contents
+        }
+        new = {line: record for line, record in lines.items() if line.encode() not in self._records}
+        self._record_file.append(list(new))
+        for line, record in new.items():
+            self._keep(line.encode(), record)
+        trials = [trial_of(record) for record, _ in contents]
+        self.history.add_trials([trial for trial in trials if trial is not None])
 
     def has_workload(self, mod: IRModule) -> bool:
         return self._workloads.find(mod) is not None
 
     def commit_workload(self, mod: IRModule) -> Workload:
-        workload, is_new = self._workloads.add(mod)
-        if is_new:
-            self._write_workload(workload)
-        return workload
-
-    def _adopt(self, foreign: Workload) -> Workload:
-        workload, is_new = self._workloads.adopt(foreign)
-        if is_new:
-            self._write_workload(workload)
-        return workload
-
-    def _write_workload(self, workload: Workload) -> None:
-        self._index[workload] = len(self._rows)
-        self._rows.append(workload)
-        line = workload_line(workload.mod, workload.shash, self._dialect)
         with self.transaction():
-            self._lines()[0].append(line)
+            return self._written(*self._workloads.add(mod))
 
-    def _lines(self) -> tuple[list[str], list[str]]:
-        if self._pending is None:
-            raise DatabaseError("lines are written inside a transaction")
-        return self._pending
+    def _written(self, workload: Workload, is_new: bool) -> Workload:
+        """The workload, with its line in the transaction if it is new."""
+        if is_new and self._pending is not None:
+            line = workload_line(workload.mod, workload.shash, self._dialect)
+            self._pending.workloads[workload] = line
+        return workload
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
         with self.transaction():
-            own = adopted(record, self._adopt(record.workload))
-            line = record_line(own, self._index[own.workload], self._dialect)
-            if self._keep(line.encode(), own):
-                self._lines()[1].append(line)
-        trial = trial_of(own)
-        if trial is not None:
-            self.history.add_trials([trial])
+            own = adopted(record, self._written(*self._workloads.adopt(record.workload)))
+            content = record_content(own, self._dialect)
+            if self._pending is not None:
+                self._pending.records.append((own, content))
 
     # --- asking -----------------------------------------------------------------------------
 
@@ -193,31 +222,43 @@ class JSONDatabase(Database):
         return found
 
     def keep_only(self, records: Iterable[TuningRecord]) -> None:
-        """Forget all other records."""
+        """Forget all other records, but for those that another process has added meanwhile."""
         kept = set(map(id, records))
-        lines = {line: record for line, record in self._records.items() if id(record) in kept}
-        self._record_file.rewrite(list(lines))
-        self._records, self._table = lines, RecordTable()
-        for record in lines.values():
-            self._table.add(record)
+        with self._guard, self._workload_file.lock():
+            gone = {line for line, record in self._records.items() if id(record) not in kept}
+            self._catch_up()
+            left = {line: record for line, record in self._records.items() if line not in gone}
+            self._record_file.rewrite(list(left))
+            self._replace_records(left)
 
     # --- state ------------------------------------------------------------------------------
 
     def save_state(self, key: str, value: Any) -> None:
-        states = {**self._states(), key: value}
-        LineFile(self._state_file).rewrite([to_json(states, f"the state {key!r}").encode()])
+        with self._guard, self._workload_file.lock():
+            states = {**self._states(), key: value}
+            self._state_file.rewrite([to_json(states, f"the state {key!r}").encode()])
 
     def load_state(self, key: str) -> Any:
         return self._states().get(key)
 
     def _states(self) -> dict[str, Any]:
-        if not self._state_file.exists():
+        text = b"\n".join(self._state_file.read())
+        if not text:
             return {}
         try:
-            return msgspec.json.decode(self._state_file.read_bytes(), type=dict[str, Any])
-        except msgspec.DecodeError as error:
-            logger.warning("%s is damaged and not used: %s", self._state_file, error)
+            with decoding(f"{self._state_file.path} is damaged and not used", StoredDataError):
+                return msgspec.json.decode(text, type=dict[str, Any])
+        except StoredDataError as error:
+            logger.warning("%s", error)
             return {}
+
+
+class _Pending:
+    """What a transaction will write."""
+
+    def __init__(self) -> None:
+        self.workloads: dict[Workload, str] = {}  # with their lines
+        self.records: list[tuple[TuningRecord, str]] = []  # with what their lines say
 
 
 def _path(path: str | Path | None, work_dir: str | Path | None, name: str) -> Path:
@@ -233,6 +274,9 @@ def _opened(path: str, allow_missing: bool) -> LineFile:
     if not file.exists():
         if not allow_missing:
             raise DatabaseError(f"there is no file {path}")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        except OSError as error:
+            raise DatabaseError(f"cannot make {path}: {error.strerror or error}") from error
     return LineFile(file)

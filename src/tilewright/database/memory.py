@@ -60,6 +60,11 @@ class WorkloadTable:
         self._adopted[workload] = own
         return own, known is None
 
+    def remove(self, workload: Workload) -> None:
+        """The workload could not be kept."""
+        self._by_hash[workload.shash].remove(workload)
+        self._adopted = {known: own for known, own in self._adopted.items() if own is not workload}
+
     def equal_to(self, workload: Workload) -> list[Workload]:
         """All workloads that equal one."""
         group = self._by_hash.get(workload.shash, ()) if workload in self else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.errors import StoredDataError, TilewrightError
@@ -26,6 +27,14 @@ class Problem:
         return Problem(table, row, str(error).removeprefix(f"{table} {row}: "))
 
 
-def reading_row(table: str, row: int) -> AbstractContextManager[None]:
+@contextmanager
+def reading_row(table: str, row: int) -> Iterator[None]:
     """Whatever makes a row unreadable inside becomes a `StoredDataError` that names the row."""
-    return decoding(f"{table} {row}", StoredDataError)
+    place = f"{table} {row}"
+    try:
+        with decoding(place, StoredDataError):
+            yield
+    except StoredDataError as error:
+        if str(error).startswith(f"{place}: "):
+            raise
+        raise StoredDataError(f"{place}: {error}") from error

@@ -8,6 +8,7 @@ import msgspec
 
 from tilewright.errors import ScheduleError
 from tilewright.schedule import Trace
+from tilewright.support.decoding import decoding
 
 _SHALLOW: Any = msgspec.json.Decoder(tuple[list[msgspec.Raw], msgspec.Raw])
 
@@ -23,10 +24,8 @@ class StoredTrace(Trace):
     def __getattr__(self, name: str) -> Any:
         if name not in ("insts", "decisions"):
             raise AttributeError(name)
-        try:
+        with decoding("the stored trace is damaged", ScheduleError):
             document = msgspec.json.decode(self.text)
-        except msgspec.DecodeError as error:
-            raise ScheduleError(f"the stored trace is damaged: {error}") from error
         read = Trace.from_json(document)
         self.insts, self.decisions = read.insts, read.decisions
         return getattr(self, name)
@@ -36,10 +35,11 @@ class StoredTrace(Trace):
         if "insts" in self.__dict__:
             return super().has_steps()
         try:
-            insts, _ = _SHALLOW.decode(self.text)
-        except msgspec.DecodeError:
+            with decoding("the stored trace is damaged", ScheduleError):
+                insts, _ = _SHALLOW.decode(self.text)
+                return bool(insts) and msgspec.json.decode(insts[0])[:1] != ["EnterPostproc"]
+        except ScheduleError:
             return False
-        return bool(insts) and msgspec.json.decode(insts[0])[:1] != ["EnterPostproc"]
 
 
 def trace_text(trace: Trace) -> bytes:

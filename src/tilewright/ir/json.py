@@ -68,6 +68,12 @@ def load_json(text: str | bytes) -> Any:
         return reader.node_at(document["root"])
 
 
+def checked_node(node: NodeT) -> NodeT:
+    """A node that was made from another format, through the checks of this one."""
+    checked: NodeT = load_json(save_json(node))
+    return checked
+
+
 _TypeT = TypeVar("_TypeT")
 _dataclasses: dict[str, type] = {}
 
@@ -161,25 +167,25 @@ class _Reader:
     def _made(self, position: int, record: list[Any]) -> Node:
         node_class = _node_class(record[0])
         if node_class is None:
-            raise IRError(f"the saved IR has a node of unknown class {record[0]!r}")
+            raise ValueError(f"it has a node of unknown class {record[0]!r}")
         values = []
         for (name, _, decode, fits), value in zip(_fields(node_class), record[1:], strict=True):
             decoded = decode(self, value)
             if not fits(decoded):
-                raise IRError(f"{name} of node {position} ({record[0]}) is {_shown(value)}")
+                raise ValueError(f"{name} of node {position} ({record[0]}) is {_shown(value)}")
             values.append(decoded)
         return node_class(*values)
 
     def _refuse_too_large(self) -> None:
         if self._count > MAX_NODES:
-            raise IRError(f"it shares so much that it stands for more than {MAX_NODES:,} nodes")
+            raise ValueError(f"it shares so much that it stands for more than {MAX_NODES:,} nodes")
         if self._depth >= MAX_NESTING:
-            raise IRError(f"nodes are nested more than {MAX_NESTING:,} deep")
+            raise ValueError(f"nodes are nested more than {MAX_NESTING:,} deep")
 
     def node_at(self, position: int) -> Any:
         """An earlier node; the one being read grows by all that it stands for."""
         if type(position) is not int or not 0 <= position < len(self._extents):
-            raise IRError(f"{_shown(position)} is not the position of an earlier node")
+            raise ValueError(f"{_shown(position)} is not the position of an earlier node")
         count, depth = self._extents[position]
         self._count += count
         self._depth = max(self._depth, depth)

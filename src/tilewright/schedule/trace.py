@@ -21,6 +21,7 @@ from tilewright.schedule.trace_text import (
     rv_prefix,
     with_rvs,
 )
+from tilewright.support.decoding import decoding
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -159,12 +160,13 @@ class Trace:
     @staticmethod
     def from_json(json_obj: Any) -> Trace:
         """The trace that `as_json` wrote, without a program: nothing is carried out."""
-        insts, decisions = _checked_json(json_obj)
-        known: dict[str, Any] = {"None": None}
-        trace = Trace()
-        for position, inst in enumerate(insts):
-            trace.append(_read_instruction(position, inst, known), decisions.get(position))
-        return trace
+        with decoding("the trace cannot be read", ScheduleError):
+            insts, decisions = _checked_json(json_obj)
+            known: dict[str, Any] = {"None": None}
+            trace = Trace()
+            for position, inst in enumerate(insts):
+                trace.append(_read_instruction(position, inst, known), decisions.get(position))
+            return trace
 
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:

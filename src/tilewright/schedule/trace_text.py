@@ -15,6 +15,7 @@ from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, substitute
 from tilewright.ir.json import load_json, save_json
 from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.tvm_objects import is_object_graph, read_index_map
+from tilewright.support.decoding import decoding
 
 _RVS = (BlockRV, LoopRV, ExprRV)
 
@@ -145,14 +146,11 @@ def index_map_to_json(index_map: IndexMap) -> str:
 
 def index_map_from_json(text: str) -> IndexMap:
     """An index map from JSON text, our own or TVM's."""
-    try:
+    with decoding(f"cannot read an index map from {text[:60]!r}", ScheduleError):
         document = json.loads(text)  # TVM writes infinities as they are, which msgspec refuses
         if is_object_graph(document):
             return read_index_map(document)
-        content = document["index_map"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ScheduleError(f"cannot read an index map from {text[:60]!r}") from error
-    loaded = load_json(content)
-    if not isinstance(loaded, IndexMap):
-        raise ScheduleError(f"expected an index map, got {type(loaded).__name__}")
-    return loaded
+        loaded = load_json(document["index_map"])
+        if not isinstance(loaded, IndexMap):
+            raise ScheduleError(f"expected an index map, got {type(loaded).__name__}")
+        return loaded

@@ -48,6 +48,8 @@ from tilewright.ir import (
     Sub,
     Var,
 )
+from tilewright.ir.json import checked_node
+from tilewright.support.decoding import decoding
 
 Maker: TypeAlias = "Callable[[ObjectGraph, Any], Any]"
 
@@ -60,13 +62,11 @@ def is_object_graph(document: Any) -> bool:
 def read_index_map(document: Mapping[str, Any]) -> IndexMap:
     """The index map in a graph of objects."""
     root = document.get("root_index", document.get("root"))
-    try:
+    with decoding("the index map that TVM wrote is damaged", ScheduleError):
         found = ObjectGraph(document["nodes"]).object_at(root)
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-        raise ScheduleError(f"the index map that TVM wrote is damaged: {error!r}") from error
-    if not isinstance(found, IndexMap):
-        raise ScheduleError(f"expected an index map from TVM, got {type(found).__name__}")
-    return found
+        if not isinstance(found, IndexMap):
+            raise ScheduleError(f"expected an index map from TVM, got {type(found).__name__}")
+        return checked_node(found)
 
 
 class ObjectGraph:

@@ -24,9 +24,14 @@ _FORMAT_ERRORS = (
 
 @contextmanager
 def decoding(place: str, error: type[TilewrightError]) -> Iterator[None]:
-    """Raise `error`, which names `place`, for whatever makes stored data unreadable inside."""
+    """Raise `error`, which names `place`, for whatever makes stored data unreadable inside.
+
+    What is raised as `error` inside already says where it is.
+    """
     try:
         yield
+    except error:
+        raise
     except RecursionError as cause:
         raise error(f"{place}: nested too deeply") from cause
     except (TilewrightError, *_FORMAT_ERRORS) as cause:

@@ -174,7 +174,7 @@ BAD: dict[str, tuple[str, str]] = {
         '{"root_index": 0, "nodes": [{"type": "None"}]}',
         "expected a module from TVM, got NoneType",
     ),
-    "no JSON": ("{", "the module that TVM wrote is damaged: JSONDecodeError("),
+    "no JSON": ("{", "the module that TVM wrote is damaged: Expecting property name"),
 }
 
 

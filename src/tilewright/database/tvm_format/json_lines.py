@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 from json.encoder import encode_basestring
 from typing import Any
 
 import msgspec
 
+from tilewright.database.stored_module import usable_module
 from tilewright.database.tvm_format.dialects import TVM_014, TVM_025, Dialect
 from tilewright.database.tvm_format.module_reader import read_module
 from tilewright.database.tvm_format.module_writer import write_module
-from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json, save_json
+from tilewright.support.decoding import decoding
 
 _LENGTH = struct.Struct("<Q")
 _WORKLOAD_LINE = msgspec.json.Decoder(tuple[str, str])
@@ -60,27 +61,22 @@ def workload_line(mod: IRModule, shash: int, dialect: Dialect) -> str:
 def module_from_line(line: bytes) -> IRModule:
     """The module in a line of the workload file."""
     text = _content(line)
-    try:
-        is_ours = text.startswith(b'{"tilewright"')
-        mod = load_json(text) if is_ours else read_module(text)
-    except TilewrightError as error:
-        raise DatabaseError(str(error)) from error
-    if not isinstance(mod, IRModule):
-        raise DatabaseError("the line does not hold a module")
-    return mod
+    return usable_module(load_json(text) if _is_ours(text) else read_module(text))
+
+
+def _is_ours(text: bytes) -> bool:
+    return text.startswith(b'{"tilewright"')
 
 
 def _content(line: bytes) -> bytes:
-    try:
+    with decoding("the line is not [hash, module]", StoredDataError):
         _, packed = _WORKLOAD_LINE.decode(line)
         content = base64.b64decode(packed, validate=True)
-    except (msgspec.DecodeError, binascii.Error) as error:
-        raise DatabaseError(f"the line is not [hash, module]: {error}") from error
     if len(content) < _LENGTH.size:
-        raise DatabaseError("the module is cut off")
+        raise StoredDataError("the module is cut off")
     (length,) = _LENGTH.unpack_from(content)
     if length != len(content) - _LENGTH.size:
-        raise DatabaseError(
+        raise StoredDataError(
             f"the module is cut off: {len(content) - _LENGTH.size} bytes of {length}"
         )
     return content[_LENGTH.size :]
@@ -93,7 +89,7 @@ def dialect_of_lines(workloads: list[bytes], records: list[bytes]) -> Dialect | 
             text = _content(line)
         except DatabaseError:
             continue
-        if text.startswith(b'{"tilewright"'):
+        if _is_ours(text):
             continue
         return TVM_025 if b'"root_index"' in text else TVM_014
     for line in records:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.errors import DatabaseError, ScheduleError
+from tilewright.errors import ScheduleError, StoredDataError
 from tilewright.ir import (
     AssertStmt,
     AttrStmt,
@@ -46,24 +46,25 @@ from tilewright.ir import (
     Var,
     While,
 )
+from tilewright.ir.json import checked_node
 from tilewright.schedule.tvm_objects import EXPR_MAKERS, Maker, ObjectGraph
+from tilewright.support.decoding import decoding
 
 Fields = Mapping[str, Any]
 
 
 def read_module(text: str | bytes) -> IRModule:
     """The module in a graph of objects."""
-    try:
+    with decoding("the module that TVM wrote is damaged", StoredDataError):
         document = json.loads(text)  # TVM writes infinities as they are, which msgspec refuses
         graph = ObjectGraph(document["nodes"], _MAKERS, "a module")
-        found = graph.object_at(document.get("root_index", document.get("root")))
-    except ScheduleError as error:
-        raise DatabaseError(str(error)) from error
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-        raise DatabaseError(f"the module that TVM wrote is damaged: {error!r}") from error
-    if not isinstance(found, IRModule):
-        raise DatabaseError(f"expected a module from TVM, got {type(found).__name__}")
-    return found
+        try:
+            found = graph.object_at(document.get("root_index", document.get("root")))
+        except ScheduleError as error:
+            raise StoredDataError(str(error)) from error
+        if not isinstance(found, IRModule):
+            raise StoredDataError(f"expected a module from TVM, got {type(found).__name__}")
+        return checked_node(found)
 
 
 # --- containers and attributes ------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tilewright.database.compatibility import completed, identity_of
 from tilewright.database.stored_trace import StoredTrace
 from tilewright.database.tvm_format.dialects import Dialect, trace_in_dialect
 from tilewright.database.tvm_format.json_lines import dumps
-from tilewright.errors import DatabaseError, TilewrightError
+from tilewright.errors import StoredDataError
 from tilewright.records import (
     FAILED_RUN_SECS,
     TargetIdentity,
@@ -20,6 +20,7 @@ from tilewright.records import (
     Workload,
     read_target,
 )
+from tilewright.support.decoding import decoding
 from tilewright.target import Target
 
 
@@ -37,13 +38,17 @@ _Machine = tuple[Target | None, TargetIdentity | None]
 _Arguments = tuple[TensorInfo, ...] | None
 
 
-def record_line(record: TuningRecord, workload_index: int, dialect: Dialect) -> str:
+def record_line(content: str, workload_index: int) -> str:
     """`[<line of the workload>,[trace,run_secs,target,args_info]]`."""
+    return f"[{workload_index},{content}]"
+
+
+def record_content(record: TuningRecord, dialect: Dialect) -> str:
+    """`[trace,run_secs,target,args_info]`."""
     trace, run_secs, _, args_info = record.as_json()
     if run_secs is None and record.failure is not None:
         run_secs = [FAILED_RUN_SECS]
-    content = [trace_in_dialect(trace, dialect), run_secs, _description(record), args_info]
-    return dumps([workload_index, content])
+    return dumps([trace_in_dialect(trace, dialect), run_secs, _description(record), args_info])
 
 
 def _description(record: TuningRecord) -> Mapping[str, Any] | None:
@@ -67,17 +72,15 @@ class RecordLineReader:
 
     def read(self, line: bytes, workloads: list[Workload | None]) -> TuningRecord:
         """The record of a line; its trace stays text."""
-        try:
+        with decoding("the line is no record", StoredDataError):
             index, content = _LINE.decode(line)
             target, identity = self._machine(bytes(content.target))
             args_info = self._args_info(bytes(content.args_info))
-        except (msgspec.DecodeError, TilewrightError) as error:
-            raise DatabaseError(f"the line is no record: {error}") from error
         if not 0 <= index < len(workloads):
-            raise DatabaseError(f"its workload {index} is missing")
+            raise StoredDataError(f"its workload {index} is missing")
         workload = workloads[index]
         if workload is None:
-            raise DatabaseError(f"its workload {index} cannot be read")
+            raise StoredDataError(f"its workload {index} cannot be read")
         trace = StoredTrace(bytes(content.trace))
         return TuningRecord(trace, workload, content.run_secs, target, args_info, identity=identity)
 
