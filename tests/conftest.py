@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,11 @@ settings.register_profile(
     "fuzz", settings.get_profile("tilewright"), derandomize=False, max_examples=2000
 )
 settings.load_profile("tilewright")
+
+# Tests leave the user's cache alone; one run shares one with the processes that it starts.
+if "TILEWRIGHT_CACHE_DIR" not in os.environ:
+    os.environ["TILEWRIGHT_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilewright-tests-")
+    atexit.register(shutil.rmtree, os.environ["TILEWRIGHT_CACHE_DIR"], ignore_errors=True)
 
 _TVM_PYTHON = Path(
     os.environ.get("TVM_PYTHON", Path(__file__).parents[1] / ".venv-tvm" / "bin" / "python")

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
-from tilewright.errors import TargetError, TuneError
+from tilewright.errors import ScheduleError, TargetError, TuneError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_hash
 from tilewright.ir.json import load_json, save_json
 from tilewright.schedule import Schedule, Trace
+from tilewright.support.decoding import decoding
 from tilewright.target import Target, get_kind
 
 # What TVM writes instead of the running time of a candidate that failed.
@@ -206,7 +207,8 @@ class TuningRecord:
     def as_measure_candidate(self) -> MeasureCandidate:
         """The candidate again: its whole trace replayed."""
         sch = Schedule(self.workload.mod)
-        self.trace.apply_to_schedule(sch, remove_postproc=False)
+        with decoding("the trace cannot be replayed", ScheduleError):
+            self.trace.apply_to_schedule(sch, remove_postproc=False)
         return MeasureCandidate(sch, args_info_of(sch.mod))
 
     def as_json(self) -> list[Any]:

@@ -8,7 +8,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,7 +129,7 @@ def test_writers_file_their_records_under_their_own_programs(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """After so many calls nothing reaches the disk any more; -1: all is well again."""
     left = [-1]
     sync = os.fsync

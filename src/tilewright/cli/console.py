@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 
 from tilewright.config import no_color
+from tilewright.support.text import printable
+
+
+class _Console(Console):
+    """Text that commands print may come from a file of anybody's: it cannot steer the terminal."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        shown = (printable(each, "\n") if isinstance(each, str) else each for each in objects)
+        super().print(*shown, **options)
 
 
 def make_console() -> Console:
     """A console that never breaks lines of its own, so that output can be searched."""
     plain = no_color()
     # Without a colour system there are no codes at all, not even for bold type.
-    return Console(
+    return _Console(
         no_color=plain or None,
         color_system=None if plain else "auto",
         highlight=False,

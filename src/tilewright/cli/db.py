@@ -19,6 +19,7 @@ from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.records import TuningRecord
 from tilewright.report import TaskSummary, collect, gflops, percent, record_id, seconds
 from tilewright.report.units import count
+from tilewright.support.text import printable
 
 _HEADER = ("task", "target", "records", "failed", "best", "GFLOPS", "of roofline", "record")
 _SUFFIXES = {".json": "json", ".csv": "csv", "": "tvm"}
@@ -127,7 +128,7 @@ def verify(db: str | None, *, replay: bool) -> int:
             found += _not_replayable(database)
         total = f"{count(len(database), 'record')} in {database_url(db)}"
     for line in found:
-        typer.echo(line)
+        typer.echo(printable(line, "\n"))
     typer.echo(f"{total}: {count(len(found), 'problem') if found else 'all is well'}")
     return 1 if found else 0
 

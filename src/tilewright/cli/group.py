@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.errors import TilewrightError
+from tilewright.support.text import printable
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -20,7 +21,7 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(printable(f"error: {error}", "\n"), err=True)
             raise typer.Exit(USAGE_ERROR) from error
         except KeyboardInterrupt as interrupt:
             typer.echo("interrupted", err=True)

@@ -31,6 +31,7 @@ from tilewright.report import (
 )
 from tilewright.report.record_ids import SHORTEST, looks_like_id
 from tilewright.report.roofline import flop_of
+from tilewright.support.text import printable
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod
 
@@ -81,7 +82,9 @@ def run(text: str, db: str | None, target: str, views: Sequence[str], *, as_json
 
 def _print_code(console: Console, text: str, lexer: str) -> None:
     if console.is_terminal and not console.no_color:
-        console.print(Syntax(text, lexer, theme="ansi_dark", background_color="default"))
+        console.print(
+            Syntax(printable(text, "\n"), lexer, theme="ansi_dark", background_color="default")
+        )
     else:
         console.print(text, markup=False)
 

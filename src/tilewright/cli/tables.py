@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.support.text import printable
+
 NUMBERS = frozenset(
     {"best", "GFLOPS", "of roofline", "records", "failed", "trials", "time", "speed-up"}
 )
@@ -25,7 +27,7 @@ _LEAST_NAME = 24  # characters of a name before it is broken
 
 def print_table(console: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows under a header; columns of numbers are aligned to the right."""
-    cells = [list(row) for row in rows]
+    cells = [[printable(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         # A pipe has no width: nothing is cut or wrapped there.
         console.print("\n".join(_plain_lines(header, cells)), markup=False)
@@ -50,7 +52,7 @@ def make_table(
         )
     for place, row in enumerate(rows):
         style = "bold" if place in emphasized else ""
-        table.add_row(*(Text(row[column]) for column in kept), style=style)
+        table.add_row(*(Text(printable(row[column])) for column in kept), style=style)
     return table
 
 

@@ -18,6 +18,7 @@ from tilewright.database import similarity
 from tilewright.database.compatibility import fit_of_record
 from tilewright.database.history import History, MemoryHistory
 from tilewright.database.problem import Problem
+from tilewright.database.record_check import complaint_about, unsafe_step
 from tilewright.driver import schedules_from
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, replace
@@ -25,6 +26,7 @@ from tilewright.records import FailureKind, TuningRecord, Workload, normalize_mo
 from tilewright.schedule import Schedule
 from tilewright.space.layout_free import other_way_to_call
 from tilewright.support.plugins import Family
+from tilewright.support.text import printable
 from tilewright.target import Target
 
 logger = logging.getLogger("tilewright.database")
@@ -33,6 +35,8 @@ ALL = 2**31  # a `top_k` that no workload exceeds
 
 # Failures that another run, or one with other limits, may not have.
 _TRANSIENT = {FailureKind.TIMEOUT, FailureKind.OUT_OF_MEMORY, FailureKind.CRASH}
+
+_HOW_TO_ALLOW = "open the database with allow_unsafe=True if you trust its author"
 
 _scopes: contextvars.ContextVar[tuple[Database, ...]] = contextvars.ContextVar(
     "tilewright_database_scopes", default=()
@@ -44,7 +48,12 @@ class NotSupportedError(DatabaseError, NotImplementedError):
 
 
 class Database(ABC):
-    """Workloads and what was measured of them. `with database:` makes it the current one."""
+    """Workloads and what was measured of them. `with database:` makes it the current one.
+
+    `allows_unsafe`: records are used as they are, with steps called `unsafe_*` and unchecked.
+    """
+
+    allows_unsafe: bool = False
 
     @abstractmethod
     def has_workload(self, mod: IRModule) -> bool:
@@ -143,11 +152,29 @@ class Database(ABC):
         record = self.query_tuning_record(mod, target, workload_name)
         if record is None:
             return None
-        found = _replayed(record)
+        found = self._usable(record, target)
         if found is not None:
             return found
         others = self.fitting_records(record.workload.mod, target, workload_name)
-        return next(filter(None, map(_replayed, others)), None)
+        return next(filter(None, (self._usable(other, target) for other in others)), None)
+
+    def _usable(self, record: TuningRecord, target: Target) -> Schedule | None:
+        """The schedule of a record; None, with a warning, if it must not be used here."""
+        try:
+            step = None if self.allows_unsafe else unsafe_step(record)
+            sch = record.as_measure_candidate().sch
+        except TilewrightError as error:
+            told = printable(str(error), "\n")
+            logger.warning("a record was skipped because its trace cannot be replayed: %s", told)
+            return None
+        complaint = ""
+        if step is not None:
+            complaint = f"it has the step {step}, which may change results; {_HOW_TO_ALLOW}"
+        elif not self.allows_unsafe:
+            complaint = complaint_about(record, sch.mod, target)
+        if complaint:
+            logger.warning("a record was skipped: %s", complaint)
+        return None if complaint else sch
 
     def query_ir_module(
         self, mod: IRModule, target: Target, workload_name: str = "main"
@@ -308,15 +335,6 @@ def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:
         other = other_way_to_call(func)
         if other is not None:
             yield mod.with_function(name, other)
-
-
-def _replayed(record: TuningRecord) -> Schedule | None:
-    """The schedule of a record; None, with a warning, if its trace does not work here."""
-    try:
-        return record.as_measure_candidate().sch
-    except TilewrightError as error:
-        logger.warning("a record was skipped because its trace cannot be replayed: %s", error)
-        return None
 
 
 def check_top_k(top_k: int) -> None:

@@ -15,16 +15,29 @@ _SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 
 
 def open_database(
-    url: str | Path, *, module_equality: str = "structural", read_only: bool = False
+    url: str | Path,
+    *,
+    module_equality: str = "structural",
+    read_only: bool = False,
+    allow_unsafe: bool = False,
 ) -> Database:
     """Open a database; a file that does not exist yet is made unless `read_only` forbids it.
+
+    Of a database whose author you trust, `allow_unsafe` uses records as they are: with steps that
+    may change results (`unsafe_*`), and without comparing them with the plain program first.
 
     records.db, sqlite:///records.db   an SQLite file (four slashes for an absolute path)
     a directory, json:directory        TVM's two files, or the SQLite file of a work_dir
     memory:                            nothing on disk
     kind:rest                          a kind that an installed package offers
     """
-    text = str(url)
+    database = _opened(str(url), module_equality, read_only)
+    if allow_unsafe:
+        database.allows_unsafe = True
+    return database
+
+
+def _opened(text: str, module_equality: str, read_only: bool) -> Database:
     scheme, colon, rest = text.partition(":")
     if not colon or len(scheme) < 2:  # one letter is a drive
         return _open_path(Path(text), module_equality, read_only)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import StoredDataError, TilewrightError
 from tilewright.support.decoding import decoding
+from tilewright.support.text import printable
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Problem:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.table} {self.row}: {self.reason}"
+        return printable(f"{self.table} {self.row}: {self.reason}", "\n")
 
     @staticmethod
     def of(table: str, row: int, error: TilewrightError) -> Problem:

@@ -16,6 +16,12 @@ class QueryOnlyDatabase(Database):
         """The databases that are asked."""
         return ()
 
+    @property
+    def allows_unsafe(self) -> bool:  # type: ignore[override] # what its members allow
+        """All of its members do."""
+        members = self.members()
+        return bool(members) and all(member.allows_unsafe for member in members)
+
     def has_workload(self, mod: IRModule) -> bool:
         return any(db.has_workload(mod) for db in self.members())
 

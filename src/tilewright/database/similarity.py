@@ -14,6 +14,7 @@ from tilewright.ir import Block, IntImm, IRModule
 from tilewright.ir.canonical import Encoder
 from tilewright.records import Workload
 from tilewright.support.nesting import nested_deeply
+from tilewright.support.text import printable
 
 _ITER_LETTERS = "STROP"  # of the iterator types, by number: spatial, thread, reduction, ...
 
@@ -119,7 +120,7 @@ def _difference(known: IRModule, asked: IRModule, is_same_kind: bool) -> str:
 def describe(mod: IRModule) -> str:
     """A short name for people, such as `matmul 128x128x128`."""
     name, shape = _name_and_shape(mod)
-    return f"{name} {shape}" if shape else name
+    return printable(f"{name} {shape}" if shape else name)
 
 
 def _name_and_shape(mod: IRModule) -> tuple[str, str]:

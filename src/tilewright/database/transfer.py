@@ -6,20 +6,24 @@ import csv
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tilewright.database import similarity
-from tilewright.database.base import Database
+from tilewright.database.base import Database, logger
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.json_database import JSONDatabase
-from tilewright.errors import DatabaseError
-from tilewright.ir import IRModule
+from tilewright.database.problem import Problem, reading_row
+from tilewright.database.record_extra import checked_extra
+from tilewright.database.stored_module import usable_module
+from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json, save_json
 from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Workload
+from tilewright.support.decoding import decoding
 from tilewright.support.suggestions import did_you_mean
 
+_T = TypeVar("_T")
 _BATCH = 1000
 _DOCUMENT_VERSION = 1
 
@@ -138,8 +142,9 @@ def _record_entry(record: TuningRecord, workload: int) -> dict[str, Any]:
 def import_json(path: str | Path, destination: Database) -> int:
     """Read what `export(..., "json")` wrote; how many records were new."""
     try:
-        document = msgspec.json.decode(Path(path).read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
+        with decoding(f"cannot read {path}", StoredDataError):
+            document = msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
         raise DatabaseError(f"cannot read {path}: {error}") from error
     version = document.get("tilewright_database") if isinstance(document, dict) else None
     if version != _DOCUMENT_VERSION:
@@ -147,30 +152,41 @@ def import_json(path: str | Path, destination: Database) -> int:
             f"{path} is no exported database that this version can read: expected "
             f'"tilewright_database": {_DOCUMENT_VERSION}, got {version!r}'
         )
-    try:
-        workloads = [_read_workload(entry) for entry in document["workloads"]]
-        records = [_read_record(entry, workloads) for entry in document["records"]]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise DatabaseError(f"{path} is damaged: {error}") from error
-    return destination.commit_tuning_records(records)
+    with decoding(f"{path} is damaged", StoredDataError):
+        entries = list(document["workloads"]), list(document["records"])
+    workloads = _readable("workloads", entries[0], _read_workload)
+    known = {place: workload for place, workload in enumerate(workloads) if workload is not None}
+    records = _readable("records", entries[1], lambda entry: _read_record(entry, known))
+    return destination.commit_tuning_records(record for record in records if record is not None)
+
+
+def _readable(table: str, entries: list[Any], read: Callable[[Any], _T]) -> list[_T | None]:
+    """What the entries hold; None, with a warning, for one that is damaged."""
+    found: list[_T | None] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            with reading_row(table, number):
+                found.append(read(entry))
+        except StoredDataError as error:
+            logger.warning("skipped an entry: %s", Problem.of(table, number, error))
+            found.append(None)
+    return found
 
 
 def _read_workload(entry: Mapping[str, Any]) -> Workload:
-    mod = load_json(entry["module"])
-    if not isinstance(mod, IRModule):
-        raise DatabaseError("a workload is no module")
+    mod = usable_module(load_json(entry["module"]))
     return Workload(mod, int(entry["hash"], 16))
 
 
-def _read_record(entry: Mapping[str, Any], workloads: list[Workload]) -> TuningRecord:
+def _read_record(entry: Mapping[str, Any], workloads: Mapping[int, Workload]) -> TuningRecord:
     content = [entry[name] for name in ("trace", "run_secs", "target", "args_info")]
     record = TuningRecord.from_json(content, workloads[entry["workload"]])
     failure, identity = entry["failure"], entry["identity"]
     return dataclasses.replace(
         record,
         failure=None if failure is None else FailureKind(failure),
-        error_msg=entry["error_msg"],
-        extra=entry["extra"],
+        error_msg=msgspec.convert(entry["error_msg"], str | None),
+        extra=checked_extra(entry["extra"]),
         identity=None if identity is None else msgspec.convert(identity, TargetIdentity),
     )
 

@@ -68,7 +68,7 @@ def perform(payload: bytes) -> bytes:
     if request.params is not None:
         params = {name: _array_of(parameter) for name, parameter in request.params.items()}
     twins = request.with_twins
-    own_build = None if twins is None else partial(_build_with_twins, twins)
+    own_build = None if twins is None else partial(build_with_twins, twins)
     path = build_candidate(
         load_json(request.module),
         Target(request.target),
@@ -112,7 +112,7 @@ def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] |
     return driver.compile_only(mod, target)
 
 
-def _build_with_twins(
+def build_with_twins(
     with_twins: str, mod: IRModule, target: Target, params: Mapping[str, NDArray] | None
 ) -> Module:
     """The same, with each function in higher precision beside it where the target has all of it."""

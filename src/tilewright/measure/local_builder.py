@@ -99,7 +99,7 @@ class LocalBuilder(Builder):
             build_input.target.export(),
             self._folder.path,
             None if params is None else {name: _wrap(array) for name, array in params.items()},
-            with_twins=_with_twins(build_input.mod) if build_input.is_reference else None,
+            with_twins=with_twins(build_input.mod) if build_input.is_reference else None,
             **self._placement.hooks,  # type: ignore[arg-type]
         )
         return Task(build_task.PERFORM, msgspec.msgpack.encode(request), self.timeout_sec)
@@ -130,7 +130,7 @@ class LocalBuilder(Builder):
         return _failed(outcome.failure, f"LocalBuilder: {outcome.message}")
 
 
-def _with_twins(mod: IRModule) -> str | None:
+def with_twins(mod: IRModule) -> str | None:
     """A module with its functions in higher precision, too, unless that takes too long to run."""
     # Plain loops take seconds for so many operations; sums in a narrow type are worth more.
     limit = 1e10 if rounding_of(mod).is_narrow else 1e9

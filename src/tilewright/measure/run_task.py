@@ -165,6 +165,17 @@ def run_candidate(request: RunRequest, workbench: Workbench) -> RunReport:
         run.clean_up()
 
 
+def wrong_result(request: RunRequest, workbench: Workbench) -> str:
+    """How the results of a candidate differ from those of its reference; empty if they do not."""
+    run = _Run(request, workbench)
+    try:
+        run.load()
+        run.check()
+    except CandidateFailed as failure:
+        return str(failure)
+    return ""
+
+
 class _Run:
     """One candidate on its way."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tilewright.errors import RuntimeFailure
 from tilewright.runtime.module_info import ModuleInfo
+from tilewright.support.decoding import decoding
 
 _MARKER = b"\x00tilewright".ljust(12, b"\x00") + b"library\x01"
 FORMAT = 1
@@ -82,8 +83,9 @@ def _decode(path: Path, image: bytes, at: int) -> LibraryDescription:
         raise damaged
     text = image[at + _HEAD.size : at + _HEAD.size + length]
     try:
-        return msgspec.json.decode(text, type=LibraryDescription)
-    except msgspec.MsgspecError as error:
+        with decoding("its description", RuntimeFailure):
+            return msgspec.json.decode(text, type=LibraryDescription)
+    except RuntimeFailure as error:
         raise damaged from error
 
 

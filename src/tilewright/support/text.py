@@ -1,10 +1,23 @@
-"""Rendering an excerpt of a source with a caret under the place a message is about."""
+"""Text for people: excerpts of a source with a caret, and names that cannot steer a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _TAB = " " * 4
+
+
+def printable(text: str, keep: str = "") -> str:
+    """What would steer a terminal, or cannot be written to it, as the escape that stands for it.
+
+    Names in files may come from anybody; `keep` are characters that stay, such as ends of lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def render_excerpt(

@@ -136,7 +136,7 @@ def test_tvm(format: str, tmp_path: Path) -> None:
     assert export(filled(), tmp_path, format) == 0
 
 
-def test_what_cannot_be_imported(tmp_path: Path) -> None:
+def test_what_cannot_be_imported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "records.json"
     with pytest.raises(DatabaseError, match=re.escape(f"cannot read {path}: ")):
         import_json(path, MemoryDatabase())
@@ -154,7 +154,11 @@ def test_what_cannot_be_imported(tmp_path: Path) -> None:
     document = json.loads(path.read_text())
     del document["records"][0]["trace"]
     path.write_text(json.dumps(document))
-    with pytest.raises(DatabaseError, match=re.escape(f"{path} is damaged: 'trace'")):
+    number = len(document["records"])
+    assert import_json(path, MemoryDatabase()) == number - 1
+    assert caplog.messages == ["skipped an entry: records 1: KeyError('trace')"]
+    path.write_text('{"tilewright_database": 1}')
+    with pytest.raises(DatabaseError, match=re.escape(f"{path} is damaged: KeyError('workloads')")):
         import_json(path, MemoryDatabase())
     with pytest.raises(DatabaseError, match="unknown format 'xml'"):
         export(filled(), path, "xml")
