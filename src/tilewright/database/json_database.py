@@ -70,6 +70,7 @@ class JSONDatabase(Database):
         self._problems: list[Problem] = []
         self._guard = threading.RLock()
         self._pending: _Pending | None = None  # of the transaction
+        self._added = 0  # records that were new when they were committed here
         with self._workload_file.lock():
             self._catch_up()
         self._dialect = get_dialect(dialect) if dialect is not None else self._dialect_found()
@@ -168,6 +169,7 @@ class JSONDatabase(Database):
         }
         new = {line: record for line, record in lines.items() if line.encode() not in self._records}
         self._record_file.append(list(new))
+        self._added += len(new)
         for line, record in new.items():
             self._keep(line.encode(), record)
         trials = [trial_of(record) for record, _ in contents]
@@ -186,6 +188,12 @@ class JSONDatabase(Database):
             line = workload_line(workload.mod, workload.shash, self._dialect)
             self._pending.workloads[workload] = line
         return workload
+
+    def commit_tuning_records(self, records: Iterable[TuningRecord]) -> int:
+        with self._guard:
+            before = self._added  # others may add some meanwhile
+            super().commit_tuning_records(records)
+            return self._added - before
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
         with self.transaction():

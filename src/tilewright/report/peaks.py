@@ -8,20 +8,25 @@ that never leave them, and sums over as much memory as a program has.
 from __future__ import annotations
 
 import functools
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.cost_model.prior import Machine
 from tilewright.database import Database
 from tilewright.driver import build
+from tilewright.errors import StoredDataError
 from tilewright.runtime.module import CompiledFunction, Module
 from tilewright.script import from_source
+from tilewright.support.decoding import decoding
 from tilewright.target import Target
+
+logger = logging.getLogger("tilewright.report")
 
 _ROW_SECS = 0.002
 _ROWS = 8  # the best counts: somebody else may be busy now and then
@@ -121,14 +126,25 @@ class Measured(Peaks):
     @staticmethod
     def stored(database: Database, target: Target) -> Measured:
         """What was measured when records were."""
-        found: Any = database.load_state(_key(target))
-        found = found if isinstance(found, Mapping) else {}
-        sizes = {int(size): float(rate) for size, rate in found.get("bandwidth", {}).items()}
-        return Measured(target, float(found.get("operations", 0.0)), sizes)
+        try:
+            with decoding("the stored peaks are damaged", StoredDataError):
+                found = msgspec.convert(database.load_state(_key(target)) or {}, _Stored)
+                sizes = {int(size): rate for size, rate in found.bandwidth.items()}
+        except StoredDataError as error:
+            logger.warning("%s", error)
+            return Measured(target, 0.0, {})
+        return Measured(target, found.operations, sizes)
 
     def covers(self, size: int) -> bool:
         """Is everything known already that a program of that size needs?"""
         return bool(self.best_operations) and _rounded(size) in self.best_bandwidth
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """The form in which peaks are saved."""
+
+    operations: float = 0.0
+    bandwidth: dict[str, float] = {}
 
 
 def _key(target: Target) -> str:

@@ -10,13 +10,14 @@ the strategy proposes the same candidates again, and those that have a record ar
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.database import Database
+from tilewright.errors import StoredDataError
 from tilewright.search.statistics import SearchStatistics
+from tilewright.support.decoding import decoding
 from tilewright.tune.search_setting import setting_of
 from tilewright.tune.task import TaskRecord
 
@@ -37,11 +38,13 @@ def load_search(task: TaskRecord, database: Database) -> bool:
         state = database.load_state(_key(task, database))
     if not isinstance(state, Mapping) or not _fits(state, task):
         return False
-    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        _restore(task, state)
-        return True
-    task.ctx.logger.warning("what was saved of the search cannot be read; it starts anew")
-    return False
+    try:
+        with decoding("what was saved of the search cannot be read", StoredDataError):
+            _restore(task, state)
+    except StoredDataError:
+        task.ctx.logger.warning("what was saved of the search cannot be read; it starts anew")
+        return False
+    return True
 
 
 def _key(task: TaskRecord, database: Database) -> str:

@@ -103,10 +103,12 @@ def test_too_many_steps_are_errors_everywhere() -> None:
         long_sum(1000)
     buffer, handle = decl_buffer((1,)), Var("a", HANDLE)
     value: PrimExpr = buffer[0]
+    nested: PrimExpr = buffer[0]
     for _ in range(1000):
-        value = value + 1.0
+        value, nested = value + 1.0, 1.0 + nested
+    assert str(value).count("+") == 1000  # a sum without parentheses is printed term by term
     with pytest.raises(IRError, match="the program to print is nested too deeply"):
-        str(value)
+        str(nested)
     store = BufferStore(buffer, value, (const(0),))
     with pytest.raises(LowerError, match="the program to lower is nested too deeply"):
         tw.lower(PrimFunc((handle,), store, {handle: buffer}))
