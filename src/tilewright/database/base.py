@@ -173,7 +173,7 @@ class Database(ABC):
         elif not self.allows_unsafe:
             complaint = complaint_about(record, sch.mod, target)
         if complaint:
-            logger.warning("a record was skipped: %s", complaint)
+            logger.warning("a record was skipped: %s", printable(complaint, "\n"))
         return None if complaint else sch
 
     def query_ir_module(

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tilewright.database import sqlite_schema
 from tilewright.database.problem import Problem
 from tilewright.database.sqlite_salvage import SQLITE_ERRORS, salvage
-from tilewright.errors import DatabaseError
+from tilewright.errors import DatabaseError, StoredDataError
 
 BUSY_SECONDS = 60.0  # how long to wait for another writer
 # File systems whose locks cannot be trusted by several machines.
@@ -112,7 +112,7 @@ class SQLiteFile:
         return copy
 
     def _nothing_left(self, reason: object) -> DatabaseError:
-        return DatabaseError(
+        return StoredDataError(
             f"the database {self.path} is damaged and nothing in it can be used: {reason}"
         )
 
@@ -135,7 +135,7 @@ class SQLiteFile:
 
     def _failure(self, error: Exception) -> DatabaseError:
         if _is_damage(error):
-            return DatabaseError(
+            return StoredDataError(
                 f"the database {self.path} is damaged ({error}); copy what can be read into a new "
                 "one with `merge`"
             )
@@ -168,7 +168,7 @@ class SQLiteFile:
             except BaseException as error:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
-                if isinstance(error, SQLITE_ERRORS):
+                if isinstance(error, sqlite3.Error):
                     raise self._failure(error) from error
                 raise
             finally:

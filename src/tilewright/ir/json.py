@@ -32,7 +32,7 @@ from tilewright.ir.op import Op
 from tilewright.support.decoding import decoding
 from tilewright.support.nesting import nested_deeply
 
-# Of a program with everything that is shared written out. Our largest have some ten thousand nodes;
+# Of a program with everything that is shared written out. Our largest have a few thousand nodes;
 # the simplifier, the printer and structural equality look at each of them.
 MAX_NODES: Final = 1_000_000
 MAX_NESTING: Final = 2_000
