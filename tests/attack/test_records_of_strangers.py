@@ -141,10 +141,14 @@ def wrong_schedule(mod: IRModule) -> Schedule:
     return sch
 
 
-def right_schedule(mod: IRModule) -> Schedule:
+def right_schedule(mod: IRModule, *, unrolled: bool = False) -> Schedule:
     sch = Schedule(mod)
     (loop,) = sch.get_loops("B")
-    sch.vectorize(sch.split(loop, [None, 8])[1])
+    inner = sch.split(loop, [None, 8])[1]
+    if unrolled:
+        sch.unroll(inner)
+    else:
+        sch.vectorize(inner)
     return sch
 
 
@@ -205,6 +209,29 @@ def test_what_would_run_for_long_is_used_unchecked_and_said_so(
         "than a second"
     )
     assert not own_cache.exists()
+
+
+@T.prim_func
+def telling(a: T.handle, b: T.handle) -> None:
+    A = T.match_buffer(a, (16,))
+    B = T.match_buffer(b, (16,))
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] + T.call_extern("float32", "must_not_run", vi)
+
+
+def test_functions_are_not_called_behind_the_users_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "tilewright.database")
+    mod = IRModule({"main": telling})
+    path = stored(tmp_path / "records.db", mod, right_schedule(mod, unrolled=True))
+    assert asked(open_database(path), mod) is not None
+    assert caplog.messages[-1] == (
+        "a record of B 16 is used unchecked: it calls functions, and what they do besides is not "
+        "known"
+    )
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, own_cache: Path) -> None:

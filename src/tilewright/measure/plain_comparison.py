@@ -11,7 +11,8 @@ import tempfile
 from functools import partial
 
 from tilewright.errors import TilewrightError, TuneError
-from tilewright.ir import DType, IRModule
+from tilewright.ir import Call, DType, IRModule, Node, post_order_visit
+from tilewright.ir.op import CallEffect, Op
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.build_task import build_candidate, build_with_twins
@@ -35,6 +36,8 @@ def why_not_compared(plain: IRModule, target: Target) -> str:
     """Why a program cannot be run here, or not in a second; empty if it can."""
     if target.kind.name != "llvm" or not _runs_here(target):
         return f"{target} is not this machine's CPU"
+    if _calls_functions(plain):
+        return "it calls functions, and what they do besides is not known"
     try:
         infos = args_info_of(plain)
     except TuneError as error:
@@ -43,6 +46,15 @@ def why_not_compared(plain: IRModule, target: Target) -> str:
     if flop_of(plain) > MOST_FLOP or size > MOST_BYTES:
         return "the plain program would run for more than a second"
     return ""
+
+
+def _calls_functions(mod: IRModule) -> bool:
+    """Is there a call that may do more than compute a value?"""
+    nodes: list[Node] = []
+    for func in mod.functions.values():
+        post_order_visit(func.body, nodes.append)
+    ops = (node.op for node in nodes if isinstance(node, Call))
+    return any(not isinstance(op, Op) or op.effect >= CallEffect.UPDATE_STATE for op in ops)
 
 
 def _runs_here(target: Target) -> bool:
