@@ -21,7 +21,7 @@ def endless(depth: int) -> int:
         (lambda: b"\xff".decode(), "'utf-8' codec can't decode byte 0xff in position 0"),
         (lambda: msgspec.json.decode(b"{"), "Input data was truncated"),
         (lambda: struct.unpack("<Q", b""), "unpack requires a buffer of 8 bytes"),
-        (lambda: {}["trace"], "KeyError('trace')"),
+        (lambda: dict[str, int]()["trace"], "KeyError('trace')"),
         (lambda: [][7], "IndexError('list index out of range')"),
         (lambda: int("x"), "invalid literal for int() with base 10: 'x'"),
         (lambda: len(3), "TypeError("),  # type: ignore[arg-type] # that is the mistake
