@@ -99,7 +99,7 @@ _SPECIAL = {
     "bool": ("bool", "i1", ""),
     "handle": ("void *", "ptr", ""),
 }
-_INNER_FLOATS = {"float16": "half", "bfloat16": "bfloat"}
+_INNER_FLOATS = {"float16": "half"}
 
 
 def element_type(dtype: str) -> tuple[str, str, str]:

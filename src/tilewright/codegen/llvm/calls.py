@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.codegen.llvm import casts, memory, tile_state
 from tilewright.codegen.llvm.call_table import CallTable, name_of, string_of
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
 from tilewright.codegen.llvm.intrinsic_check import check_intrinsic
-from tilewright.codegen.llvm.types import stride_type, value_type
+from tilewright.codegen.llvm.types import intrinsic_type, stride_type, value_type
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
 from tilewright.ir import (
@@ -63,12 +63,9 @@ def _reinterpret(builder: IndexBuilder, call: Call) -> Value:
     if source.bits * source.lanes != target.bits * target.lanes:
         raise CodegenError(f"cannot reinterpret {source!s} as {target!s}: sizes differ in `{call}`")
     value, type_ = builder.value(call.args[0]), value_type(target)
-    if value.type == type_:
-        return value
-    opcode = "bitcast"
-    if "ptr" in (value.type, type_):
-        opcode = "ptrtoint" if value.type == "ptr" else "inttoptr"
-    return builder.convert(opcode, value, type_)
+    if value.type != type_ and "ptr" in (value.type, type_):
+        return builder.convert("ptrtoint" if value.type == "ptr" else "inttoptr", value, type_)
+    return _as_type(builder, value, type_)
 
 
 @CALLS.emits("vectorlow", "vectorhigh")
@@ -162,7 +159,7 @@ def _call_extern(builder: IndexBuilder, call: Call) -> Value:
     types = [_c_type(call, arg.dtype) for arg in arguments]
     name = builder.context.declare(result, symbol, ", ".join(types))
     args = [builder.value(arg) for arg in arguments]
-    value = _emit_call(builder, call.dtype, name, args)
+    value = _emit_call(builder, _result_type(call, value_type), name, args)
     tile_state.renew(builder)
     return value
 
@@ -179,13 +176,12 @@ def _c_type(call: Call, dtype: DType) -> str:
     return type_
 
 
-def _emit_call(builder: IndexBuilder, dtype: DType, name: str, args: Sequence[Value]) -> Value:
+def _emit_call(builder: IndexBuilder, type_: str, name: str, args: Sequence[Value]) -> Value:
     """A call that stays where it is: even a pure function may be slow, or fail, when not wanted."""
     passed = ", ".join(map(str, args))
-    if dtype == "void":
+    if type_ == "void":
         builder.emitter.line(f"call void {name}({passed})")
         return NOTHING
-    type_ = value_type(dtype)
     return builder.emitter.here(type_, f"call {type_} {name}({passed})")
 
 
@@ -194,16 +190,26 @@ def _call_llvm(builder: IndexBuilder, call: Call) -> Value:
     symbol, arguments = string_of(call, 0), call.args[1:]
     if arguments and isinstance(arguments[0], IntImm) and arguments[0].dtype == "uint32":
         arguments = _without_count(call, arguments)
-    args = [builder.value(arg) for arg in arguments]
-    result = "void" if call.dtype == "void" else value_type(call.dtype)
+    args = [_as_type(builder, builder.value(arg), intrinsic_type(arg.dtype)) for arg in arguments]
+    result = _result_type(call, intrinsic_type)
     types = ", ".join(arg.type for arg in args)
     check_intrinsic(symbol, f"declare {result} @{symbol}({types})", builder.context.target)
     name = builder.context.declare_intrinsic(result, symbol, types)
-    if name_of(call) == "call_llvm_pure_intrin" and result != "void":
-        return builder.emitter.pure(
-            result, f"call {result} {name}({', '.join(map(str, args))})", args
-        )
-    return _emit_call(builder, call.dtype, name, args)
+    if name_of(call) == "call_llvm_intrin" or result == "void":
+        value = _emit_call(builder, result, name, args)
+    else:
+        text = f"call {result} {name}({', '.join(map(str, args))})"
+        value = builder.emitter.pure(result, text, args)
+    return value if result == "void" else _as_type(builder, value, value_type(call.dtype))
+
+
+def _result_type(call: Call, type_of: Callable[[DType], str]) -> str:
+    return "void" if call.dtype == "void" else type_of(call.dtype)
+
+
+def _as_type(builder: IndexBuilder, value: Value, type_: str) -> Value:
+    """The same bits in a type of the same size."""
+    return value if value.type == type_ else builder.convert("bitcast", value, type_)
 
 
 def _without_count(call: Call, arguments: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:

@@ -125,8 +125,7 @@ def _test(builder: ValueBuilder, test: str, value: Value, constant: int) -> Valu
 
 
 def _widen_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
-    short = _bits(builder, value, DType("int16").with_lanes(lanes))
-    wide = _resized(builder, "zext", short, INT32.with_lanes(lanes))
+    wide = _resized(builder, "zext", value, INT32.with_lanes(lanes))
     return _bits(builder, _ints(builder, "shl", wide, 16), FLOAT32.with_lanes(lanes))
 
 
@@ -139,8 +138,7 @@ def _narrow_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
     quiet = _ints(builder, "or", upper, 0x40)
     is_nan = builder.compare("fcmp uno", value, value)
     chosen = builder.select(is_nan, quiet, rounded)
-    short = _resized(builder, "trunc", chosen, DType("int16").with_lanes(lanes))
-    return _bits(builder, short, DType("bfloat16").with_lanes(lanes))
+    return _resized(builder, "trunc", chosen, DType("bfloat16").with_lanes(lanes))
 
 
 # (exponent bits, mantissa bits, bias, has infinity) of the 8-bit formats

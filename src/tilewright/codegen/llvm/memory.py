@@ -307,5 +307,5 @@ def _store_lanes_where(
 
 def _memory_mangled(stored: str) -> str:
     lanes, element = stored[1:-1].split(" x ")
-    name = {"half": "f16", "float": "f32", "double": "f64", "bfloat": "bf16", "ptr": "p0"}
+    name = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
     return f"v{lanes}{name.get(element, element)}"

@@ -1,4 +1,9 @@
-"""How data types are written in LLVM IR, in registers and in memory."""
+"""How data types are written in LLVM IR, in registers and in memory.
+
+A float that is computed with in float32 is an integer of its bits everywhere. LLVM's own bfloat is
+legal on some machines as a vector but never as a scalar, and a vector of 17 of them ends the
+process inside the instruction selector.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,12 @@ from tilewright.errors import CodegenError
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import to_numpy
 
-_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "bfloat"}
+_FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
 
 
 def _element(dtype: DType) -> str:
     if dtype.is_float:
-        # An 8-bit float is only bits; arithmetic on it has been legalised away.
-        return _FLOATS.get(dtype, "i8")
+        return _FLOATS.get(dtype, f"i{dtype.bits}")
     if dtype.is_integral:
         return f"i{dtype.bits}"
     if dtype.is_bool:
@@ -33,6 +37,13 @@ def _vector(element: str, lanes: int) -> str:
 def value_type(dtype: DType) -> str:
     """The type of a value in a register."""
     return _vector(_element(dtype.element_of), dtype.lanes)
+
+
+@cache
+def intrinsic_type(dtype: DType) -> str:
+    """The type that LLVM's intrinsics give a value."""
+    element = "bfloat" if dtype.element_of == "bfloat16" else _element(dtype.element_of)
+    return _vector(element, dtype.lanes)
 
 
 @cache
@@ -59,7 +70,7 @@ def float_constant(value: float, dtype: DType) -> str:
         case "float16":
             return f"0xH{_half_bits(value):04X}"
         case "bfloat16":
-            return f"0xR{_bfloat_bits(value):04X}"
+            return str(_bfloat_bits(value))
         case "float8_e4m3fn" | "float8_e5m2":
             return str(to_numpy(dtype).type(value).tobytes()[0])
     raise CodegenError(f"no constant of dtype {dtype!s}")

@@ -213,7 +213,5 @@ def _wrapped(number: int) -> int:
 def mangled(dtype: DType) -> str:
     """A type as LLVM's intrinsic names spell it."""
     element = dtype.element_of
-    letter = {"bfloat16": "bf16", "bool": "i1"}.get(element)
-    if letter is None:
-        letter = ("f" if element.is_float else "i") + str(element.bits)
+    letter = "i1" if element.is_bool else f"{'f' if element.is_float else 'i'}{element.bits}"
     return letter if dtype.lanes == 1 else f"v{dtype.lanes}{letter}"

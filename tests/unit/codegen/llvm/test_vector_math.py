@@ -33,7 +33,7 @@ DTYPES: dict[str, npt.DTypeLike] = {
     "float32": np.float32,
     "float64": np.float64,
 }
-LLVM_TYPES = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+LLVM_TYPES = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 LANES = (1, 8, 16)
 
 

@@ -75,7 +75,7 @@ class ElementType:
 ELEMENT_TYPES: Mapping[str, ElementType] = MappingProxyType(
     {
         "float16": ElementType("f16", "half", F32),
-        "bfloat16": ElementType("bf16", "bfloat", F32),
+        "bfloat16": ElementType("bf16", "i16", F32),
         "float32": ElementType("f32", "float", F32),
         "float64": ElementType("f64", "double", F64),
     }

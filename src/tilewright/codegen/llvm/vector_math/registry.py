@@ -176,9 +176,7 @@ def _loaded(emitter: Emitter, element: ElementType, parameter: str) -> Real:
     assign = emitter.body.assign
     if element.llvm == "half":
         return Real(emitter, assign(f"fpext {source} {parameter} to {emitter.real_type}"))
-    short = vector_of("i16", emitter.lanes)
-    bits = assign(f"bitcast {source} {parameter} to {short}")
-    wide = assign(f"zext {short} {bits} to {emitter.int_type}")
+    wide = assign(f"zext {source} {parameter} to {emitter.int_type}")
     shifted = assign(f"shl {emitter.int_type} {wide}, {emitter.int(16).text}")
     return Real(emitter, assign(f"bitcast {emitter.int_type} {shifted} to {emitter.real_type}"))
 
@@ -195,10 +193,7 @@ def _stored(result: Real, element: ElementType) -> str:
     target = vector_of(element.llvm, emitter.lanes)
     if element.llvm == "half":
         return assign(f"fptrunc {emitter.real_type} {result.text} to {target}")
-    upper = bfloat16_bits(result)
-    short = vector_of("i16", emitter.lanes)
-    bits = assign(f"trunc {emitter.int_type} {upper} to {short}")
-    return assign(f"bitcast {short} {bits} to {target}")
+    return assign(f"trunc {emitter.int_type} {bfloat16_bits(result)} to {target}")
 
 
 def bfloat16_bits(value: Real) -> str:
