@@ -31,6 +31,7 @@ from tilewright.ir import (
     map_tuple,
     replace,
 )
+from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.ir.op import Op
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
@@ -86,7 +87,9 @@ class _Promoter(Rewriter):
         return self._promoted(node) if self._is_small(node.dtype) else node
 
     def visit_float_imm(self, node: FloatImm) -> PrimExpr:
-        return FloatImm(FLOAT32, node.value) if self._is_small(node.dtype) else node
+        if not self._is_small(node.dtype):
+            return node
+        return FloatImm(FLOAT32, float(to_numpy(node.dtype).type(node.value)))
 
     def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
         node = map_children(node, self.visit)

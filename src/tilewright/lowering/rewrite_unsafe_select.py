@@ -1,4 +1,4 @@
-"""A `Select` with a load that might fault becomes `if_then_else`, which loads what it chose."""
+"""A `Select` with a part that might fault becomes `if_then_else`, which evaluates what it chose."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.ir import (
+    BinaryOp,
+    Broadcast,
     BufferLoad,
     Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
     PrimExpr,
     PrimFunc,
     Rewriter,
@@ -21,26 +28,35 @@ from tilewright.lowering.widen_expr import is_inside
 from tilewright.target import Target
 
 
+def may_divide_by_zero(node: BinaryOp) -> bool:
+    """True for a division of integers by anything but a constant other than zero."""
+    if not isinstance(node, (Div, Mod, FloorDiv, FloorMod)) or node.dtype.is_float:
+        return False
+    divisor = node.b.value if isinstance(node.b, Broadcast) else node.b
+    return not (isinstance(divisor, IntImm) and divisor.value != 0)
+
+
 class _UnsafeFinder(Visitor):
-    """Looks for loads at positions that are not known to lie inside the buffer."""
+    """Looks for loads that are not known to lie inside the buffer, and for unsafe divisions."""
 
     def __init__(self) -> None:
-        self.found = False
+        self.loads = False
+        self.divides = False
 
     def visit_buffer_load(self, node: BufferLoad) -> None:
         if node.predicate is None and not is_inside(node.buffer, node.indices):
-            self.found = True
+            self.loads = True
+        self.generic_visit(node)
+
+    def visit_binary_op(self, node: BinaryOp) -> None:
+        if may_divide_by_zero(node):
+            self.divides = True
+        self.generic_visit(node)
 
     def visit_call(self, node: Call) -> None:
         # The branches of if_then_else are protected by its condition.
         for arg in node.args[:1] if node.op is IF_THEN_ELSE else node.args:
             self.visit(arg)
-
-
-def _is_unsafe(expr: PrimExpr) -> bool:
-    finder = _UnsafeFinder()
-    finder.visit(expr)
-    return finder.found
 
 
 class _SelectRewriter(Rewriter):
@@ -49,9 +65,11 @@ class _SelectRewriter(Rewriter):
 
     def visit_select(self, node: Select) -> PrimExpr:
         node = map_children(node, self.visit)
-        if node.condition.dtype.lanes > 1:
-            return node  # lanes are protected by the masks of their loads
-        if not (_is_unsafe(node.true_value) or _is_unsafe(node.false_value)):
+        finder = _UnsafeFinder()
+        finder.visit(node.true_value)
+        finder.visit(node.false_value)
+        is_scalar = node.condition.dtype.lanes == 1  # lanes have masks of their own for loads
+        if not (finder.divides or (finder.loads and is_scalar)):
             return node
         args = (node.condition, node.true_value, node.false_value)
         return Call(node.dtype, IF_THEN_ELSE, args)
@@ -60,7 +78,7 @@ class _SelectRewriter(Rewriter):
 @register_pass
 @dataclass(frozen=True)
 class RewriteUnsafeSelect(FunctionPass):
-    """Protect loads in the branches of selections."""
+    """Protect loads and divisions in the branches of selections."""
 
     name: ClassVar[str] = "RewriteUnsafeSelect"
 

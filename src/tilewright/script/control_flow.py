@@ -84,7 +84,7 @@ def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
 @parses(ast.While)
 def _while(parser: Parser, node: ast.While) -> None:
     condition = parser.condition(node.test)
-    with parser.inside(in_block=False):
+    with parser.inside(in_block=False), parser.under_condition():
         parser.emit(While(convert(condition), parser.body(node.body)))
 
 
@@ -94,7 +94,7 @@ def _if(parser: Parser, node: ast.If) -> None:
     if isinstance(condition, bool):  # decided while the program is being built
         parser.statements(node.body if condition else node.orelse)
         return
-    with parser.inside(in_block=False):
+    with parser.inside(in_block=False), parser.under_condition():
         then_case = parser.body(node.body)
         else_case = parser.body(node.orelse) if node.orelse else None
     parser.emit(IfThenElse(condition, then_case, else_case))

@@ -10,17 +10,26 @@ from __future__ import annotations
 import ast
 import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tilewright.errors import ScriptError, TilewrightError
 from tilewright.ir import (
+    BinaryOp,
     Buffer,
     BufferRegion,
+    Div,
     ExprOperators,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
     PrimExpr,
     convert,
     equal,
+    floordiv,
+    floormod,
     greater,
     greater_equal,
     intrinsics,
@@ -30,11 +39,15 @@ from tilewright.ir import (
     logical_not,
     logical_or,
     not_equal,
+    truncdiv,
+    truncmod,
 )
+from tilewright.ir.arithmetic import match_types
 from tilewright.script import diagnostics
 from tilewright.script.access import buffer_attribute, index_buffer, region_as_load
 from tilewright.script.diagnostics import Source
 from tilewright.script.environment import Environment
+from tilewright.script.exprs import call_operator
 from tilewright.script.forms import MetaVar
 from tilewright.script.statements import match_buffer, reads, writes
 
@@ -78,6 +91,15 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
+_DIVISIONS: dict[Callable[..., Any], type[BinaryOp]] = {
+    operator.floordiv: FloorDiv,
+    operator.mod: FloorMod,
+    floordiv: FloorDiv,
+    floormod: FloorMod,
+    truncdiv: Div,
+    truncmod: Mod,
+}
+_IF_THEN_ELSE = call_operator("if_then_else")
 # Calls that take regions as regions; everywhere else `A[0:4]` is a vector.
 _TAKES_REGIONS = (reads, writes, match_buffer)
 # What a call of the user's own Python code may raise; it is shown at the call.
@@ -92,9 +114,19 @@ class Evaluator:
     def __init__(self, source: Source, environment: Environment) -> None:
         self.source = source
         self.environment = environment
+        self.guarded = False  # what is evaluated may never be reached when the program runs
 
     def error(self, node: ast.AST, message: str) -> ScriptError:
         return self.source.error(node, message)
+
+    @contextmanager
+    def under_condition(self, applies: bool = True) -> Iterator[None]:
+        """Inside, a division by zero is no mistake: it stays in the program for the run to meet."""
+        outer, self.guarded = self.guarded, self.guarded or applies
+        try:
+            yield
+        finally:
+            self.guarded = outer
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression: a Python object or a node."""
@@ -186,18 +218,27 @@ class Evaluator:
         callee = self.evaluate(node.func)
         take = self.evaluate if any(callee is form for form in _TAKES_REGIONS) else self._argument
         args: list[Any] = []
-        for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                args.extend(self.evaluate(arg.value))
-            else:
-                args.append(take(arg))
+        for position, arg in enumerate(node.args):
+            with self.under_condition(callee is _IF_THEN_ELSE and position > 0):
+                if isinstance(arg, ast.Starred):
+                    args.extend(self.evaluate(arg.value))
+                else:
+                    args.append(take(arg))
         options: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 options.update(self.evaluate(keyword.value))
             else:
                 options[keyword.arg] = take(keyword.value)
+        if len(args) == 2 and self._stays(callee, args[1]):
+            return self.attempt(node, lambda: _DIVISIONS[callee](*match_types(*args)))
         return self.attempt(node, lambda: callee(*args, **options))
+
+    def _stays(self, function: Any, divisor: Any) -> bool:
+        """True for a division by zero that may not be refused."""
+        is_zero = type(divisor) is int and divisor == 0
+        is_zero = is_zero or (isinstance(divisor, IntImm) and divisor.value == 0)
+        return self.guarded and is_zero and function in _DIVISIONS
 
     def _argument(self, node: ast.expr) -> Any:
         value = self.value(node)
@@ -205,7 +246,10 @@ class Evaluator:
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
-        return self.attempt(node, lambda: _BINARY[type(node.op)](left, right))
+        function = _BINARY[type(node.op)]
+        if self._stays(function, right):
+            return self.attempt(node, lambda: _DIVISIONS[function](*match_types(left, right)))
+        return self.attempt(node, lambda: function(left, right))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
@@ -222,7 +266,8 @@ class Evaluator:
             symbolic = isinstance(result, PrimExpr)
             if position and not symbolic and bool(result) != is_and:
                 return result  # Python's short cut
-            value = self.value(operand)
+            with self.under_condition(position > 0):
+                value = self.value(operand)
             if position and (symbolic or isinstance(value, PrimExpr)):
                 result = self._join(operand, is_and, result, value)
             else:
@@ -258,7 +303,8 @@ class Evaluator:
         condition = self.condition(node.test)
         if isinstance(condition, bool):
             return self.evaluate(node.body if condition else node.orelse)
-        then, other = self.value(node.body), self.value(node.orelse)
+        with self.under_condition():
+            then, other = self.value(node.body), self.value(node.orelse)
         return self.attempt(node, lambda: intrinsics.if_then_else(condition, then, other))
 
     def _sequence(self, nodes: Sequence[ast.expr]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,6 +138,7 @@ def call_intrin(dtype: Any, op_name: str, *args: Any) -> PrimExpr:
     return intrinsics.call_intrin(as_dtype(dtype), op_name, *map(as_argument, args))
 
 
+@functools.cache
 def call_operator(name: str) -> Callable[..., PrimExpr]:
     """The function behind `T.<name>` for a registered operator.
 

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.ir import (
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    Call,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mod,
-    Node,
-    Op,
-    children,
-)
+from tilewright.ir import BinaryOp, BufferLoad, Call, Node, Op, children
+from tilewright.lowering.rewrite_unsafe_select import may_divide_by_zero
 
 _CHEAP_CALLS = frozenset(
     {
@@ -33,15 +21,10 @@ def can_speculate(expr: Node) -> bool:
     match expr:
         case BufferLoad():
             return False
-        case Div() | Mod() | FloorDiv() | FloorMod():
-            if not _divides_safely(expr):
+        case BinaryOp():
+            if may_divide_by_zero(expr):
                 return False
         case Call(op=op):
             if not (isinstance(op, Op) and op.name in _CHEAP_CALLS):
                 return False
     return all(map(can_speculate, children(expr)))
-
-
-def _divides_safely(expr: BinaryOp) -> bool:
-    divisor = expr.b.value if isinstance(expr.b, Broadcast) else expr.b
-    return expr.dtype.is_float or (isinstance(divisor, IntImm) and divisor.value != 0)

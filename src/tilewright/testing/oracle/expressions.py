@@ -76,10 +76,19 @@ def scalar_mask(mask: Mask) -> Any:
     return mask[..., 0] if mask.shape[-1] == 1 else mask.any(-1)
 
 
+def lane_mask(mask: Mask, lanes: int) -> Mask:
+    """The mask for a vector; one of other lanes is active where any lane of the mask is."""
+    if mask is None or mask.shape[-1] in (1, lanes):
+        return mask
+    return mask.any(-1, keepdims=True)
+
+
 def narrowed(mask: Mask, condition: Value, lanes: int) -> Mask:
     """`mask`, further limited to where `condition` holds."""
     wide = condition[..., None] if lanes == 1 else condition
-    return wide if mask is None else mask & wide
+    if mask is None:
+        return wide
+    return mask & wide if lanes == 1 else lane_mask(mask, lanes) & wide
 
 
 class ExpressionCompiler(Visitor):
@@ -150,7 +159,7 @@ class ExpressionCompiler(Visitor):
             zero = divisor == 0
             if not isinstance(zero, np.ndarray) and not zero:
                 return compute(a(frame, mask), divisor)
-            active = mask if lanes > 1 else scalar_mask(mask)
+            active = lane_mask(mask, lanes) if lanes > 1 else scalar_mask(mask)
             if np.any(zero if active is None else zero & active):
                 raise OracleError(f"division by zero in {type(node).__name__}: {node}")
             return compute(a(frame, mask), divisor)
@@ -294,9 +303,12 @@ class ExpressionCompiler(Visitor):
         self, node: BufferLoad, resolve: Callable[[Frame], View], indices: list[Evaluator]
     ) -> Evaluator:
         predicate = None if node.predicate is None else self.compile(node.predicate)
+        lanes = node.dtype.lanes
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
-            active = mask if predicate is None else narrowed(mask, predicate(frame, mask), 2)
+            active = lane_mask(mask, lanes)
+            if predicate is not None:
+                active = narrowed(mask, predicate(frame, mask), lanes)
             return resolve(frame).read_many([index(frame, mask) for index in indices], active)
 
         return evaluate

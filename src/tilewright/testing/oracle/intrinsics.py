@@ -23,7 +23,8 @@ Function = Callable[..., Value]
 
 def _round_half_away(x: Value) -> Value:
     whole = np.trunc(x)
-    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0)
+    rounded = whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0)
+    return np.copysign(rounded, x)  # what is rounded to zero keeps its sign
 
 
 def _vectorized(function: Callable[[float], float]) -> Function:
