@@ -51,11 +51,6 @@ def _parse_directory(text: str) -> Path:
     return path
 
 
-def _default_cache_dir() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
-
-
 def _declared(parse: Callable[[str], object], help_text: str) -> dict[str, Any]:
     return {"parse": parse, "help": help_text}
 
@@ -68,9 +63,11 @@ class Settings:
         default=None,
         metadata=_declared(_parse_count, "threads of the CPU pool; unset: one a usable core"),
     )
-    cache_dir: Path = field(
-        default_factory=_default_cache_dir,
-        metadata=_declared(_parse_directory, "where compiled code is kept between runs"),
+    cache_dir: Path | None = field(
+        default=None,
+        metadata=_declared(
+            _parse_directory, "folder where compiled code is kept between runs; unset: nowhere"
+        ),
     )
     spin_us: int = field(
         default=200,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeAlias
 
 from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
@@ -16,6 +18,7 @@ from tilewright.lowering import lower
 from tilewright.lowering.host_abi import signature_of
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
+from tilewright.runtime.build_key import build_key
 from tilewright.runtime.jit import (
     CompiledObject,
     LoadedLibrary,
@@ -25,7 +28,8 @@ from tilewright.runtime.jit import (
     load_objects,
     machine_options,
 )
-from tilewright.runtime.module import Module, ModuleSources, Unrunnable
+from tilewright.runtime.kept_code import code_store, keep_module, recall_module
+from tilewright.runtime.module import Library, Module, ModuleSources, Unrunnable
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
@@ -34,6 +38,7 @@ from tilewright.target import Target
 ScheduleSource: TypeAlias = Callable[[IRModule, Target], IRModule]
 
 NO_ALIAS = "tir.noalias"
+SOURCE_FORMATS = ("ll", "asm", "c", "script", "generated-ll")
 
 _sources: ContextVar[tuple[ScheduleSource, ...]] = ContextVar("tilewright_schedules", default=())
 
@@ -78,7 +83,7 @@ def build(
     given = as_module(program)
 
     def compiled(module: IRModule) -> Module:
-        return build_lowered(lower(module, chosen), chosen, extern_symbols=extern_symbols)
+        return _compiled(module, chosen, extern_symbols)
 
     def made(module: IRModule) -> Module:
         distinct = _with_distinct_arguments(module)
@@ -95,6 +100,36 @@ def build(
         assert module is not None
         return module
     return made(source(given, chosen)).with_prepacked(for_packed_weights)
+
+
+def _compiled(module: IRModule, target: Target, extern_symbols: Mapping[str, int] | None) -> Module:
+    """A module that runs: compiled now, or kept since an earlier run."""
+
+    def compile_now() -> Module:
+        return build_lowered(lower(module, target), target, extern_symbols=extern_symbols)
+
+    store = code_store()
+    key = None if store is None or extern_symbols else build_key(module, target)
+    if store is None or key is None:
+        return compile_now()
+    kept = recall_module(store, key, _runtime_symbols())
+    if kept is not None:
+        return _recalled(*kept, functools.cache(compile_now))
+    made = compile_now()
+    if made.compiled is not None and not why_unrunnable(made.info):
+        keep_module(store, key, made.info, made.compiled)
+    return made
+
+
+def _recalled(info: ModuleInfo, library: Library, compile_now: Callable[[], Module]) -> Module:
+    """Kept code as a module; what was not kept is compiled again when it is asked for."""
+    texts = {fmt: partial(_source_of, compile_now, fmt) for fmt in SOURCE_FORMATS}
+    module = Module(info, library, ModuleSources(texts))
+    return module.with_compiled(lambda: compile_now().compiled)
+
+
+def _source_of(make: Callable[[], Module], fmt: str) -> str:
+    return make().get_source(fmt)
 
 
 def _as_it_is(module: IRModule, target: Target) -> IRModule:
@@ -130,15 +165,14 @@ def compile_lowered(lowered: IRModule, target: Target) -> Module:
     source = llvm_codegen.generate(lowered, target)
     compiled = compile_ir(source.text, _machine_of(target))
     info = _describe(lowered, source.messages, target, compiled.machine)
-    sources = ModuleSources(
-        {
-            "ll": compiled.optimised_ir,
-            "asm": compiled.assembly,
-            "c": lambda: c_codegen.generate(lowered, target),
-            "script": lambda: str(lowered),
-            "generated-ll": lambda: source.text,
-        }
+    makers = (
+        compiled.optimised_ir,
+        compiled.assembly,
+        lambda: c_codegen.generate(lowered, target),
+        lambda: str(lowered),
+        lambda: source.text,
     )
+    sources = ModuleSources(dict(zip(SOURCE_FORMATS, makers, strict=True)))
     return Module(info, Unrunnable("it was compiled, but not loaded"), sources, compiled)
 
 
@@ -162,8 +196,12 @@ def _describe(
     return ModuleInfo(functions, messages, str(target), machine.triple, target.mcpu, features)
 
 
+def _runtime_symbols() -> dict[str, int]:
+    return {**thread_pool.symbols(), packed_call.SYMBOL: packed_call.handler_address()}
+
+
 def _load(compiled: CompiledObject, extern_symbols: Mapping[str, int]) -> LoadedLibrary:
-    runtime = {**thread_pool.symbols(), packed_call.SYMBOL: packed_call.handler_address()}
+    runtime = _runtime_symbols()
     wanted = [symbol for symbol in compiled.undefined if symbol not in runtime]
     return load_objects([compiled], {**runtime, **externs.resolve(wanted, extern_symbols)})
 

@@ -20,7 +20,7 @@ GUARDS = {
     "nested": "c[i] = T.if_then_else(a[i] > 0, T.if_then_else(b[i] != 0, {division}, 5), 6)",
     "and": "c[i] = T.Cast('int32', b[i] != 0 and {division} > 0)",
     "or": "c[i] = T.Cast('int32', b[i] == 0 or {division} > 0)",
-    "statement": "if b[i] != 0:\n            c[i] = {division}\n        else:\n            c[i] = 3",
+    "statement": "if b[i] != 0:\n            c[i] = {division}\n        else: c[i] = 1",
     "conditional": "c[i] = {division} if b[i] != 0 else -7",
 }
 DIVISIONS = (

@@ -12,7 +12,7 @@ from tilewright.errors import ConfigError
 def test_defaults() -> None:
     made = Settings.from_environ({"HOME": "/nobody"})
     assert made.num_threads is None
-    assert made.cache_dir.name == "tilewright"
+    assert made.cache_dir is None
     assert made.spin_us == 200
     assert made.no_color is False
 

@@ -24,7 +24,6 @@ from tilewright.runtime.passes import NO_PASSES
 
 DESCRIPTION_SYMBOL = "tw_description"
 SET_HANDLER_SYMBOL = "tw_set_packed_handler"
-SET_THREADS_SYMBOL = "tw_set_num_threads"
 
 Exporter = Callable[[Path, ModuleInfo, CompiledObject, Mapping[str, str]], tuple[Path, ...]]
 

@@ -12,6 +12,7 @@ from tilewright.errors import CodegenError
 from tilewright.runtime.elf import link_shared_object
 from tilewright.runtime.jit import CompiledObject
 from tilewright.runtime.native import runtime_object
+from tilewright.runtime.platform import is_linux_x86_64
 
 # What generated code may call; the library carries it when one of these names is undefined.
 _RUNTIME_PREFIX = "tw_"
@@ -37,7 +38,7 @@ def export_shared_object(
     if wanted:
         units.append(runtime_object(machine))
         names.update(_RUNTIME_EXPORTS)
-    if _is_linux_x86_64(machine.triple):
+    if is_linux_x86_64(machine.triple):
         data = link_shared_object(
             [unit.object_bytes for unit in units], path.name, names, stays_loaded=bool(wanted)
         )
@@ -45,10 +46,6 @@ def export_shared_object(
         path.chmod(0o755)
     else:
         link_with_compiler(path, [unit.object_bytes for unit in units], machine.triple)
-
-
-def _is_linux_x86_64(triple: str) -> bool:
-    return triple.startswith("x86_64-") and "linux" in triple
 
 
 def link_with_compiler(

@@ -214,7 +214,8 @@ class Module:
     ) -> None:
         self.info = info
         self.sources = sources
-        self.compiled = compiled
+        self._compiled = compiled
+        self._make_compiled: Callable[[], CompiledObject | None] | None = None
         self._library = library
         self._make_prepacked: Callable[[], Module | None] | None = None
         self._prepacked: Module | None = None
@@ -222,6 +223,18 @@ class Module:
         self._for_overlaps: Module | None = None
         self._infos = {function.name: function for function in info.functions}
         self._functions: dict[str, CompiledFunction] = {}
+
+    @property
+    def compiled(self) -> CompiledObject | None:
+        """The object that was compiled; None for a module that was loaded from a library."""
+        if self._compiled is None and self._make_compiled is not None:
+            self._compiled = self._make_compiled()
+        return self._compiled
+
+    def with_compiled(self, make: Callable[[], CompiledObject | None]) -> Module:
+        """This module, which knows how its object is compiled again should anybody ask for it."""
+        self._make_compiled = make
+        return self
 
     @property
     def entry_name(self) -> str:

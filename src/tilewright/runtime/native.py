@@ -6,6 +6,7 @@ import threading
 from functools import lru_cache
 
 from tilewright.runtime.allocator import workspace_ir
+from tilewright.runtime.build_key import key_of
 from tilewright.runtime.jit import (
     CompiledObject,
     MachineOptions,
@@ -13,6 +14,7 @@ from tilewright.runtime.jit import (
     host_machine,
     load_permanently,
 )
+from tilewright.runtime.kept_code import code_store, keep_runtime, recall_runtime
 from tilewright.runtime.platform import NativePlatform, platform_of
 from tilewright.runtime.thread_pool_ir import thread_pool_ir
 from tilewright.runtime.tile_permission_ir import tile_permission_ir
@@ -50,4 +52,12 @@ def symbols() -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def _load() -> dict[str, int]:
-    return load_permanently([runtime_object(host_machine())])
+    store = code_store()
+    if store is None:
+        return load_permanently([runtime_object(host_machine())])
+    key = key_of("native runtime")
+    found = recall_runtime(store, key)
+    if found is None:
+        keep_runtime(store, key, runtime_object(host_machine()))
+        found = recall_runtime(store, key)
+    return found or load_permanently([runtime_object(host_machine())])

@@ -45,3 +45,8 @@ def platform_of(triple: str) -> NativePlatform:
     if "darwin" in rest or "macos" in rest:
         return NativePlatform("darwin", arch, relax, None, clock_monotonic=6, sig_setmask=3)
     return NativePlatform("other", arch, relax, None, 1, 2, has_threads=False)
+
+
+def is_linux_x86_64(triple: str) -> bool:
+    """True for the machines that our own linker knows."""
+    return triple.startswith("x86_64-") and "linux" in triple

@@ -24,6 +24,7 @@ class Source:
     lines: Sequence[str]
     first_line: int = 0  # lines of the file above the parsed text
     indent: int = 0  # columns that were cut off on the left
+    is_text: bool = False  # not a part of a Python program, whose author could run code anyway
 
     def error(self, node: ast.AST, message: str) -> ScriptError:
         """The error that shows `node` in its line."""
@@ -239,3 +240,10 @@ def _is(number: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def not_in_text(what: str) -> str:
+    return (
+        f"{what} is not for scripts that come as text, which are read and never run; compute it in "
+        "Python and pass it in `extra_names`"
+    )

@@ -43,7 +43,7 @@ from tilewright.ir import (
     truncmod,
 )
 from tilewright.ir.arithmetic import match_types
-from tilewright.script import diagnostics
+from tilewright.script import diagnostics, plain_text
 from tilewright.script.access import buffer_attribute, index_buffer, region_as_load
 from tilewright.script.diagnostics import Source
 from tilewright.script.environment import Environment
@@ -188,6 +188,8 @@ class Evaluator:
 
     def _attribute(self, node: ast.Attribute) -> Any:
         owner = self.evaluate(node.value)
+        if self.source.is_text and not plain_text.may_read(owner, node.attr):
+            raise self.error(node, diagnostics.not_in_text(f"the attribute {node.attr!r}"))
         if isinstance(owner, Buffer):
             special = buffer_attribute(owner, node.attr)
             if special is not None:
@@ -333,6 +335,8 @@ class Evaluator:
 
     def _python(self, node: ast.expr) -> Any:
         """Comprehensions, lambdas, f-strings and the like: Python itself evaluates them."""
+        if self.source.is_text:
+            return plain_text.evaluate(self, node)
         code = compile(ast.Expression(node), self.source.filename, "eval")
         names = self.environment.flattened()
         return self.attempt(node, lambda: _run(code, names))

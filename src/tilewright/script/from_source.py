@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.script import ir, tir
 from tilewright.script.functions import check, parse_function, parse_module
+from tilewright.script.plain_text import BUILTINS
 from tilewright.script.source import parse_text
 
 _NAMESPACES = {"tir": tir, "ir": ir}
@@ -25,10 +25,11 @@ def from_source(
     """The function or module that `text` defines.
 
     `T` and `I` are known, whatever the text imports; `extra_names` are further Python values that
-    it may use.
+    it may use. Text is read, not run: of Python it knows expressions and the functions that count
+    and convert, nothing that reaches files, modules or the inside of objects.
     """
     source, tree = parse_text(text, filename)
-    names: dict[str, Any] = {**vars(builtins), "T": tir, "I": ir, **(extra_names or {})}
+    names: dict[str, Any] = {**BUILTINS, "T": tir, "I": ir, **(extra_names or {})}
     definitions: list[ast.FunctionDef | ast.ClassDef] = []
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):

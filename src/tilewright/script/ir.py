@@ -24,3 +24,8 @@ def attribute(type_name: str, **fields: Any) -> Any:
 def module_attrs(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     """The attributes of the module; stands directly in its class."""
     return attrs
+
+
+def known_names() -> list[str]:
+    """Every name that `I` answers to."""
+    return ["GlobalVar", "Range", "attribute", "ir_module", "module_attrs"]

@@ -61,7 +61,7 @@ def parse_text(text: str, filename: str) -> tuple[Source, ast.Module]:
     dedented = textwrap.dedent(text)
     first = next((line for line in lines if line.strip()), "")
     indent = len(first) - len(first.lstrip())
-    source = Source(filename, lines, 0, indent if dedented != text else 0)
+    source = Source(filename, lines, 0, indent if dedented != text else 0, is_text=True)
     try:
         return source, ast.parse(dedented, filename)
     except SyntaxError as error:

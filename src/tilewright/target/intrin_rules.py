@@ -45,5 +45,12 @@ def find_intrin_rule(target: str, op_name: str) -> IntrinRule | None:
     return _rules.get((target, op_name)) or _rules.get(("default", op_name))
 
 
+def rules_from_outside() -> bool:
+    """True once somebody else than Tilewright has registered a rule."""
+    return any(
+        not getattr(rule, "__module__", "").startswith("tilewright.") for rule in _rules.values()
+    )
+
+
 def _full_name(name: str) -> str:
     return name if "." in name else f"tir.{name}"

@@ -1,0 +1,107 @@
+"""Compiled code as an entry of the code store, and back, without LLVM.
+
+The entry is a shared library of our own linker. What it takes from the runtime it reaches through a
+table of addresses that is filled after loading, so that all code of a process shares one thread
+pool. Only x86-64 Linux has that linker; elsewhere nothing is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from tilewright.config import settings
+from tilewright.errors import CodegenError, RuntimeFailure
+from tilewright.lowering.host_abi import PACKED_SUFFIX
+from tilewright.runtime.code_store import CodeStore, open_store
+from tilewright.runtime.elf import link_shared_object
+from tilewright.runtime.jit import CompiledObject, compile_ir
+from tilewright.runtime.module_info import ModuleInfo
+from tilewright.runtime.passes import NO_PASSES
+from tilewright.runtime.platform import is_linux_x86_64
+from tilewright.runtime.shared_library import SharedLibrary
+
+_TABLE = "tw_imports"
+_RUNTIME_PREFIX = "tw_"
+
+
+class _Description(msgspec.Struct, frozen=True):
+    info: ModuleInfo
+    imports: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def code_store() -> CodeStore | None:
+    """The store that the settings ask for."""
+    folder = settings().cache_dir
+    return None if folder is None else open_store(folder)
+
+
+def keep_module(store: CodeStore, key: str, info: ModuleInfo, compiled: CompiledObject) -> None:
+    """Store a module, if all that it needs is our runtime and the system's libraries."""
+    imports = compiled.undefined
+    own = all(name.startswith(_RUNTIME_PREFIX) for name in imports)
+    if not own or not is_linux_x86_64(compiled.machine.triple):
+        return
+    exports = [function.name + PACKED_SUFFIX for function in info.functions]
+    objects = [compiled.object_bytes]
+    if imports:
+        objects.append(compile_ir(_table_ir(imports), compiled.machine, NO_PASSES).object_bytes)
+        exports.append(_TABLE)
+    description = msgspec.json.encode(_Description(info, imports))
+    try:
+        library = link_shared_object(objects, f"{key}.so", exports)
+    except CodegenError:
+        return  # something that our linker has not met yet; the module itself is loaded otherwise
+    store.put(key, library, description)
+
+
+def recall_module(
+    store: CodeStore, key: str, addresses: Mapping[str, int]
+) -> tuple[ModuleInfo, SharedLibrary] | None:
+    """A stored module, loaded; None if there is none that can be used."""
+    text = store.description(key)
+    if text is None:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=_Description)
+        library = SharedLibrary(store.path(key))
+        if found.imports:
+            table = library.variable(_TABLE, ctypes.c_uint64 * len(found.imports))
+            table[:] = [addresses[name] for name in found.imports]
+    except (msgspec.MsgspecError, RuntimeFailure, KeyError):
+        return None
+    return found.info, library
+
+
+def keep_runtime(store: CodeStore, key: str, runtime: CompiledObject) -> None:
+    """Store the native runtime."""
+    if is_linux_x86_64(runtime.machine.triple):
+        library = link_shared_object(
+            [runtime.object_bytes], f"{key}.so", runtime.defined, stays_loaded=True
+        )
+        store.put(key, library, msgspec.json.encode(runtime.defined))
+
+
+def recall_runtime(store: CodeStore, key: str) -> dict[str, int] | None:
+    """The addresses of the stored runtime's functions, for the rest of the process's life."""
+    text = store.description(key)
+    if text is None:
+        return None
+    try:
+        library = SharedLibrary(store.path(key))
+        return {name: library[name] for name in msgspec.json.decode(text, type=list[str])}
+    except (msgspec.MsgspecError, RuntimeFailure):
+        return None
+
+
+def _table_ir(imports: Sequence[str]) -> str:
+    """Every imported function as a jump through the table, whatever its signature is."""
+    lines = [f"@{_TABLE} = global [{len(imports)} x ptr] zeroinitializer, align 64"]
+    for position, name in enumerate(imports):
+        code = f".globl {name}\\0A.type {name},@function\\0A"
+        lines.append(f'module asm "{code}{name}: jmpq *{_TABLE}+{8 * position}(%rip)"')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,49 @@
+"""Libraries that the system loads into this process."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import RuntimeFailure
+
+SET_THREADS_SYMBOL = "tw_set_num_threads"
+
+
+class SharedLibrary:
+    """A library loaded by the system."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._handle = ctypes.CDLL(str(path.resolve()), mode=ctypes.RTLD_LOCAL)
+        except OSError as error:
+            raise RuntimeFailure(f"cannot load {path}: {error}") from error
+
+    def __getitem__(self, symbol: str) -> int:
+        return ctypes.cast(self.function(symbol), ctypes.c_void_p).value or 0
+
+    def function(self, symbol: str) -> Any:
+        """A function of the library, as ctypes calls it."""
+        try:
+            return self._handle[symbol]
+        except AttributeError as error:
+            raise RuntimeFailure(f"{self.path} does not define {symbol!r}") from error
+
+    def variable(self, symbol: str, kind: type[Any]) -> Any:
+        """A global variable of the library."""
+        try:
+            return kind.in_dll(self._handle, symbol)
+        except ValueError as error:
+            raise RuntimeFailure(f"{self.path} does not define {symbol!r}") from error
+
+    def set_num_threads(self, count: int) -> None:
+        """Tell the library's own thread pool how many threads to use."""
+        self.call(SET_THREADS_SYMBOL, ctypes.c_int32(count))
+
+    def call(self, symbol: str, argument: Any) -> None:
+        """Call a function that takes one argument and returns nothing."""
+        function = self.function(symbol)
+        function.restype = None
+        function(argument)
