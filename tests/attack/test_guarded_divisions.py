@@ -44,7 +44,7 @@ def f(a: T.Buffer((16,), "int32"), b: T.Buffer((16,), "int32"), c: T.Buffer((16,
     return program
 
 
-def _operands() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]  # of int32
+def _operands() -> tuple[np.ndarray, np.ndarray]:
     a = np.arange(-8, 8, dtype="int32")
     return a, np.array([0, 1, -1, 2] * 4, "int32")
 

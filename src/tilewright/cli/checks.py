@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.config import settings
 from tilewright.driver import build
 from tilewright.errors import TilewrightError
+from tilewright.runtime.kept_code import code_store
 from tilewright.script import from_source
 from tilewright.target import Target
 
@@ -112,6 +113,21 @@ def check_settings() -> Finding:
     return Finding("threads", "ok", f"{threads} ({source})")
 
 
+def check_kept_code() -> Finding:
+    """Compiled code that is kept between runs."""
+    try:
+        store = code_store()
+    except TilewrightError as error:
+        return Finding("kept code", "broken", str(error), "correct or unset the variable")
+    if store is None:
+        detail = "none: every process compiles what it runs"
+        return Finding("kept code", "ok", f"{detail}; TILEWRIGHT_CACHE_DIR names a folder for it")
+    count, size = len(store.entries()), store.size_bytes() / (1 << 20)
+    limit = store.limit_bytes >> 20
+    detail = f"entries: {count}; {size:.1f} of {limit} MiB in {store.folder}"
+    return Finding("kept code", "ok", detail)
+
+
 def check_c_compiler() -> Finding:
     for name in ("cc", "gcc", "clang"):
         path = shutil.which(name)
@@ -156,6 +172,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_cores,
     check_caches,
     check_settings,
+    check_kept_code,
     check_c_compiler,
     check_gpu,
     _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),

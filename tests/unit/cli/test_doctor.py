@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tilewright.cli import app, checks, doctor, main
 from tilewright.cli.checks import Finding
 from tilewright.config import settings
+from tilewright.runtime.code_store import CodeStore, open_store
 from tilewright.target import Target
 from tilewright.version import __version__
 
@@ -86,6 +87,20 @@ def test_bad_settings_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_thread_count_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "7")
     assert checks.check_settings() == Finding("threads", "ok", "7 (TILEWRIGHT_NUM_THREADS)")
+
+
+def test_kept_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    expected = "none: every process compiles what it runs; TILEWRIGHT_CACHE_DIR names a folder"
+    monkeypatch.setattr(checks, "code_store", lambda: None)
+    assert checks.check_kept_code() == Finding("kept code", "ok", f"{expected} for it")
+    store = CodeStore(tmp_path)
+    store.put("0", bytes(1 << 20), b"")
+    monkeypatch.setattr(checks, "code_store", lambda: store)
+    found = f"entries: 1; 1.0 of 256 MiB in {tmp_path}"
+    assert checks.check_kept_code() == Finding("kept code", "ok", found)
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr(checks, "code_store", lambda: open_store(tmp_path))
+    assert checks.check_kept_code().status == "broken"
 
 
 def test_no_compiler_is_no_catastrophe(monkeypatch: pytest.MonkeyPatch) -> None:
