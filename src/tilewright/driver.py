@@ -28,9 +28,11 @@ from tilewright.runtime.jit import (
     load_objects,
     machine_options,
 )
-from tilewright.runtime.kept_code import code_store, keep_module, recall_module
+from tilewright.runtime.kept_code import keep_module, recall_module
+from tilewright.runtime.kept_runtime import code_store
 from tilewright.runtime.module import Library, Module, ModuleSources, Unrunnable
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
+from tilewright.runtime.trial import try_in_child
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 
@@ -163,7 +165,10 @@ def compile_only(
 def compile_lowered(lowered: IRModule, target: Target) -> Module:
     """Compile a lowered module without loading it."""
     source = llvm_codegen.generate(lowered, target)
-    compiled = compile_ir(source.text, _machine_of(target))
+    machine = _machine_of(target)
+    if source.untried:
+        try_in_child(source.text, machine, source.untried)
+    compiled = compile_ir(source.text, machine)
     info = _describe(lowered, source.messages, target, compiled.machine)
     makers = (
         compiled.optimised_ir,

@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.config import settings
 from tilewright.driver import build
 from tilewright.errors import TilewrightError
-from tilewright.runtime.kept_code import code_store
+from tilewright.runtime.kept_runtime import code_store
 from tilewright.script import from_source
 from tilewright.target import Target
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import msgspec
 
-from tilewright.config import settings
 from tilewright.errors import CodegenError, RuntimeFailure
 from tilewright.lowering.host_abi import PACKED_SUFFIX
-from tilewright.runtime.code_store import CodeStore, open_store
+from tilewright.runtime.code_store import CodeStore
 from tilewright.runtime.elf import link_shared_object
 from tilewright.runtime.jit import CompiledObject, compile_ir
 from tilewright.runtime.module_info import ModuleInfo
@@ -31,13 +29,6 @@ _RUNTIME_PREFIX = "tw_"
 class _Description(msgspec.Struct, frozen=True):
     info: ModuleInfo
     imports: tuple[str, ...]
-
-
-@lru_cache(maxsize=1)
-def code_store() -> CodeStore | None:
-    """The store that the settings ask for."""
-    folder = settings().cache_dir
-    return None if folder is None else open_store(folder)
 
 
 def keep_module(store: CodeStore, key: str, info: ModuleInfo, compiled: CompiledObject) -> None:
@@ -75,27 +66,6 @@ def recall_module(
     except (msgspec.MsgspecError, RuntimeFailure, KeyError):
         return None
     return found.info, library
-
-
-def keep_runtime(store: CodeStore, key: str, runtime: CompiledObject) -> None:
-    """Store the native runtime."""
-    if is_linux_x86_64(runtime.machine.triple):
-        library = link_shared_object(
-            [runtime.object_bytes], f"{key}.so", runtime.defined, stays_loaded=True
-        )
-        store.put(key, library, msgspec.json.encode(runtime.defined))
-
-
-def recall_runtime(store: CodeStore, key: str) -> dict[str, int] | None:
-    """The addresses of the stored runtime's functions, for the rest of the process's life."""
-    text = store.description(key)
-    if text is None:
-        return None
-    try:
-        library = SharedLibrary(store.path(key))
-        return {name: library[name] for name in msgspec.json.decode(text, type=list[str])}
-    except (msgspec.MsgspecError, RuntimeFailure):
-        return None
 
 
 def _table_ir(imports: Sequence[str]) -> str:

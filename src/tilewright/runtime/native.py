@@ -6,7 +6,7 @@ import threading
 from functools import lru_cache
 
 from tilewright.runtime.allocator import workspace_ir
-from tilewright.runtime.build_key import key_of
+from tilewright.runtime.code_key import key_of
 from tilewright.runtime.jit import (
     CompiledObject,
     MachineOptions,
@@ -14,7 +14,7 @@ from tilewright.runtime.jit import (
     host_machine,
     load_permanently,
 )
-from tilewright.runtime.kept_code import code_store, keep_runtime, recall_runtime
+from tilewright.runtime.kept_runtime import code_store, keep_runtime, recall_runtime
 from tilewright.runtime.platform import NativePlatform, platform_of
 from tilewright.runtime.thread_pool_ir import thread_pool_ir
 from tilewright.runtime.tile_permission_ir import tile_permission_ir

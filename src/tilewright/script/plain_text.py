@@ -25,7 +25,7 @@ _KNOWN = (
 BUILTINS = {name: getattr(builtins, name) for name in _KNOWN.split() if hasattr(builtins, name)}
 
 # Attributes without an underscore that lead to frames, code or attributes of any name.
-_INNER_PREFIXES = ("_", "ag_", "co_", "cr_", "f_", "func_", "gi_", "tb_")
+_INNER_PREFIXES = ("_", "ag_", "co_", "cr_", "f_", "gi_", "tb_")
 _INNER_NAMES = frozenset({"format", "format_map", "mro"})
 
 

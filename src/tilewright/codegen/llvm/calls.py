@@ -8,7 +8,7 @@ from tilewright.codegen.llvm import casts, memory, tile_state
 from tilewright.codegen.llvm.call_table import CallTable, name_of, string_of
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
-from tilewright.codegen.llvm.intrinsic_check import check_intrinsic
+from tilewright.codegen.llvm.intrinsic_check import check_intrinsic, is_always_selected
 from tilewright.codegen.llvm.types import intrinsic_type, stride_type, value_type
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
@@ -193,7 +193,10 @@ def _call_llvm(builder: IndexBuilder, call: Call) -> Value:
     args = [_as_type(builder, builder.value(arg), intrinsic_type(arg.dtype)) for arg in arguments]
     result = _result_type(call, intrinsic_type)
     types = ", ".join(arg.type for arg in args)
-    check_intrinsic(symbol, f"declare {result} @{symbol}({types})", builder.context.target)
+    declaration = f"declare {result} @{symbol}({types})"
+    check_intrinsic(symbol, declaration, builder.context.target)
+    if not is_always_selected(symbol, declaration):
+        builder.context.untried.append(symbol)
     name = builder.context.declare_intrinsic(result, symbol, types)
     if name_of(call) == "call_llvm_intrin" or result == "void":
         value = _emit_call(builder, result, name, args)

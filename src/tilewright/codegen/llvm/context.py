@@ -23,6 +23,7 @@ class ModuleContext:
     globals: list[str] = field(default_factory=list)
     metadata: dict[tuple[str, ...], int] = field(default_factory=dict)  # nodes -> first number
     outlined: int = 0
+    untried: list[str] = field(default_factory=list)  # intrinsics that LLVM may give up on
     messages: list[str] = field(default_factory=list)  # of assertions; code = position + 1
 
     def declare_intrinsic(self, result: str, symbol: str, arguments: str) -> str:

@@ -65,6 +65,24 @@ _ARCHITECTURES = frozenset(
 )
 
 
+# Intrinsics of all machines that LLVM expands or calls a function for, whatever the vector is. Of
+# the others it knows some that no machine has (`llvm.vscale`), or that only its own passes may use.
+_EXPANDED = re.compile(
+    r"llvm\.(sqrt|fma|fmuladd|floor|ceil|trunc|rint|nearbyint|round|roundeven|fabs|copysign|minnum"
+    r"|maxnum|minimum|maximum|smin|smax|umin|umax|abs|ctpop|ctlz|cttz|bswap|bitreverse|fshl|fshr"
+    r"|[su](add|sub)\.sat|exp|exp2|log|log2|log10|pow|sin|cos|prefetch|assume|vector\.reduce\.\w+"
+    r"|masked\.(load|store))(\.[\w.]+)?"
+)
+
+
+def is_always_selected(symbol: str, declaration: str) -> bool:
+    """True where LLVM is known to compile a call that was checked, instead of giving up."""
+    if symbol.split(".")[1] in _FEATURES:
+        return True
+    has_small_floats = "half" in declaration or "bfloat" in declaration
+    return _EXPANDED.fullmatch(symbol) is not None and not has_small_floats
+
+
 def check_intrinsic(symbol: str, declaration: str, target: Target) -> None:
     """Raise unless LLVM can compile a call of `symbol`, declared like this, for the target."""
     if not symbol.startswith("llvm."):

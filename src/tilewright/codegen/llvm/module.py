@@ -48,6 +48,7 @@ class LLVMSource:
     text: str
     entry_points: tuple[str, ...]
     messages: tuple[str, ...]
+    untried: tuple[str, ...] = ()  # intrinsics that may end the process that compiles them
 
 
 def generate(module: IRModule, target: Target) -> LLVMSource:
@@ -62,7 +63,8 @@ def generate(module: IRModule, target: Target) -> LLVMSource:
         _ATTRIBUTES.format(width=_vector_width(target)),
         *context.metadata_text(),
     ]
-    return LLVMSource("\n".join(parts) + "\n", tuple(module.functions), tuple(context.messages))
+    text, names = "\n".join(parts) + "\n", tuple(module.functions)
+    return LLVMSource(text, names, tuple(context.messages), tuple(context.untried))
 
 
 _ATTRIBUTES = (
