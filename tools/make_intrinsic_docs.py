@@ -67,7 +67,8 @@ SECTIONS: tuple[tuple[str, Callable[[TensorIntrin], bool], str], ...] = (
         "Each adds a few products to every lane of one register. `vpdpbusd` multiplies unsigned by "
         "signed bytes; the `_s8s8` and `_u8u8` forms shift one operand by 128 and subtract what "
         "that adds, exactly. `_exact` forms widen bytes to 16 bits first. `vdpbf16ps` takes "
-        "subnormal numbers for zero and rounds each sum once.",
+        "subnormal numbers for zero and rounds each sum once; a target with "
+        "`-mattr=-avx512bf16` does without it.",
     ),
     (
         "Packing",
