@@ -2,11 +2,13 @@
 
 Workers are started when they are first needed, kept, and replaced when they crash, take too long,
 take too much memory, or have been used often enough. An exception in the calling process, Ctrl-C
-included, kills the workers that are busy, so that no late answer can be taken for another task's.
+included, kills the workers that are busy. A task that fails for a fault of the machine gets a
+second chance in a new worker; if that fails, too, the fault is raised and the task has no outcome.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import selectors
 import signal
@@ -18,16 +20,19 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.errors import TuneError
+from tilewright.errors import MachineError, TuneError
 from tilewright.measure.interrupts import delayed_interrupts
-from tilewright.measure.process import WorkerGone, WorkerProcess
-from tilewright.measure.wire import Call, Reply, Start
+from tilewright.measure.memory import LEAST, can_get, system_kills
+from tilewright.measure.process import GarbledAnswer, WorkerGone, WorkerProcess
+from tilewright.measure.wire import MACHINE, Call, Reply, Start
 from tilewright.records import FailureKind
+from tilewright.support.machine_faults import as_machine_faults, fault_in_words, no_memory
 
 _WATCH_INTERVAL = 0.05  # seconds between two looks at the memory of busy workers
 _START_TIMEOUT = 120.0
 _START_ATTEMPTS = 4
 _NEAR_LIMIT = 0.9  # of the memory limit: a worker that dies there died of it
+_LARGE = 0.5  # of it: a worker that the system ends there, because memory ran out, is to blame
 # Signals that come from outside: the candidate is innocent and gets another chance.
 _FOREIGN_SIGNALS = (-signal.SIGKILL, -signal.SIGTERM)
 
@@ -66,6 +71,7 @@ class _Worker:
     process: WorkerProcess
     deadline: float
     job: int | None = None  # the index of the task it works on; None: it is starting, or free
+    request: int = 0  # the number of what it was asked last
     ready: bool = False
     uses: int = 0
     peak_bytes: int = 0
@@ -79,6 +85,7 @@ class _Round:
     outcomes: list[Outcome | None] = field(default_factory=list)
     waiting: deque[int] = field(default_factory=deque)
     retried: set[int] = field(default_factory=set)
+    system_kills: int = field(default_factory=system_kills)  # before it began
 
     def __post_init__(self) -> None:
         self.outcomes = [None] * len(self.tasks)
@@ -96,12 +103,13 @@ class WorkerPool:
         self.options = options
         self._workers: list[_Worker] = []
         self._failed_starts = 0  # since the last worker that started well
+        self._numbers = itertools.count(1)  # of requests
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _end_all, self._workers, os.getpid())
 
     def warm_up(self, count: int | None = None) -> None:
         """Start workers now, without waiting for them."""
-        with self._lock:
+        with self._lock, as_machine_faults():
             wanted = min(count or self.options.max_workers, self.options.max_workers)
             while len(self._workers) < wanted:
                 self._start_worker()
@@ -112,9 +120,10 @@ class WorkerPool:
             state = _Round(tasks)
             self._drop_busy()  # a second Ctrl-C may have cut the cleaning-up after the first short
             try:
-                while state.is_open:
-                    self._assign(state)
-                    self._wait(state)
+                with as_machine_faults():
+                    while state.is_open:
+                        self._assign(state)
+                        self._wait(state)
             except BaseException:
                 self._drop_busy()
                 raise
@@ -160,16 +169,21 @@ class WorkerPool:
         starting = sum(not worker.ready for worker in self._workers)
         missing = len(state.waiting) - starting
         for _ in range(min(missing, self.options.max_workers - len(self._workers))):
-            self._start_worker()
+            try:
+                self._start_worker()
+            except OSError:
+                if not self._workers:
+                    raise
+                return  # those that are there do it alone
 
     def _give(self, worker: _Worker, state: _Round) -> None:
         job = state.waiting.popleft()
         task = state.tasks[job]
-        worker.job, worker.peak_bytes = job, 0
+        worker.job, worker.peak_bytes, worker.request = job, 0, next(self._numbers)
         worker.uses += 1
         worker.deadline = time.monotonic() + task.timeout_sec
         try:
-            worker.process.send(Call(task.function, task.payload))
+            worker.process.send(Call(task.function, task.payload, worker.request))
         except WorkerGone:  # it ended while it was idle
             state.waiting.appendleft(job)
             worker.job = None
@@ -200,26 +214,50 @@ class WorkerPool:
             if events & selectors.EVENT_WRITE:
                 worker.process.flush()
                 return
-            reply = worker.process.receive()
+            replies = worker.process.receive()
         except WorkerGone:
             self._worker_died(worker, state)
             return
-        if reply is not None:
-            self._answered(worker, reply, state)
+        except GarbledAnswer:
+            self._bury(worker)
+            text = "the worker process sent something that is no answer"
+            self._settle(worker, Outcome(failure=FailureKind.CRASH, message=text), state)
+            return
+        for reply in replies:
+            if worker in self._workers and reply.number == worker.request:
+                self._answered(worker, reply, state)
 
     def _answered(self, worker: _Worker, reply: Reply, state: _Round) -> None:
         if not worker.ready:
-            if reply.failure:
-                self._bury(worker)
-                raise TuneError(f"a worker could not start:\n{reply.message}")
-            worker.ready = True
-            self._failed_starts = 0
+            self._started(worker, reply)
+        elif worker.job is None:  # one that was given twice
             return
-        failure = FailureKind(reply.failure) if reply.failure else None
-        self._settle(worker, Outcome(reply.payload, failure, reply.message), state)
-        # A worker that ran out of memory may hold on to what it got.
-        if worker.uses >= self.options.max_uses or failure is FailureKind.OUT_OF_MEMORY:
+        elif reply.failure == MACHINE:
             self._bury(worker)
+            self._try_again(worker.job, MachineError(reply.message), state)
+        else:
+            failure = FailureKind(reply.failure) if reply.failure else None
+            self._settle(worker, Outcome(reply.payload, failure, reply.message), state)
+            # A worker that ran out of memory may hold on to what it got.
+            if worker.uses >= self.options.max_uses or failure is FailureKind.OUT_OF_MEMORY:
+                self._bury(worker)
+
+    def _started(self, worker: _Worker, reply: Reply) -> None:
+        if reply.failure:
+            self._bury(worker)
+            if reply.failure == MACHINE:
+                raise MachineError(reply.message)
+            raise TuneError(f"a worker could not start:\n{reply.message}")
+        worker.ready = True
+        worker.process.has_started(int(reply.payload))
+        self._failed_starts = 0
+
+    def _try_again(self, job: int, fault: MachineError, state: _Round) -> None:
+        """A fault of one worker, such as too many open files, is gone with it."""
+        if job in state.retried:
+            raise fault
+        state.retried.add(job)
+        state.waiting.appendleft(job)
 
     def _settle(self, worker: _Worker, outcome: Outcome, state: _Round) -> None:
         if worker.job is not None:
@@ -248,18 +286,22 @@ class WorkerPool:
             self._failed_starts += 1
             if code in _FOREIGN_SIGNALS and self._failed_starts < _START_ATTEMPTS:
                 return
-            raise TuneError(f"a worker ended while it started ({_manner(code)}):\n{words}")
+            text = f"a worker ended while it started ({_manner(code)}):\n{words}"
+            raise fault_in_words(words) or TuneError(text)
         job = worker.job
         if job is None:
             return
-        limit = self.options.memory_limit
-        if limit and worker.peak_bytes >= _NEAR_LIMIT * limit:
+        worker.peak_bytes = max(worker.peak_bytes, worker.process.peak_bytes)
+        is_chosen = code == -signal.SIGKILL and system_kills() > state.system_kills
+        limit, text = self.options.memory_limit, f"the worker process {_manner(code)}"
+        if limit and worker.peak_bytes >= (_LARGE if is_chosen else _NEAR_LIMIT) * limit:
             self._settle(worker, _out_of_memory(limit), state)
+        elif is_chosen or not can_get(LEAST):
+            self._try_again(job, no_memory(text), state)
         elif code in _FOREIGN_SIGNALS and job not in state.retried:
             state.retried.add(job)
             state.waiting.appendleft(job)
         else:
-            text = f"the worker process {_manner(code)}"
             message = f"{text}:\n{words}" if words else text
             self._settle(worker, Outcome(failure=FailureKind.CRASH, message=message), state)
 

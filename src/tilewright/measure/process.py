@@ -1,10 +1,12 @@
-"""One worker as its pool sees it: started, written to, read from, killed and buried."""
+"""One worker as its pool sees it: started, written to, read from, killed and buried.
+
+The process that a pool starts is the guardian of the worker, which it forks.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,16 +16,24 @@ from typing import IO
 import msgspec
 
 from tilewright.config import child_environ
-from tilewright.measure.wire import FrameBuffer, Reply, Start, frame
+from tilewright.measure.wire import Farewell, FrameBuffer, Reply, Start, frame
 
 _SOURCE_ROOT = str(Path(__file__).parents[2])
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 16
+_SIGNALLED = 128  # how guardians, like shells, say that a signal ended the worker
 _SHOWN_BYTES = 2000  # of what a worker wrote to stderr
 
 
 class WorkerGone(Exception):
     """The worker has ended; internal to the pool."""
+
+
+class GarbledAnswer(Exception):
+    """Something that is no message came from the worker; internal to the pool."""
+
+
+_messages = msgspec.msgpack.Decoder(Reply | Farewell)
 
 
 def _descriptor(stream: IO[bytes] | None) -> int:
@@ -40,9 +50,21 @@ class WorkerProcess:
         self._messages: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._outgoing = bytearray(frame(start))
         self._incoming = FrameBuffer()
-        # A session of its own: Ctrl-C in the terminal does not reach it, and whatever a task
-        # starts can be killed together with it.
-        self._process = subprocess.Popen(
+        self._farewell: Farewell | None = None
+        self._worker: int | None = None
+        try:
+            self._process = self._start()
+        except BaseException:
+            self._messages.close()
+            raise
+        os.set_blocking(self.request_end, False)
+        os.set_blocking(self.reply_end, False)
+        with contextlib.suppress(WorkerGone):  # its pool will notice
+            self.flush()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # A session of its own: Ctrl-C in the terminal does not reach it.
+        return subprocess.Popen(
             [sys.executable, "-m", "tilewright.measure.worker", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -51,9 +73,6 @@ class WorkerProcess:
             start_new_session=True,
             env=child_environ(_SOURCE_ROOT),
         )
-        os.set_blocking(self.request_end, False)
-        os.set_blocking(self.reply_end, False)
-        self.flush()
 
     @property
     def request_end(self) -> int:
@@ -67,8 +86,17 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
-        return self._process.pid
+        """The number of the worker's process; of its guardian's before it has started."""
+        return self._process.pid if self._worker is None else self._worker
+
+    def has_started(self, worker: int) -> None:
+        """Take note of the worker's own process."""
+        self._worker = worker
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that the worker held, once it has ended; 0 where nobody told."""
+        return 0 if self._farewell is None else self._farewell.peak_bytes
 
     @property
     def has_unsent(self) -> bool:
@@ -92,16 +120,22 @@ class WorkerProcess:
         except OSError as error:
             raise WorkerGone from error
 
-    def receive(self) -> Reply | None:
-        """Read what is there; the answer once it is complete."""
+    def receive(self) -> list[Reply]:
+        """Read what is there; the answers that are complete now."""
         try:
             piece = os.read(self.reply_end, _CHUNK)
         except BlockingIOError:
-            return None
+            return []
         if not piece:
             raise WorkerGone
-        body = self._incoming.feed(piece)
-        return None if body is None else msgspec.msgpack.decode(body, type=Reply)
+        try:
+            found = [_messages.decode(body) for body in self._incoming.feed(piece)]
+        except msgspec.MsgspecError as error:
+            raise GarbledAnswer from error
+        for message in found:
+            if isinstance(message, Farewell):
+                self._farewell = message
+        return [message for message in found if isinstance(message, Reply)]
 
     def resident_bytes(self) -> int:
         """The memory that the worker holds; 0 where the system does not tell."""
@@ -114,14 +148,17 @@ class WorkerProcess:
     def bury(self) -> int:
         """End the worker and all it started, wait for it, free everything; its return code."""
         if self._process.returncode is None:
-            # A group outlives its leader's death, but not its burial.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self._process.terminate()  # the guardian ends the others first
+            self.close()  # which ends the worker, too, if the guardian does not
             self._process.wait()
         self.close()
-        return self._process.returncode
+        return self._return_code()
+
+    def _return_code(self) -> int:
+        if self._farewell is not None:
+            return self._farewell.code
+        code: int = self._process.returncode
+        return code if code <= _SIGNALLED else _SIGNALLED - code
 
     def close(self) -> None:
         """Let go of the pipes; the worker ends by itself."""

@@ -1,6 +1,7 @@
 """Messages between a pool and its workers: msgspec structs, each behind its length.
 
-Nothing that travels is code: a task is the name of a function and bytes for it.
+Nothing that travels is code: a task is the name of a function and bytes for it. A request has a
+number, which its answer repeats: an answer that comes late is not taken for another request's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ RUN_ERROR = "run_error"
 OUT_OF_MEMORY = "out_of_memory"
 WRONG_RESULT = "wrong_result"
 IMPOSSIBLE_SPEED = "impossible_speed"
+# And how the machine can fail a task: no value of `FailureKind`, since it says nothing of the task.
+MACHINE = "machine"
 
 _LENGTH = struct.Struct("<Q")
 _CHUNK = 1 << 16
@@ -35,14 +38,23 @@ class Call(msgspec.Struct, frozen=True):
 
     function: str
     payload: bytes
+    number: int
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, tag=True):
     """The end of a task, or of the start: a payload, or the failure and its text."""
 
+    number: int  # of the request; 0: the start
     payload: bytes = b""
     failure: str = ""  # one of the above; empty: none
     message: str = ""
+
+
+class Farewell(msgspec.Struct, frozen=True, tag=True):
+    """The last message: a worker has ended, with all that it started."""
+
+    code: int  # as `subprocess` gives it: negative for a signal
+    peak_bytes: int  # the most memory that it held
 
 
 def frame(message: msgspec.Struct) -> bytes:
@@ -57,9 +69,15 @@ class FrameBuffer:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, piece: bytes) -> bytes | None:
-        """Add a piece; the body of a frame, once one is complete."""
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Add a piece; the bodies of the frames that are complete now."""
         self._data += piece
+        bodies = []
+        while (body := self._next()) is not None:
+            bodies.append(body)
+        return bodies
+
+    def _next(self) -> bytes | None:
         if len(self._data) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._data)

@@ -7,7 +7,6 @@ when its parent is gone, whatever it is doing at that moment.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import queue
@@ -21,8 +20,12 @@ from pathlib import Path
 
 import msgspec
 
+from tilewright.errors import KernelAssertError
+from tilewright.measure.guardian import fork_worker
 from tilewright.measure.hooks import resolve_hook
+from tilewright.measure.memory import LEAST, can_get
 from tilewright.measure.wire import (
+    MACHINE,
     OUT_OF_MEMORY,
     RUN_ERROR,
     Call,
@@ -32,37 +35,45 @@ from tilewright.measure.wire import (
     read_frame,
     write_all,
 )
+from tilewright.support.machine_faults import is_lack_of_memory, machine_fault, no_memory
 
-_PR_SET_PDEATHSIG = 1
 # The pool kills at the limit itself; the system's own limit stands behind it for jumps.
 _HEADROOM = 1.25
 # Workers are what the system should sacrifice when memory runs out, not the tuner.
 _OOM_SCORE = "800"
+_STACK = 8 << 20  # of a thread, where its size is not limited
+_START = 0  # the number of the first request
 
 
-def main(parent: int) -> None:
+def main(pool: int) -> None:
     """Serve until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(parent)
     requests, replies = _take_pipes()
-    inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_watch, args=(requests, inbox), daemon=True).start()
+    try:
+        fork_worker(pool, requests, replies)
+        inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=_watch, args=(requests, inbox), daemon=True).start()
+    except (OSError, RuntimeError) as error:
+        write_all(replies, frame(_failure(_START, error)))
+        raise
     start = msgspec.msgpack.decode(inbox.get(), type=Start)
-    write_all(replies, frame(_guarded(lambda: _prepare(start))))
+    _answer(replies, _START, lambda: _prepare(start))
     decoder = msgspec.msgpack.Decoder(Call)
     while True:
         call = decoder.decode(inbox.get())
-        write_all(replies, frame(_guarded(lambda call=call: _perform(call))))  # type: ignore[misc]
+        _answer(replies, call.number, lambda call=call: _perform(call))  # type: ignore[misc]
 
 
-def _die_with(parent: int) -> None:
-    """Let the system kill us when our parent ends; elsewhere the closed pipe does it."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+def _answer(replies: int, number: int, work: Callable[[], bytes]) -> None:
+    """Whatever a task raises becomes an answer; a fork that a task left behind has none to give."""
+    worker = os.getpid()
+    try:
+        reply = Reply(number, payload=work())
+    except BaseException as error:  # SystemExit of a hook, too, must not end the worker
+        reply = _failure(number, error)
+    if os.getpid() != worker:
         os._exit(0)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+    write_all(replies, frame(reply))
 
 
 def _take_pipes() -> tuple[int, int]:
@@ -83,6 +94,9 @@ def _watch(requests: int, inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def _prepare(start: Start) -> bytes:
+    """Become what the pool wants; the number of this process."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     sys.path[:] = start.sys_path
     gc.disable()
     for name in start.preload:
@@ -93,10 +107,29 @@ def _prepare(start: Start) -> bytes:
         resolve_hook(start.initializer)()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if start.memory_limit:
-        most = int(start.memory_limit * _HEADROOM)
-        with contextlib.suppress(OSError, ValueError):  # where it cannot be set, the pool watches
-            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    return b""
+        _limit_memory(int(start.memory_limit * _HEADROOM))
+    return str(os.getpid()).encode()
+
+
+def _limit_memory(most: int) -> None:
+    """Let tasks take so much on top of what is reserved anyhow, which need not be in use.
+
+    Stacks of threads count as soon as they are reserved, so what a task may take must not depend on
+    the number of cores.
+    """
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    stacks = (os.cpu_count() or 1) * (_STACK if stack == resource.RLIM_INFINITY else stack)
+    with contextlib.suppress(OSError, ValueError):  # where it cannot be set, the pool watches
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most + _reserved() + stacks, hard))
+
+
+def _reserved() -> int:
+    """The bytes of memory of its own that this process has reserved."""
+    with contextlib.suppress(OSError):
+        pages = Path("/proc/self/statm").read_bytes().split()[5]
+        return int(pages) * resource.getpagesize()
+    return 0
 
 
 def _perform(call: Call) -> bytes:
@@ -105,14 +138,31 @@ def _perform(call: Call) -> bytes:
     return result
 
 
-def _guarded(work: Callable[[], bytes]) -> Reply:
-    """Whatever a task raises becomes an answer."""
-    try:
-        return Reply(payload=work())
-    except MemoryError as error:
-        return Reply(failure=OUT_OF_MEMORY, message=f"MemoryError: {error}")
-    except BaseException:  # SystemExit of a hook, too, must not end the worker
-        return Reply(failure=RUN_ERROR, message=traceback.format_exc())
+def _failure(number: int, error: BaseException) -> Reply:
+    """Whose fault an exception is: the task's or the machine's."""
+    fault = machine_fault(error)
+    if _is_lack_of_memory(error):
+        text = f"{type(error).__name__}: {error}"
+        if _machine_has_memory():
+            return Reply(number, failure=OUT_OF_MEMORY, message=text)
+        fault = no_memory(text)
+    if fault is not None:
+        return Reply(number, failure=MACHINE, message=str(fault))
+    text = "".join(traceback.format_exception(error))
+    return Reply(number, failure=RUN_ERROR, message=text)
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    of_kernel = isinstance(error, KernelAssertError) and "out of memory" in str(error)
+    return of_kernel or is_lack_of_memory(error)
+
+
+def _machine_has_memory() -> bool:
+    """Whether it was the limit of this worker that a task ran into."""
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    return can_get(LEAST)
 
 
 if __name__ == "__main__":

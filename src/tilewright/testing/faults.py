@@ -81,6 +81,14 @@ def exits(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
 
 
 @T.prim_func
+def forks(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    """Right, but there are two processes afterwards."""
+    T.evaluate(T.call_extern("int32", "fork"))
+    for i in T.serial(64):
+        B[i] = A[i] * 2.0
+
+
+@T.prim_func
 def takes_all_memory(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
     """Allocates and fills more and more memory."""
     while T.int32(0) == 0:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import mmap
 import os
 import signal
 import time
@@ -88,6 +90,85 @@ def task_abort(payload: bytes) -> bytes:
     """Say why and abort, as C libraries do."""
     os.write(2, payload)
     os.abort()
+
+
+# --- tasks that leave something behind ---
+
+
+def task_fork(payload: bytes) -> bytes:
+    """Fork; the child comes back a second later, as a kernel that forks does."""
+    if os.fork() == 0:
+        time.sleep(1)
+        return b"from the child"
+    return payload
+
+
+def task_answer(payload: bytes) -> bytes:
+    """Write the payload to the pool, past the worker, and go on as if nothing was."""
+    os.write(_reply_end(), payload)
+    return b"answered"
+
+
+def _reply_end() -> int:
+    """The pipe that this process can only write to."""
+    for name in os.listdir("/proc/self/fd"):
+        link = Path(f"/proc/self/fd/{name}")
+        is_pipe = link.is_fifo()
+        if is_pipe and fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+            return int(name)
+    raise LookupError("there is no pipe to the pool")
+
+
+def task_leave_children(payload: bytes) -> bytes:
+    """Start processes that outlive their parent in all ways; their numbers, one a line.
+
+    One stays in the group of the worker, one has a session of its own, and one is the orphan of a
+    process with a session of its own. After that, end as the payload says: with the signal that it
+    names, with "exit", or not at all.
+    """
+    reader, writer = os.pipe()
+    for leave in (_stay, os.setsid, _become_orphan):
+        if os.fork() == 0:
+            leave()
+            os.write(writer, b"%d\n" % os.getpid())
+            time.sleep(3600)
+    found = b""
+    while found.count(b"\n") < 3:
+        found += os.read(reader, 100)
+    kept, _, end = payload.decode().partition(" ")
+    Path(kept).write_bytes(found)
+    if end == "exit":
+        os._exit(3)
+    if end:
+        task_die(end.encode())
+    return found
+
+
+def _stay() -> None:
+    """Leave nothing."""
+
+
+def _become_orphan() -> None:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+
+
+def task_take_all_memory(payload: bytes) -> bytes:
+    """As a kernel in C does: fill block after block, and write to what was refused, too."""
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    while True:
+        ctypes.memset(library.malloc(ctypes.c_size_t(1 << 20)), 1, 1 << 20)
+
+
+def reserve_memory() -> None:
+    """An initializer: half a gigabyte that is never touched, as the stacks of many threads are."""
+    _reserved.append(mmap.mmap(-1, 512 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+
+
+_reserved: list[mmap.mmap] = []
 
 
 # --- hooks of runners ---

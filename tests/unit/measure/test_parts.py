@@ -29,17 +29,18 @@ from tilewright.testing import faulty_hooks
 
 
 def test_frames_in_pieces() -> None:
-    first, second = Call("a:b", b"x" * 300), Call("c:d", b"")
+    first, second = Call("a:b", b"x" * 300, 1), Call("c:d", b"", 2)
     data = frame(first) + frame(second)
     buffer = FrameBuffer()
-    bodies = [body for byte in data if (body := buffer.feed(bytes([byte]))) is not None]
+    bodies = [body for byte in data for body in buffer.feed(bytes([byte]))]
     assert len(bodies) == 2
-    assert buffer.feed(frame(first)) == bodies[0]
+    assert buffer.feed(data + data[:-1]) == [*bodies, bodies[0]]
+    assert buffer.feed(data[-1:]) == bodies[1:]
 
 
 def test_frames_through_a_pipe() -> None:
     reader, writer = os.pipe()
-    write_all(writer, frame(Call("a:b", b"1")) + frame(Call("c:d", b"2")))
+    write_all(writer, frame(Call("a:b", b"1", 1)) + frame(Call("c:d", b"2", 2)))
     os.close(writer)
     first, second = read_frame(reader), read_frame(reader)
     assert first is not None
@@ -52,7 +53,7 @@ def test_frames_through_a_pipe() -> None:
 
 def test_half_a_frame_is_the_end() -> None:
     reader, writer = os.pipe()
-    write_all(writer, frame(Call("a:b", b"1"))[:-1])
+    write_all(writer, frame(Call("a:b", b"1", 1))[:-1])
     os.close(writer)
     assert read_frame(reader) is None
     os.close(reader)
