@@ -10,6 +10,7 @@ from tilewright.cli.options import database_url, reading
 from tilewright.errors import DatabaseError
 from tilewright.report import render
 from tilewright.report.units import count
+from tilewright.support.files import write_whole
 
 
 def run(destination: Path, db: str | None) -> None:
@@ -17,7 +18,7 @@ def run(destination: Path, db: str | None) -> None:
     with reading(db) as database:
         page, records = render(database, database_url(db)), count(len(database), "record")
     try:
-        destination.write_text(page, encoding="utf-8")
+        write_whole(destination, page)
     except OSError as error:
         raise DatabaseError(f"cannot write the report {destination}: {error.strerror}") from error
     typer.echo(f"{destination}: {records}, {len(page) / 1024:.0f} KiB, needs nothing but a browser")

@@ -20,7 +20,7 @@ from tilewright.cli.progress import Progress
 from tilewright.cli.zero_search import without_search
 from tilewright.database import Database
 from tilewright.database.similarity import describe
-from tilewright.errors import TuneError
+from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
 from tilewright.records import BASELINE, PROGRAM_NOTES, ZERO_SEARCH, TuningRecord
 from tilewright.report import (
@@ -135,6 +135,8 @@ def run(options: TuneOptions) -> int:
         console.print("\n".join(summary.lines()), markup=False)
     if summary.interrupted:
         return INTERRUPTED
+    if summary.fault is not None:
+        raise summary.fault
     worked = all(result.secs is not None for result in summary.results)
     refused = any(refusal is not None and not refusal.is_symbolic for refusal in refusals.values())
     return 0 if worked and not refused else NOTHING_WORKED
@@ -162,11 +164,16 @@ def _search(
         console.print(f"database {database_url(options.db)}{known}", markup=False)
     peaks = Measured.stored(database, target)
     display = make_display(console, peaks, as_json=options.as_json)
-    interrupted = _tune(console, options, programs, target, limits, database, display)
-    peaks.measure_again()
+    interrupted, fault = False, None
+    try:
+        interrupted = _tune(console, options, programs, target, limits, database, display)
+        peaks.measure_again()
+    except MachineError as error:
+        fault = error
     results = _results(programs, peaks, database, display.progress)
-    peaks.save(database)
-    return Summary(database_url(options.db), interrupted, display.progress, results)
+    if fault is None:
+        peaks.save(database)
+    return Summary(database_url(options.db), interrupted, display.progress, results, fault)
 
 
 def _delivering(interrupt: EarlyInterrupt) -> Observer:
@@ -314,6 +321,7 @@ class Summary:
     interrupted: bool
     progress: Progress
     results: Sequence[Result]
+    fault: MachineError | None = None  # what the machine lacks to go on
 
     def lines(self) -> list[str]:
         """For people: results, what was spent, where it is, how to go on."""
@@ -322,9 +330,12 @@ class Summary:
             for result in self.results
             for line in (result.line(), *(f"{result.name}: {note}" for note in result.notes))
         ]
-        ended = "interrupted after" if self.interrupted else "done in"
+        is_done = not self.interrupted and self.fault is None
+        ended = (
+            "interrupted after" if self.interrupted else "done in" if is_done else "stopped after"
+        )
         spent = f"{ended} {duration(self.progress.elapsed)}: {self._trials()}"
-        again = "; the same command goes on from here" if self.interrupted else ""
+        again = "" if is_done else "; the same command goes on from here"
         return [*results, spent, f"all records are in {self.database}{again}"]
 
     def _trials(self) -> str:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, structural_hash
 from tilewright.records import FAILED_RUN_SECS, RunnerResult
+from tilewright.support.files import replacing
 
 Rows = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float64]
@@ -118,7 +119,7 @@ class SampleStore:
 
 def write_arrays(path: str, **arrays: Any) -> None:
     """Write arrays under exactly this name."""
-    with open(path, "wb") as file:
+    with replacing(path) as file:
         np.savez_compressed(file, format=np.array(FORMAT), **arrays)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json, save_json
 from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Workload
 from tilewright.support.decoding import decoding
+from tilewright.support.files import unchanged_on_failure, write_whole
 from tilewright.support.suggestions import did_you_mean
 
 _T = TypeVar("_T")
@@ -65,7 +67,8 @@ def export(database: Database, destination: str | Path, format: str) -> int:
 
 def _export_tvm(dialect: str) -> Callable[[Database, Path], int]:
     def write(database: Database, directory: Path) -> int:
-        return merge(JSONDatabase(work_dir=directory, dialect=dialect), database)
+        with unchanged_on_failure(directory):
+            return merge(JSONDatabase(work_dir=directory, dialect=dialect), database)
 
     return write
 
@@ -78,10 +81,11 @@ _COLUMNS = (
 
 def _export_csv(database: Database, path: Path) -> int:
     records = database.get_all_tuning_records()
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_COLUMNS)
-        writer.writerows(map(_csv_row, records))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    writer.writerows(map(_csv_row, records))
+    write_whole(path, text.getvalue())
     return len(records)
 
 
@@ -111,7 +115,7 @@ def _export_json(database: Database, path: Path) -> int:
         "workloads": [_workload_entry(workload) for workload in places],
         "records": [_record_entry(record, places[record.workload]) for record in records],
     }
-    path.write_bytes(msgspec.json.encode(document))
+    write_whole(path, msgspec.json.encode(document))
     return len(records)
 
 

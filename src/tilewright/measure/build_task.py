@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,11 +20,12 @@ from tilewright.ir.json import load_json
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.hooks import resolve_hook
-from tilewright.measure.tolerance import rounding_of
+from tilewright.measure.tolerance import Rounding, rounding_of
 from tilewright.runtime import ndarray
 from tilewright.runtime.jit import host_machine
 from tilewright.runtime.module import Module
 from tilewright.runtime.ndarray import NDArray
+from tilewright.support.machine_faults import not_written
 from tilewright.target import Target
 
 PERFORM = "tilewright.measure.build_task:perform"
@@ -102,9 +104,21 @@ def build_candidate(
             f"f_build returned {type(compiled).__name__}; return what tilewright.build() makes, or "
             "give an f_export that knows how to write it"
         )
-    path = Path(tempfile.mkdtemp(prefix="candidate-", dir=folder)) / f"candidate{SUFFIX}"
-    write_artifact(path, compiled, rounding_of(mod))
-    return str(path)
+    return str(_written(compiled, rounding_of(mod), folder))
+
+
+def _written(compiled: Module, rounding: Rounding, folder: str) -> Path:
+    """The artefact in a folder of its own; that it cannot be written is no fault of a candidate."""
+    own: str | None = None
+    try:
+        own = tempfile.mkdtemp(prefix="candidate-", dir=folder)
+        path = Path(own) / f"candidate{SUFFIX}"
+        write_artifact(path, compiled, rounding)
+    except OSError as error:
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
+        raise not_written(error, own or folder) from error
+    return path
 
 
 def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] | None) -> Module:

@@ -10,23 +10,34 @@ import threading
 import traceback
 from collections.abc import Callable
 
+from tilewright.errors import MachineError
+from tilewright.measure.memory import LEAST, can_get
 from tilewright.measure.pool import Outcome
 from tilewright.records import FailureKind
+from tilewright.support.machine_faults import is_lack_of_memory, machine_fault
 
 
 def run_in_process(work: Callable[[], bytes], timeout_sec: float) -> Outcome:
     """The outcome of a task, or that it has not ended in time."""
-    outcomes: list[Outcome] = []
+    outcomes: list[Outcome | MachineError] = []
 
     def attempt() -> None:
         try:
             outcomes.append(Outcome(payload=work()))
-        except MemoryError as error:
-            outcomes.append(Outcome(b"", FailureKind.OUT_OF_MEMORY, f"MemoryError: {error}"))
-        except BaseException:
-            outcomes.append(Outcome(b"", FailureKind.RUN_ERROR, traceback.format_exc()))
+        except BaseException as error:
+            outcomes.append(_failure(error))
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(timeout_sec)
-    return outcomes[0] if outcomes else Outcome(failure=FailureKind.TIMEOUT)
+    outcome = outcomes[0] if outcomes else Outcome(failure=FailureKind.TIMEOUT)
+    if isinstance(outcome, MachineError):
+        raise outcome
+    return outcome
+
+
+def _failure(error: BaseException) -> Outcome | MachineError:
+    if is_lack_of_memory(error) and can_get(LEAST):
+        return Outcome(b"", FailureKind.OUT_OF_MEMORY, f"{type(error).__name__}: {error}")
+    text = "".join(traceback.format_exception(error))
+    return machine_fault(error) or Outcome(b"", FailureKind.RUN_ERROR, text)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.errors import RegistryError, TuneError
+from tilewright.errors import MachineError, RegistryError, TuneError
 from tilewright.measure.hooks import Hook, importable_name, resolve_hook
 from tilewright.measure.pool import PoolOptions, Task, WorkerPool
 
@@ -70,6 +70,8 @@ def _what_workers_miss(pool: WorkerPool, names: Mapping[str, str]) -> str:
     payload = "\n".join(names.values()).encode()
     try:
         (outcome,) = pool.run([Task(_CHECK, payload, _CHECK_TIMEOUT)])
+    except MachineError:
+        raise
     except TuneError as error:  # the initializer failed
         return str(error)
     if outcome.failure is None:

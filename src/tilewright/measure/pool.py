@@ -111,8 +111,7 @@ class WorkerPool:
         """Start workers now, without waiting for them."""
         with self._lock, as_machine_faults():
             wanted = min(count or self.options.max_workers, self.options.max_workers)
-            while len(self._workers) < wanted:
-                self._start_worker()
+            self._start_workers(wanted - len(self._workers))
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Run tasks, as many at a time as there are workers; an outcome for each, in order."""
@@ -141,6 +140,16 @@ class WorkerPool:
 
     # --- workers ---
 
+    def _start_workers(self, count: int) -> None:
+        """Start so many, or as many as the machine lets us; one there must be."""
+        for _ in range(count):
+            try:
+                self._start_worker()
+            except OSError:
+                if not self._workers:
+                    raise
+                return
+
     def _start_worker(self) -> None:
         import_path = [entry or os.getcwd() for entry in sys.path]
         options = self.options
@@ -168,13 +177,7 @@ class WorkerPool:
                 self._give(worker, state)
         starting = sum(not worker.ready for worker in self._workers)
         missing = len(state.waiting) - starting
-        for _ in range(min(missing, self.options.max_workers - len(self._workers))):
-            try:
-                self._start_worker()
-            except OSError:
-                if not self._workers:
-                    raise
-                return  # those that are there do it alone
+        self._start_workers(min(missing, self.options.max_workers - len(self._workers)))
 
     def _give(self, worker: _Worker, state: _Round) -> None:
         job = state.waiting.popleft()

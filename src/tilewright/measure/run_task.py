@@ -35,6 +35,7 @@ from tilewright.measure.workbench import (
     packed,
 )
 from tilewright.runtime import devices, threads, timing
+from tilewright.support.machine_faults import machine_fault
 
 PERFORM_LOOK = "tilewright.measure.run_task:perform_look"
 PERFORM = "tilewright.measure.run_task:perform"
@@ -351,5 +352,7 @@ class _Contender:
         except CandidateFailed as failure:
             self._failed = RunReport(failure=failure.kind, message=str(failure))
         except Exception as error:
+            if machine_fault(error) is not None:
+                raise
             text = "".join(traceback.format_exception(error))
             self._failed = RunReport(failure=RUN_ERROR, message=text)

@@ -15,6 +15,8 @@ import time
 import weakref
 from pathlib import Path
 
+from tilewright.support.machine_faults import as_machine_faults
+
 _PREFIX = "tilewright-build-"
 _LOCK_NAME = "lock"
 _JUST_MADE_SECS = 60.0  # a folder so young may be waiting for its lock
@@ -24,9 +26,10 @@ class SessionFolder:
     """A folder for the files of one session."""
 
     def __init__(self) -> None:
-        remove_abandoned_folders()
-        self.path = tempfile.mkdtemp(prefix=_PREFIX)
-        lock = os.open(Path(self.path) / _LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
+        with as_machine_faults():
+            remove_abandoned_folders()
+            self.path = tempfile.mkdtemp(prefix=_PREFIX)
+            lock = os.open(Path(self.path) / _LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._finalizer = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 

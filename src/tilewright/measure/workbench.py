@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from tilewright.measure.inexact import inexact_outputs
 from tilewright.measure.tolerance import Rounding
 from tilewright.runtime.binding import packed_shape, packers_of
 from tilewright.runtime.module import CompiledFunction, Module
+from tilewright.support.files import write_whole
 
 
 def entry_of(module: Module) -> CompiledFunction:
@@ -204,15 +204,13 @@ def _is_finite(array: Array) -> bool:
 
 
 def _save(file: Path, found: Expectation) -> None:
-    """Write results in one piece: a reader finds all of them or no file."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    """Write the results that candidates are compared with."""
     pieces = [
         results[position].tobytes()
         for results in (found.results, found.precise)
         for position in sorted(results)
     ]
-    draft.write_bytes(b"".join([bytes([found.positive]), *pieces]))
-    draft.replace(file)
+    write_whole(file, b"".join([bytes([found.positive]), *pieces]))
 
 
 def _load(file: Path, known: Expectation, infos: Sequence[TensorSpec]) -> Expectation:

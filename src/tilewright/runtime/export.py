@@ -21,6 +21,7 @@ from tilewright.runtime.library_file import LibraryDescription, encode, seal
 from tilewright.runtime.module_info import ModuleInfo
 from tilewright.runtime.native import runtime_object
 from tilewright.runtime.passes import NO_PASSES
+from tilewright.support.files import write_whole
 
 DESCRIPTION_SYMBOL = "tw_description"
 SET_HANDLER_SYMBOL = "tw_set_packed_handler"
@@ -41,7 +42,7 @@ def export_library(
     """Write a module in the form that the suffix of `path` names; returns the files written."""
     try:
         if path.suffix in _TEXTS:
-            path.write_text(source_of(_TEXTS[path.suffix]))
+            write_whole(path, source_of(_TEXTS[path.suffix]))
             return (path,)
         exporter = _EXPORTERS.get(path.suffix)
         if exporter is None:
@@ -77,8 +78,8 @@ def _write_shared_library(
         draft.write_bytes(seal(draft.read_bytes()))
         draft.replace(path)
     header, example = path.with_suffix(".h"), path.with_name(f"{path.stem}_example.c")
-    header.write_text(header_text(path.stem, info, functions, threads, packed))
-    example.write_text(example_text(path.stem, functions, threads))
+    write_whole(header, header_text(path.stem, info, functions, threads, packed))
+    write_whole(example, example_text(path.stem, functions, threads))
     return path, header, example
 
 
@@ -90,11 +91,11 @@ def _write_object(
     path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
 ) -> tuple[Path, ...]:
     """The object alone; if it wants our native runtime, that goes into a second one."""
-    path.write_bytes(compiled.object_bytes)
+    write_whole(path, compiled.object_bytes)
     if not any(_is_runtime_name(name) for name in compiled.undefined):
         return (path,)
     runtime = path.with_name(f"{path.stem}_runtime.o")
-    runtime.write_bytes(runtime_object(compiled.machine).object_bytes)
+    write_whole(runtime, runtime_object(compiled.machine).object_bytes)
     return path, runtime
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tilewright.errors import MachineError
+from tilewright.errors import MachineError, TilewrightError
 
 
 class _Fault(NamedTuple):
@@ -20,7 +20,11 @@ class _Fault(NamedTuple):
     advice: str
 
 
-_DISK = _Fault("the disk is full", "free some space, or set TMPDIR to a folder on another disk")
+_DISK = _Fault(
+    "the disk is full",
+    "free some space (TMPDIR says where temporary files go), or use another disk",
+)
+_DEVICE = _Fault("a disk or another device fails", "see the log of the system")
 _MEMORY = _Fault(
     "there is no memory left",
     "end other programs, raise the limit (ulimit -v), or use fewer workers",
@@ -33,8 +37,8 @@ _FAULTS = {
     errno.ENOSPC: _DISK,
     errno.EDQUOT: _Fault("the disk quota is used up", _DISK.advice),
     errno.EFBIG: _Fault("a file grows over the limit for files", "raise it (ulimit -f)"),
-    errno.EROFS: _Fault("the file system is read-only", "set TMPDIR to a folder on another one"),
-    errno.EIO: _Fault("the disk fails", "see the log of the system"),
+    errno.EROFS: _Fault("the file system is read-only", "use another one"),
+    errno.EIO: _DEVICE,
     errno.EMFILE: _Fault(
         "too many files are open in one process", "close some, or raise the limit (ulimit -n)"
     ),
@@ -46,12 +50,22 @@ _FAULTS = {
 _TEXTS = {
     **{os.strerror(number): fault for number, fault in _FAULTS.items()},
     "disk is full": _DISK,
+    "disk I/O error": _DEVICE,
     "failed to map segment": _MEMORY,
     "MemoryError": _MEMORY,
     "can't start new thread": _PROCESSES,
+    # When the disk is full, no folder for temporary files is good enough.
+    "No usable temporary directory": _Fault("no temporary file can be made", _DISK.advice),
 }
-_WITHOUT_NUMBER = ("OperationalError", "ImportError", "OSError", "RuntimeError")
-GO_ON = "then start it again: it goes on from what was measured"
+_NOT_WRITTEN = _Fault("a compiled candidate cannot be kept", "see to its folder (TMPDIR)")
+_WITHOUT_NUMBER = (
+    "OperationalError",
+    "ImportError",
+    "FileNotFoundError",
+    "OSError",
+    "RuntimeError",
+)
+GO_ON = "then start again: what was measured is kept"
 
 
 def machine_fault(error: BaseException) -> MachineError | None:
@@ -61,7 +75,8 @@ def machine_fault(error: BaseException) -> MachineError | None:
     for cause in _causes(error):
         fault = _fault_of(cause)
         if fault is not None:
-            return _as_error(fault, str(error) or type(error).__name__)
+            said = error if isinstance(error, TilewrightError) else cause
+            return _as_error(fault, str(said) or type(said).__name__)
     return None
 
 
@@ -74,6 +89,11 @@ def fault_in_words(words: str) -> MachineError | None:
     """The same for what a process wrote before it ended."""
     found = [fault for text, fault in _TEXTS.items() if text in words]
     return _as_error(found[0], words.strip().splitlines()[-1]) if found else None
+
+
+def not_written(error: OSError, place: str) -> MachineError:
+    """The fault that a compiled candidate could not be written, whatever the reason."""
+    return _as_error(_fault_of(error) or _NOT_WRITTEN, f"{place}: {error.strerror}")
 
 
 def no_memory(detail: str) -> MachineError:
@@ -106,8 +126,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _fault_of(error: BaseException) -> _Fault | None:
     if isinstance(error, MemoryError):
         return _MEMORY
-    if isinstance(error, OSError) and error.errno is not None:
-        return _FAULTS.get(error.errno)
+    if isinstance(error, OSError) and error.errno in _FAULTS:
+        return _FAULTS[error.errno]
     if type(error).__name__ in _WITHOUT_NUMBER:
         return next((fault for text, fault in _TEXTS.items() if text in str(error)), None)
     return None

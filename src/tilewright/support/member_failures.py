@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from tilewright.errors import MemberError
+from tilewright.support.machine_faults import machine_fault
 
 OURS = "tilewright"
 _MOST_FRAMES = 3
@@ -44,8 +45,11 @@ class MemberFailures:
     def take(self, who: str, error: Exception, *members: object) -> bool:
         """Stop, or show it, if one of the members or the code that failed is the user's own.
 
-        False: it is ours.
+        False: it is ours. Faults of the machine stop a run that is to keep going, too.
         """
+        fault = machine_fault(error)
+        if fault is not None:
+            raise fault from error
         if isinstance(error, MemberError) and not self.keep_going:
             raise error
         if not (any(map(_is_users_class, members)) or _users_frames(error)):

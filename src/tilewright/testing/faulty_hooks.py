@@ -6,7 +6,9 @@ import ctypes
 import fcntl
 import mmap
 import os
+import resource
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,86 @@ def task_abort(payload: bytes) -> bytes:
     """Say why and abort, as C libraries do."""
     os.write(2, payload)
     os.abort()
+
+
+# --- initializers of workers on a machine that lacks something ---
+
+
+def limit_files() -> None:
+    """As many open files as there are now."""
+    free = os.dup(2)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, free))
+
+
+def limit_file_size() -> None:
+    """No file over a hundred bytes; Python has the system refuse, not end, who tries."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+def limit_memory() -> None:
+    """A few megabytes more than are in use now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + (4 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def build_while_there_is_room(mod: Any, target: Any, params: Any) -> Any:
+    """Build, but find the disk full once the file that the attribute "room" names is empty."""
+    room = Path(mod["main"].attrs["room"])
+    left = room.read_bytes()
+    if not left:
+        task_write_to_a_full_disk(b"")
+    room.write_bytes(left[1:])
+    return driver_build(mod, target)
+
+
+def driver_build(mod: Any, target: Any) -> Any:
+    from tilewright.driver import compile_only  # takes long; most of these hooks need nothing of it
+
+    return compile_only(mod, target)
+
+
+def export_to_a_full_disk(compiled: Any) -> str:
+    Path("/dev/full").write_bytes(b"an artefact")
+    return "/dev/full"
+
+
+def task_open_a_file(payload: bytes) -> bytes:
+    return Path(__file__).read_bytes()
+
+
+def task_write_a_file(payload: bytes) -> bytes:
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(1000))
+    return b"written"
+
+
+def task_write_to_a_full_disk(payload: bytes) -> bytes:
+    Path("/dev/full").write_bytes(b"no room")
+    return b"written"
+
+
+def task_take_memory(payload: bytes) -> bytes:
+    return bytes(64 << 20)
+
+
+def task_start_a_thread_too_many(payload: bytes) -> bytes:
+    """As Python says that the system refuses one."""
+    raise RuntimeError("can't start new thread")
+
+
+def task_full_once(payload: bytes) -> bytes:
+    """Find the disk full, but only if the file that the payload names is not there yet."""
+    marker = Path(payload.decode())
+    if not marker.exists():
+        marker.touch()
+        task_write_to_a_full_disk(b"")
+    return b"room again"
+
+
+def task_ask_for_a_terabyte(payload: bytes) -> bytes:
+    return bytes(1 << 40)
 
 
 # --- tasks that leave something behind ---

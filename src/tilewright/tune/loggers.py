@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Sequence
@@ -67,9 +68,25 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80]
 
 
+class _LogFile(logging.FileHandler):
+    """A log that ends with one line to stderr if it cannot be written any more."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self.setLevel(logging.CRITICAL + 1)
+        print(f"the log {self.baseFilename} ends here: {error.strerror}", file=sys.stderr)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written before
+            super().close()
+
+
 def _file(path: Path) -> logging.Handler:
     try:
-        return logging.FileHandler(path, encoding="utf-8")
+        return _LogFile(path, encoding="utf-8")
     except OSError as error:
         raise TuneError(f"cannot write the log {path}: {error.strerror}") from error
 

@@ -6,17 +6,18 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
-from tilewright.errors import TilewrightError, TuneError
+from tilewright.errors import DatabaseError, MachineError, TilewrightError, TuneError
 from tilewright.measure import Builder, Runner, builders, runners
 from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
+from tilewright.support.machine_faults import as_machine_faults
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
 from tilewright.tune.baselines import baselines_of
@@ -149,17 +150,22 @@ class TaskScheduler(TVMNames, ABC):
         run: int | None = None
         status, reason = FAILED, "failed"
         try:
-            self._resume()
-            if self.database is not None:
-                run = self._begin_run(self.database)
-            with lasting_interrupts() as check_interrupt:
-                self._begin()
-                ended = self._run_rounds(check_interrupt)
-            self._end_tasks(ended)
+            with as_machine_faults():
+                self._resume()
+                if self.database is not None:
+                    run = self._begin_run(self.database)
+                with lasting_interrupts() as check_interrupt:
+                    self._begin()
+                    ended = self._run_rounds(check_interrupt)
+                self._end_tasks(ended)
             status, reason = FINISHED, ended
         except KeyboardInterrupt:
             status = reason = INTERRUPTED
             self._keep_results()
+            raise
+        except MachineError:
+            with suppress(TuneError):  # as far as the machine lets us
+                self._keep_results()
             raise
         except Exception as error:
             if not isinstance(error, TilewrightError):
@@ -168,7 +174,9 @@ class TaskScheduler(TVMNames, ABC):
         finally:
             self._post_tuning()
             if self.database is not None and run is not None:
-                self.database.history.finish_run(run, status)
+                # Why a run ended is more important than that this cannot be noted.
+                with suppress(*([] if status is FINISHED else [DatabaseError])):
+                    self.database.history.finish_run(run, status)
             self._tell(TuningFinished(reason, self._budget.elapsed))
 
     # --- the beginning --------------------------------------------------------------------------
@@ -419,7 +427,7 @@ class TaskScheduler(TVMNames, ABC):
             raise self._error
 
     def _keep_results(self) -> None:
-        """After Ctrl-C every task has a result: at least the schedule that needs no search."""
+        """However a run ends, every task has a result: at least the schedule without a search."""
         database = self.database
         if database is None or not self._keeps_records():
             return
