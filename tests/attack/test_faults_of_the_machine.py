@@ -17,7 +17,7 @@ import pytest
 from tilewright.database import SQLiteDatabase
 from tilewright.errors import MachineError
 from tilewright.ir import PrimFunc, as_module
-from tilewright.measure import Builder, LocalBuilder, LocalRunner, pool as pools, process
+from tilewright.measure import Builder, LocalBuilder, LocalRunner, pool as pools
 from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool
 from tilewright.records import (
     BuilderInput,
@@ -40,6 +40,7 @@ NO_MEMORY = "there is no memory left ("
 NO_DISK = "the disk is full ("
 LARGE_FILE = "a file grows over the limit for files ("
 NO_PROCESSES = "the system starts no more processes or threads ("
+Child = subprocess.CompletedProcess[str]
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limits or /proc")
 
@@ -167,7 +168,7 @@ def test_workers_that_cannot_be_started(wanted: str, monkeypatch: pytest.MonkeyP
 def test_fewer_workers_do_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = WorkerPool(PoolOptions(4))
     pool.warm_up(1)
-    monkeypatch.setattr(process.subprocess, "Popen", refuse)
+    monkeypatch.setattr("tilewright.measure.process.subprocess.Popen", refuse)
     pool.warm_up()
     assert pool.run([task("echo", b"x")] * 5) == [Outcome(b"x")] * 5
     assert len(pool.pids) == 1
@@ -297,9 +298,7 @@ exit $status
 """
 
 
-def tune_on_a_full_disk(
-    folder: Path, size: str, database: Path
-) -> subprocess.CompletedProcess[str]:
+def tune_on_a_full_disk(folder: Path, size: str, database: Path) -> Child:
     folder.mkdir()
     names = {"size": size, "folder": folder, "database": database, "python": sys.executable}
     command = ["unshare", "--user", "--map-root-user", "--mount"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -58,13 +59,7 @@ _TEXTS = {
     "No usable temporary directory": _Fault("no temporary file can be made", _DISK.advice),
 }
 _NOT_WRITTEN = _Fault("a compiled candidate cannot be kept", "see to its folder (TMPDIR)")
-_WITHOUT_NUMBER = (
-    "OperationalError",
-    "ImportError",
-    "FileNotFoundError",
-    "OSError",
-    "RuntimeError",
-)
+_WITHOUT_NUMBER = (OSError, ImportError, RuntimeError, sqlite3.OperationalError)
 GO_ON = "then start again: what was measured is kept"
 
 
@@ -128,7 +123,7 @@ def _fault_of(error: BaseException) -> _Fault | None:
         return _MEMORY
     if isinstance(error, OSError) and error.errno in _FAULTS:
         return _FAULTS[error.errno]
-    if type(error).__name__ in _WITHOUT_NUMBER:
+    if isinstance(error, _WITHOUT_NUMBER) and not isinstance(error, TilewrightError):
         return next((fault for text, fault in _TEXTS.items() if text in str(error)), None)
     return None
 

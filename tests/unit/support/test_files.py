@@ -20,9 +20,14 @@ def test_new_file(tmp_path: Path) -> None:
 def test_old_file_stays_if_the_new_one_fails(tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_text("old")
-    with pytest.raises(ValueError, match="half-way"), replacing(path) as file:
-        file.write(b"new")
-        raise ValueError("half-way")
+
+    def write() -> None:
+        with replacing(path) as file:
+            file.write(b"new")
+            raise ValueError("half-way")
+
+    with pytest.raises(ValueError, match="half-way"):
+        write()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["page"]
 
@@ -61,22 +66,27 @@ def test_devices_are_written_to() -> None:
     assert not Path("/dev/full").is_file()
 
 
+def grow(folder: Path, *, fails: bool) -> None:
+    """One file grows, another one is new."""
+    with unchanged_on_failure(folder):
+        folder.mkdir(exist_ok=True)
+        with (folder / "old").open("a") as file:
+            file.write("2\n")
+        (folder / "new").write_text("1")
+        if fails:
+            raise ValueError("half-way")
+
+
 def test_folder_whose_files_grow(tmp_path: Path) -> None:
-    folder = tmp_path / "new"
-    old, new = folder / "old", folder / "more"
-    with pytest.raises(ValueError, match="half-way"), unchanged_on_failure(folder):
-        folder.mkdir()
-        new.write_text("1")
-        raise ValueError("half-way")
+    folder = tmp_path / "folder"
+    with pytest.raises(ValueError, match="half-way"):
+        grow(folder, fails=True)
     assert not folder.exists()
     folder.mkdir()
-    old.write_text("1\n")
-    with pytest.raises(ValueError, match="half-way"), unchanged_on_failure(folder):
-        old.write_text("1\n2\n")
-        new.write_text("1")
-        raise ValueError("half-way")
-    assert old.read_text() == "1\n"
+    (folder / "old").write_text("1\n")
+    with pytest.raises(ValueError, match="half-way"):
+        grow(folder, fails=True)
+    assert (folder / "old").read_text() == "1\n"
     assert os.listdir(folder) == ["old"]
-    with unchanged_on_failure(folder):
-        old.write_text("1\n2\n")
-    assert old.read_text() == "1\n2\n"
+    grow(folder, fails=False)
+    assert (folder / "old").read_text() == "1\n2\n"

@@ -59,10 +59,6 @@ def system(number: int, *place: str) -> OSError:
             "temporary files go), or use another disk",
         ),
         (
-            ImportError("libLLVM.so: failed to map\nsegment from shared object"),
-            None,
-        ),
-        (
             ImportError("libLLVM.so: failed to map segment from\nshared object"),
             "there is no memory left (libLLVM.so: failed to map segment from shared object); end "
             "other programs, raise the limit (ulimit -v), or use fewer workers",

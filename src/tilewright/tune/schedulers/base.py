@@ -427,7 +427,7 @@ class TaskScheduler(TVMNames, ABC):
             raise self._error
 
     def _keep_results(self) -> None:
-        """However a run ends, every task has a result: at least the schedule without a search."""
+        """Every task has a result: at least the schedule that needs no search."""
         database = self.database
         if database is None or not self._keeps_records():
             return
