@@ -111,13 +111,14 @@ class MadeUp(Runner):
     def __init__(self) -> None:
         self.asked = 0
         self.interrupt_at: int | None = None
+        self.interrupt: BaseException = KeyboardInterrupt()
         self.failure: FailureKind | None = None
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> Sequence[RunnerFuture]:
         self.asked += len(runner_inputs)
         if self.interrupt_at is not None and self.asked > self.interrupt_at:
             self.interrupt_at = None
-            raise KeyboardInterrupt
+            raise self.interrupt
         return [FinishedFuture(self._result(each)) for each in runner_inputs]
 
     def _result(self, given: RunnerInput) -> RunnerResult:

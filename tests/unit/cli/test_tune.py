@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +107,26 @@ def test_an_early_interruption_leaves_the_schedule_without_a_search(
     assert "2 records of 2 tasks" in command("db", "ls").out
     command("report", "-o", "report.html")
     assert re.fullmatch(r"done in \d+ s: 16 trials.*", command(*wanted).lines[-2])
+
+
+def test_a_machine_that_lacks_something(command: Any, made_up_runner: Any, file: str) -> None:
+    """What was measured is shown, then what is missing; the next run goes on."""
+    made_up_runner.interrupt_at = 8
+    made_up_runner.interrupt = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    wanted = ("tune", file, "--trials", "16", "--seed", "1", *TARGET)
+    stopped = command(*wanted, status=2)
+    assert re.fullmatch(r"stopped after \d+ s: 8 trials", stopped.lines[-2])
+    assert stopped.lines[-1] == (
+        "all records are in .tilewright/records.db; the same command goes on from here"
+    )
+    assert "record" in stopped.lines[-3]
+    assert stopped.err == (
+        "error: the disk is full ([Errno 28] No space left on device); free some space (TMPDIR "
+        "says where temporary files go), or use another disk, then start again: what was measured "
+        "is kept\n"
+    )
+    lines = command(*wanted).lines
+    assert re.fullmatch(r"done in \d+ s: 16 trials, 8 of them known already", lines[-2])
 
 
 def test_nothing_works(command: Any, made_up_runner: Any, file: str) -> None:

@@ -101,3 +101,17 @@ def test_logs_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TuneError, match=r"cannot make the directory .*file/logs: Not a directory"):
         run_logger(tmp_path / "file", console=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_log_on_a_full_disk_ends_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "logs" / "tilewright.tune.task_scheduler.log"
+    path.parent.mkdir()
+    path.symlink_to("/dev/full")
+    logger = run_logger(tmp_path, console=False)
+    logger.info("one")
+    logger.error("another")
+    close_loggers([logger])
+    assert capsys.readouterr().err == f"the log {path} ends here: No space left on device\n"
