@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.errors import TuneError
 from tilewright.ir import as_module
 from tilewright.measure import LocalBuilder, LocalRunner
 from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool
@@ -83,6 +85,29 @@ def test_noise_instead_of_an_answer_is_a_crash(pool: WorkerPool, noise: bytes) -
     assert bad.failure is FailureKind.CRASH
     assert bad.message == "the worker process sent something that is no answer"
     assert good.payload == b"good"
+
+
+@on_linux
+def test_noise_of_an_earlier_task_is_not_held_against_the_next(pool: WorkerPool) -> None:
+    tasks = [task("answer_later", b"\x03" + b"\0" * 7 + b"abc"), task("sleep", b"1")]
+    assert pool.run(tasks) == [Outcome(b"answered"), Outcome(b"1")]
+
+
+@on_linux
+def test_forged_answer_of_a_kind_that_is_not_there(pool: WorkerPool) -> None:
+    forged = frame(Reply(1, failure="nonsense"))  # type: ignore[arg-type]
+    (outcome,) = pool.run([task("answer", forged)])
+    assert outcome.failure is FailureKind.CRASH
+
+
+@on_linux
+def test_noise_while_a_worker_starts() -> None:
+    pool = WorkerPool(PoolOptions(1, initializer=f"{FAULTS}:answer_noise"))
+    with pytest.raises(TuneError) as caught:
+        pool.run([task("echo")])
+    pool.close()
+    text = "a worker could not start: the worker process sent something that is no answer"
+    assert str(caught.value) == text
 
 
 # --- processes that hide ---
@@ -181,6 +206,32 @@ def test_they_end_with_a_worker_that_is_killed(pool: WorkerPool, tmp_path: Path)
     os.kill(pool.pids[0], 9)
     wait_until_gone(left_by(file))
     assert pool.run([task("echo", b"on")]) == [Outcome(b"on")]
+
+
+# --- all of it ---
+
+
+@pytest.mark.slow
+@on_linux
+def test_tasks_that_do_it_all_in_turns(tmp_path: Path, attack_seeds: list[int]) -> None:
+    """Those between them get their own answers, and nothing is left."""
+    for seed in attack_seeds[:20]:
+        rng, pool = random.Random(seed), WorkerPool(PoolOptions(2))
+        files = [tmp_path / f"{seed}-{turn}" for turn in range(12)]
+        for turn, file in enumerate(files):
+            end = rng.choice(["", "exit", "SIGSEGV", "SIGKILL"])
+            attacks = [
+                task("fork"),
+                task("answer", frame(Reply(rng.randrange(40), b"forged"))),
+                task("answer", rng.randbytes(rng.randrange(1, 30)), timeout_sec=2),
+                task("leave_children", f"{file} {end}".encode()),
+            ]
+            quiet = [task("echo", f"{seed} {turn} {n}".encode()) for n in range(4)]
+            outcomes = pool.run([rng.choice(attacks), *quiet])
+            assert [each.payload for each in outcomes[1:]] == [each.payload for each in quiet], seed
+        pool.close()
+        left = [pid for file in files if file.exists() for pid in left_by(file)]
+        assert running(left) == [], seed
 
 
 # --- memory ---

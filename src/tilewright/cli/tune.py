@@ -332,7 +332,7 @@ class Summary:
         ]
         is_done = not self.interrupted and self.fault is None
         ended = (
-            "interrupted after" if self.interrupted else "done in" if is_done else "stopped after"
+            "done in" if is_done else f"{'interrupted' if self.interrupted else 'stopped'} after"
         )
         spent = f"{ended} {duration(self.progress.elapsed)}: {self._trials()}"
         again = "" if is_done else "; the same command goes on from here"

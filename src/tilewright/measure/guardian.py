@@ -91,6 +91,8 @@ def _end_children() -> None:
                 os.waitpid(pid, 0)
             except PermissionError:
                 spared.add(pid)
+            except (ProcessLookupError, ChildProcessError):
+                continue  # it has ended
 
 
 def _children() -> list[int]:

@@ -222,9 +222,7 @@ class WorkerPool:
             self._worker_died(worker, state)
             return
         except GarbledAnswer:
-            self._bury(worker)
-            text = "the worker process sent something that is no answer"
-            self._settle(worker, Outcome(failure=FailureKind.CRASH, message=text), state)
+            self._garbled(worker, state)
             return
         for reply in replies:
             if worker in self._workers and reply.number == worker.request:
@@ -245,6 +243,15 @@ class WorkerPool:
             if worker.uses >= self.options.max_uses or failure is FailureKind.OUT_OF_MEMORY:
                 self._bury(worker)
 
+    def _garbled(self, worker: _Worker, state: _Round) -> None:
+        """Who wrote that may be an earlier task, so this one gets a second chance."""
+        self._bury(worker)
+        text = "the worker process sent something that is no answer"
+        if not worker.ready:
+            raise TuneError(f"a worker could not start: {text}")
+        if not self._retried(worker.job, state):
+            self._settle(worker, Outcome(failure=FailureKind.CRASH, message=text), state)
+
     def _started(self, worker: _Worker, reply: Reply) -> None:
         if reply.failure:
             self._bury(worker)
@@ -257,10 +264,16 @@ class WorkerPool:
 
     def _try_again(self, job: int, fault: MachineError, state: _Round) -> None:
         """A fault of one worker, such as too many open files, is gone with it."""
-        if job in state.retried:
+        if not self._retried(job, state):
             raise fault
+
+    def _retried(self, job: int | None, state: _Round) -> bool:
+        """Give a task a second chance; False if it has had it."""
+        if job is None or job in state.retried:
+            return False
         state.retried.add(job)
         state.waiting.appendleft(job)
+        return True
 
     def _settle(self, worker: _Worker, outcome: Outcome, state: _Round) -> None:
         if worker.job is not None:
@@ -301,10 +314,7 @@ class WorkerPool:
             self._settle(worker, _out_of_memory(limit), state)
         elif is_chosen or not can_get(LEAST):
             self._try_again(job, no_memory(text), state)
-        elif code in _FOREIGN_SIGNALS and job not in state.retried:
-            state.retried.add(job)
-            state.waiting.appendleft(job)
-        else:
+        elif code not in _FOREIGN_SIGNALS or not self._retried(job, state):
             message = f"{text}:\n{words}" if words else text
             self._settle(worker, Outcome(failure=FailureKind.CRASH, message=message), state)
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import struct
+from typing import Final, Literal
 
 import msgspec
 
 # How a task can fail and still be answered by its worker. These are values of
 # `records.FailureKind`, which takes too long to import for a worker that needs nothing else of it.
-RUN_ERROR = "run_error"
-OUT_OF_MEMORY = "out_of_memory"
+RUN_ERROR: Final = "run_error"
+OUT_OF_MEMORY: Final = "out_of_memory"
 WRONG_RESULT = "wrong_result"
 IMPOSSIBLE_SPEED = "impossible_speed"
 # And how the machine can fail a task: no value of `FailureKind`, since it says nothing of the task.
-MACHINE = "machine"
+MACHINE: Final = "machine"
+
+Failure = Literal["", "run_error", "out_of_memory", "machine"]
 
 _LENGTH = struct.Struct("<Q")
 _CHUNK = 1 << 16
@@ -46,7 +49,7 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
 
     number: int  # of the request; 0: the start
     payload: bytes = b""
-    failure: str = ""  # one of the above; empty: none
+    failure: Failure = ""  # empty: none
     message: str = ""
 
 

@@ -191,6 +191,20 @@ def task_answer(payload: bytes) -> bytes:
     return b"answered"
 
 
+def task_answer_later(payload: bytes) -> bytes:
+    """Leave a process that writes noise to the pool half a second later."""
+    if os.fork() == 0:
+        time.sleep(0.5)
+        task_answer(payload)
+        os._exit(0)
+    return b"answered"
+
+
+def answer_noise() -> None:
+    """An initializer that writes to the pool."""
+    task_answer(b"\x03" + b"\0" * 7 + b"abc")
+
+
 def _reply_end() -> int:
     """The pipe that this process can only write to."""
     for name in os.listdir("/proc/self/fd"):

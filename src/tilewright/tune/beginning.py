@@ -6,7 +6,7 @@ import logging
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
-from tilewright.errors import TilewrightError
+from tilewright.errors import MachineError, TilewrightError
 from tilewright.tune.left_alone import left_alone
 from tilewright.tune.limits import Limits
 from tilewright.tune.task import TaskRecord
@@ -33,6 +33,8 @@ def begin_search(
     assert strategy is not None
     try:
         strategy.load_state_dict(task.search_state)
+    except MachineError:
+        raise
     except Exception as error:
         if not isinstance(error, TilewrightError):
             task.ctx.failures.take("search strategy " + type(strategy).__name__, error, strategy)
