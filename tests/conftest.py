@@ -25,9 +25,9 @@ settings.register_profile(
 settings.load_profile("tilewright")
 
 # Tests leave the user's cache alone; one run shares one with the processes that it starts.
-if "TILEWRIGHT_CACHE_DIR" not in os.environ:
-    os.environ["TILEWRIGHT_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilewright-tests-")
-    atexit.register(shutil.rmtree, os.environ["TILEWRIGHT_CACHE_DIR"], ignore_errors=True)
+if "XDG_CACHE_HOME" not in os.environ:
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tilewright-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 _TVM_PYTHON = Path(
     os.environ.get("TVM_PYTHON", Path(__file__).parents[1] / ".venv-tvm" / "bin" / "python")

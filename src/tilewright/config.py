@@ -109,6 +109,13 @@ def no_color() -> bool:
         return True  # `doctor` must be able to say what is wrong with them
 
 
+def user_cache_dir() -> Path:
+    """Where small things that can be found out again are kept, whether code is kept or not."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    default = (Path(base) if base else Path.home() / ".cache") / "tilewright"
+    return settings().cache_dir or default
+
+
 def thread_limit() -> int | None:
     """How many threads may run, if that was said; also where other settings make no sense."""
     try:

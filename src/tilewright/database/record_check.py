@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-from tilewright.config import settings
+from tilewright.config import user_cache_dir
 from tilewright.database import similarity
 from tilewright.database.record_key import digest
 from tilewright.database.stored_trace import trace_text
@@ -59,7 +59,7 @@ def _place(record: TuningRecord, target: Target) -> Path:
     """The file for a record: a name for its content, this machine and this version."""
     machine = f"{target} {target.fingerprint} {Target('llvm').fingerprint} {__version__}"
     parts = (save_json(record.workload.mod).encode(), trace_text(record.trace), machine.encode())
-    return settings().cache_dir / _FOLDER / digest(b"\0".join(parts)).hex()
+    return user_cache_dir() / _FOLDER / digest(b"\0".join(parts)).hex()
 
 
 def _read(place: Path) -> str | None:
