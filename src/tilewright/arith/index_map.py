@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,9 @@ from tilewright.ir import (
     PrimExpr,
     Range,
     Rewriter,
+    StringImm,
     Var,
+    add,
     const,
     convert,
     equal,
@@ -45,7 +47,7 @@ from tilewright.ir import (
     logical_and,
     logical_or,
     multiply,
-    structural_equal,
+    not_equal,
     substitute,
 )
 from tilewright.ir.json import register_node_class
@@ -80,7 +82,8 @@ class IndexMap(Node, frozen=True):
     ) -> IndexMap:
         """The map that a Python function of the indices describes.
 
-        `ndim` says how many indices a `*args` parameter stands for.
+        `ndim` says how many indices a `*args` parameter stands for; parameters after it are the
+        last indices.
         """
         index_map, separators = IndexMap.from_func_with_separators(
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
@@ -101,9 +104,12 @@ class IndexMap(Node, frozen=True):
     ) -> tuple[IndexMap, list[int]]:
         """As `from_func`, with the positions at which AXIS_SEPARATOR stood in the result."""
         dtype = DType(index_dtype)
-        initial = tuple(Var(name, dtype) for name in _parameter_names(mapping_function, ndim))
-        result = mapping_function(*initial)
-        items = list(result) if isinstance(result, (list, tuple)) else [result]
+        leading, named = _parameter_names(mapping_function, ndim)
+        leading_vars = [Var(name, dtype) for name in leading]
+        named_vars = {name: Var(name, dtype) for name in named}
+        initial = (*leading_vars, *named_vars.values())
+        result = mapping_function(*leading_vars, **named_vars)
+        items = list(result) if isinstance(result, (list, tuple, Iterator)) else [result]
         final: list[PrimExpr] = []
         separators: list[int] = []
         for item in items:
@@ -227,8 +233,7 @@ class IndexMap(Node, frozen=True):
             return False
         analyzer = Analyzer()
         theirs = other.map_indices(self.initial_indices, analyzer)
-        mine = [analyzer.simplify(index) for index in self.final_indices]
-        return all(map(structural_equal, mine, theirs))
+        return all(map(analyzer.can_prove_equal, self.final_indices, theirs))
 
     def with_dtype(self, dtype: str) -> IndexMap:
         """The same map on indices of another integer type."""
@@ -296,34 +301,36 @@ class _Retype(Rewriter):
         return const(node.value, self._target) if node.dtype is self._source else node
 
 
-_POSITIONAL: Final = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-)
-
-
-def _parameter_names(function: Callable[..., Any], ndim: int | None) -> Iterator[str]:
-    parameters = inspect.signature(function).parameters.values()
-    named = [p.name for p in parameters if p.kind in _POSITIONAL]
-    variadic = [p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
+def _parameter_names(function: Callable[..., Any], ndim: int | None) -> tuple[list[str], list[str]]:
+    """The names of the indices given by position, and of those given by name."""
+    kinds: dict[Any, list[str]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        kinds.setdefault(parameter.kind, []).append(parameter.name)
+    of = inspect.Parameter
+    leading = [*kinds.get(of.POSITIONAL_ONLY, ()), *kinds.get(of.POSITIONAL_OR_KEYWORD, ())]
+    variadic = kinds.get(of.VAR_POSITIONAL, [])
+    named = kinds.get(of.KEYWORD_ONLY, [])
+    if of.VAR_KEYWORD in kinds:
+        raise ArithError(f"the function takes **{kinds[of.VAR_KEYWORD][0]}: name every index")
     if variadic and ndim is None:
         raise ArithError(f"the function takes *{variadic[0]}: ndim must say how many indices")
-    missing = 0 if ndim is None else ndim - len(named)
+    given = len(leading) + len(named)
+    missing = 0 if ndim is None else ndim - given
     if missing < 0 or (missing > 0 and not variadic):
-        raise ArithError(f"the function takes {len(named)} indices, but ndim is {ndim}")
-    yield from named
-    yield from (f"{variadic[0]}_{i}" for i in range(missing) if variadic)
+        raise ArithError(f"the function takes {given} indices, but ndim is {ndim}")
+    return [*leading, *(f"{variadic[0]}_{i}" for i in range(missing) if variadic)], named
 
 
 def _index_expr(item: Any, dtype: DType) -> PrimExpr:
     if isinstance(item, int) and not isinstance(item, bool):
         return const(item, dtype)
     try:
-        return convert(item)
+        found = convert(item)
     except ValueError:
-        raise ArithError(
-            f"an index map must return indices or AXIS_SEPARATOR, not {item!r}"
-        ) from None
+        found = None
+    if found is None or isinstance(found, StringImm):
+        raise ArithError(f"an index map must return indices or AXIS_SEPARATOR, not {item!r}")
+    return found
 
 
 def _ranges_from_shape(shape: Sequence[ExprLike | Range], dtype: DType) -> list[Range]:
@@ -355,15 +362,16 @@ def _ranges_of(found: IterMapResult, analyzer: Analyzer) -> list[Range] | None:
 
 def _is_padding(padded: PaddedMark, value: PrimExpr) -> PrimExpr:
     """The condition that a value of a padded iterator is not a real one."""
-    block, within = floordiv(value, padded.divisor), floormod(value, padded.divisor)
+    divisor = padded.divisor
+    block, within = floordiv(value, divisor), floormod(value, divisor)
     condition = FALSE
     if padded.left_pad:
         condition = logical_and(equal(block, 0), less(within, padded.left_pad))
-    last, used = divmod(padded.left_pad + padded.extent, padded.divisor)
-    if used:
-        right = logical_and(equal(block, last), greater_equal(within, used))
-        condition = logical_or(condition, right)
-    return condition
+    used = add(padded.extent, padded.left_pad)
+    last, rest = floordiv(used, divisor), floormod(used, divisor)
+    has_rest = not_equal(floormod(used, -divisor), 0)  # a negative divisor: as TVM writes it
+    in_last = logical_and(has_rest, equal(block, last))
+    return logical_or(condition, logical_and(in_last, greater_equal(within, rest)))
 
 
 def _constant(extent: PrimExpr) -> int:

@@ -74,3 +74,10 @@ class FactorArithmetic:
 def number(value: int, dtype: DType) -> PrimExpr:
     """An integer constant; without the checks of `const`, as this is on the hot path."""
     return int_imm(dtype, value)
+
+
+def round_up(value: PrimExpr, divisor: int) -> PrimExpr:
+    """The next multiple of a number; a symbolic one has the form that TVM gives it."""
+    if isinstance(value, IntImm):
+        return number(-(-value.value // divisor) * divisor, value.dtype)
+    return multiply(floordiv(subtract(value, floormod(value, -divisor)), divisor), divisor)

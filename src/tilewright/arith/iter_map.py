@@ -96,7 +96,7 @@ class PaddedMark:
 
     mark: IterMark
     left_pad: int
-    extent: int
+    extent: PrimExpr
     divisor: int
 
 

@@ -224,11 +224,12 @@ def _check_padded(padded: PaddedMark, splits: list[IterSplitExpr]) -> None:
     if len(splits) > 1:
         raise NotAnIterMap("indices depend on each other where an iterator is padded")
     lower, extent = _lower_then_extent(splits[0])
-    total = padded.mark.extent
+    total, real = padded.mark.extent, padded.extent
     assert isinstance(total, IntImm)
-    right_pad = total.value - padded.left_pad - padded.extent
+    assert isinstance(real, IntImm)
+    right_pad = total.value - padded.left_pad - real.value
     is_quotient = lower * extent == total.value and max(padded.left_pad, right_pad) < lower
-    if not is_quotient and padded.extent < lower * extent:
+    if not is_quotient and real.value < lower * extent:
         raise NotAnIterMap("an index does not reach all of its values where an iterator is padded")
 
 

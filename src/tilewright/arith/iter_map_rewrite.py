@@ -12,7 +12,7 @@ from math import lcm
 from typing import TypeAlias
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import FactorArithmetic, FactorKey, SplitKey, number
+from tilewright.arith.iter_factors import FactorArithmetic, FactorKey, SplitKey, number, round_up
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMark,
@@ -394,10 +394,8 @@ class IterMapRewriter(FactorArithmetic):
             return split, base
         if self.level == IterMapLevel.BIJECTIVE:
             raise NotAnIterMap(f"an iterator of extent {split.extent} cannot be divided by {by}")
-        if not (isinstance(by, IntImm) and isinstance(split.extent, IntImm) and by.value > 0):
-            raise NotAnIterMap(f"cannot prove that {by} divides the extent {split.extent}")
-        if remainder and self.level != IterMapLevel.NO_CHECK and split.extent.value < by.value:
-            raise NotAnIterMap(f"an iterator of extent {split.extent} misses some remainders")
+        self._check_can_pad(split.extent, by, remainder)
+        assert isinstance(by, IntImm)
         padded = self._pad(key, split, base, by.value)
         shifted = subtract(base, padded.left_pad)
         if not self.divides(by, shifted):
@@ -405,6 +403,14 @@ class IterMapRewriter(FactorArithmetic):
         one = number(1, split.dtype)
         extended = IterSplitExpr(padded.mark, one, padded.mark.extent, one)
         return extended, self.analyzer.simplify(shifted)
+
+    def _check_can_pad(self, extent: PrimExpr, by: PrimExpr, remainder: bool) -> None:
+        covering = self.level != IterMapLevel.NO_CHECK
+        unknown = covering and not isinstance(extent, IntImm)
+        if unknown or not isinstance(by, IntImm) or by.value < 0:
+            raise NotAnIterMap(f"cannot prove that {by} divides the extent {extent}")
+        if remainder and covering and isinstance(extent, IntImm) and extent.value < by.value:
+            raise NotAnIterMap(f"an iterator of extent {extent} misses some remainders")
 
     def _known_padding(self, key: SplitKey) -> Padding | None:
         return next((p for k, p in self._padding.items() if _same_key(k, key)), None)
@@ -427,12 +433,10 @@ class IterMapRewriter(FactorArithmetic):
         return known
 
     def _make_padded(self, split: IterSplitExpr, padding: Padding) -> PaddedMark:
-        assert isinstance(split.extent, IntImm)
-        used = padding.left + split.extent.value
-        extent = -(-used // padding.divisor) * padding.divisor
+        used = self.total(split.extent, number(padding.left, split.dtype))
+        extent = round_up(used, padding.divisor)
         shifted = IterSumExpr((split,), const(padding.left, split.dtype))
-        mark = IterMark(shifted, const(extent, split.dtype))
-        return PaddedMark(mark, padding.left, split.extent.value, padding.divisor)
+        return PaddedMark(IterMark(shifted, extent), padding.left, split.extent, padding.divisor)
 
 
 def _rescaled(split: IterSplitExpr, scale: PrimExpr) -> IterSplitExpr:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.arith import Analyzer, IndexMap
+from tilewright.arith.bounds import POS_INF, ConstIntBound
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
 from tilewright.ir import (
@@ -33,6 +34,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.layout_views import has_fixed_rows, moved_view
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -88,10 +90,10 @@ class LayoutRewriter(BufferRewriter):
     What it cannot rewrite it takes down in `problem`.
     """
 
-    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap | None) -> None:
+    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
         self.old = old
         self.new = new
-        self.index_map = index_map  # None: indices stay
+        self.index_map = index_map
         self.problem = ""
         self.reuse: dict[Block, Block] = {}
         self.analyzer = Analyzer()
@@ -118,8 +120,6 @@ class LayoutRewriter(BufferRewriter):
 
     def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The indices of an element in the new layout."""
-        if self.index_map is None:
-            return indices
         return tuple(self.index_map.map_indices(indices, self.analyzer))
 
     def visit_buffer_region(self, node: BufferRegion) -> Any:
@@ -129,8 +129,6 @@ class LayoutRewriter(BufferRewriter):
 
     def region(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
         """The box of elements in the new layout that a box becomes."""
-        if self.index_map is None:
-            return ranges
         if all(_is_one(axis.extent) for axis in ranges):
             points = self.indices(tuple(axis.min for axis in ranges))
             return BufferRegion.from_point(self.new, points).region
@@ -142,12 +140,16 @@ class LayoutRewriter(BufferRewriter):
         return tuple(Range(simplify(axis.min), simplify(axis.extent)) for axis in found)
 
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
-        if node.source.buffer is self.old:
+        if node.source.buffer is not self.old:
+            return super().visit_match_buffer_region(node)
+        region = moved_view(node, self.index_map, self.analyzer)
+        if region is None:
             self.problem = self.problem or f"through its view {node.buffer.name!r}"
-        return super().visit_match_buffer_region(node)
+            return node
+        return replace(node, source=BufferRegion(self.new, region))
 
     def visit_var(self, node: Var) -> Var:
-        if node is self.old.data and self.index_map is not None:
+        if node is self.old.data:
             self.problem = self.problem or "through its pointer"
         return node
 
@@ -165,6 +167,9 @@ class LayoutRewriter(BufferRewriter):
     def visit_block(self, node: Block) -> Block:
         for iter_var in node.iter_vars:
             self._bind(iter_var.var, iter_var.dom)
+        for match in node.match_buffers:
+            if match.source.buffer is self.old and has_fixed_rows(node, match.buffer):
+                self.problem = self.problem or f"through the pointer of {match.buffer.name!r}"
         changed: Block = super().visit_block(node)
         if changed is not node:
             self.reuse[node] = changed
@@ -181,17 +186,21 @@ def _is_one(extent: PrimExpr) -> bool:
 
 
 def change_buffer(
-    state: ScheduleState, site: BufferSite, changed: Block, rewriter: LayoutRewriter
+    state: ScheduleState,
+    site: BufferSite,
+    new: Buffer,
+    changed: Block,
+    reuse: Mapping[Block, Block],
 ) -> None:
     """Put the rewritten owner of a buffer in place, and the new buffer into the signature."""
     owner = site.owner
     before = owner.block
-    state.replace(owner, changed, {**rewriter.reuse, before: changed})
+    state.replace(owner, changed, {**reuse, before: changed})
     if site.parameter is None:
         return
     name = state.function_of(owner)
     func: PrimFunc = state.mod.functions[name]
-    buffer_map = {**func.buffer_map, site.parameter: rewriter.new}
+    buffer_map = {**func.buffer_map, site.parameter: new}
     state.set_function(name, replace(func, buffer_map=buffer_map))
 
 
@@ -206,15 +215,27 @@ def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[Pr
     """Why a map might send two elements to one place, or one outside; empty if it does not."""
     analyzer = Analyzer()
     for var, extent in zip(index_map.initial_indices, shape, strict=True):
+        if isinstance(extent, Var):  # of less than 1 there is no element to move
+            analyzer.update(extent, ConstIntBound(1, POS_INF))
         analyzer.bind(var, Range(const(0, var.dtype), extent))
     if not all(analyzer.can_prove(index >= 0) for index in index_map.final_indices):
         return "its indices may be negative"
     back = inverse.map_indices(index_map.final_indices, analyzer)
     pairs = zip(index_map.initial_indices, back, strict=True)
     lost = [var for var, value in pairs if not analyzer.can_prove_equal(var, value)]
-    if not lost or _is_inverse_everywhere(index_map, inverse, shape):
+    if not lost or _is_bijective(index_map, shape):
+        return ""
+    if _is_inverse_everywhere(index_map, inverse, shape):
         return ""
     return f"it may send several elements to one place, which does not tell {lost[0].name!r}"
+
+
+def _is_bijective(index_map: IndexMap, shape: Sequence[PrimExpr]) -> bool:
+    try:
+        index_map.inverse(shape)
+    except ArithError:
+        return False
+    return index_map.inverse_index_map is None  # what its author says is no proof
 
 
 def _is_inverse_everywhere(

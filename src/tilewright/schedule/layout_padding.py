@@ -37,6 +37,7 @@ from tilewright.ir import (
     map_children,
     replace,
     seq,
+    structural_equal,
     substitute,
 )
 from tilewright.schedule.block_iterators import IteratorSubstitution
@@ -213,7 +214,7 @@ def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
         if iter_var is None or iter_var.iter_type is not IterType.DATA_PAR:
             return None
         assert iter_var.dom is not None
-        if not _same_constant(iter_var.dom.extent, extent):
+        if not structural_equal(iter_var.dom.extent, extent):
             return None
         result.append(iter_var.var)
     return result if len(set(result)) == len(result) else None
@@ -299,7 +300,3 @@ def _is_zero(expr: PrimExpr) -> bool:
 
 def _is_true(expr: PrimExpr) -> bool:
     return isinstance(expr, IntImm) and bool(expr.value)
-
-
-def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
-    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tilewright.arith import IndexMap
 from tilewright.ir import SizeVar, Var, const, floordiv, floormod, truncdiv, truncmod
 from tilewright.ir.expr import (
     Select as select,
@@ -77,7 +78,10 @@ from tilewright.te.tensor import (
 )
 from tilewright.te.to_prim_func import create_prim_func
 
+AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR
+
 __all__ = [
+    "AXIS_SEPARATOR",
     "ComputeOp",
     "ExternOp",
     "Operation",

@@ -131,8 +131,22 @@ def test_separators_and_variadic_functions() -> None:
     assert str(_map(lambda i, *rest: [*rest, i], ndim=3)) == (
         "lambda i, rest_0, rest_1: (rest_0, rest_1, i,)"
     )
+    assert str(_map(lambda *axes, k: [k, *axes], ndim=3)) == (
+        "lambda axes_0, axes_1, k: (k, axes_0, axes_1,)"
+    )
+    assert str(_map(lambda i, *, k: (index for index in (k, i)))) == "lambda i, k: (k, i,)"
     with pytest.raises(ArithError, match="use from_func_with_separators"):
         _map(lambda i: [i, separator])
+
+
+def test_padding_of_a_symbolic_extent_is_a_condition_on_it() -> None:
+    blocked = _map(lambda i: [i // 4, i % 4])
+    assert str(blocked.map_shape([n])) == "[(n - n % -4) // 4, 4]"
+    inverse, padding = blocked.non_surjective_inverse([n])
+    assert str(inverse) == "lambda axis0, axis1: (axis0 * 4 + axis1,)"
+    assert str(padding) == "n % -4 != 0 and axis0 == n // 4 and n % 4 <= axis1"
+    with pytest.raises(ArithError, match="an iterator of extent n cannot be divided by 4"):
+        blocked.inverse([n])
 
 
 def test_attached_inverse_wins() -> None:
@@ -144,6 +158,7 @@ def test_attached_inverse_wins() -> None:
 def test_equivalence() -> None:
     blocked = _map(lambda i: [i // 4, i % 4])
     assert blocked.is_equivalent_to(_map(lambda a: [a // 4, a - a // 4 * 4]))
+    assert _map(lambda i, j: [i * n + j]).is_equivalent_to(_map(lambda a, b: [b + a * n]))
     assert not blocked.is_equivalent_to(_map(lambda a: [a % 4, a // 4]))
     assert not blocked.is_equivalent_to(_map(lambda a: [a]))
     assert not blocked.is_equivalent_to(_map(lambda a, b: [a, b]))
@@ -160,6 +175,10 @@ def test_mistakes_are_named() -> None:
         _map(lambda i: [i], ndim=2)
     with pytest.raises(ArithError, match="must return indices or AXIS_SEPARATOR, not None"):
         _map(lambda i: [i, None])
+    with pytest.raises(ArithError, match="must return indices or AXIS_SEPARATOR, not 'i'"):
+        _map(lambda i: "i")
+    with pytest.raises(ArithError, match=r"the function takes \*\*named: name every index"):
+        _map(lambda i, **named: [i])
     with pytest.raises(ArithError, match="the shape of the new layout is not constant"):
         _map(lambda i: [i // n]).map_ndarray(np.zeros(4))
 

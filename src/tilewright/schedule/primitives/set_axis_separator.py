@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, replace
+from tilewright.schedule.allocated_buffer import AllocationChanger
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.layout import LayoutRewriter, buffer_site, change_buffer
+from tilewright.schedule.layout import buffer_site, change_buffer
 from tilewright.schedule.primitives.transform_layout import buffer_text
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -31,11 +32,20 @@ def set_axis_separator(
     ):
         raise BadSeparators(block, given=list(separators), ndim=buffer.ndim, buffer=buffer.name)
     site = buffer_site(state, block, buffer)
-    new = replace(buffer, axis_separators=tuple(separators))
-    rewriter = LayoutRewriter(buffer, new, None)
-    changed = rewriter.visit(site.owner.block)
-    rewriter.check(block)
-    change_buffer(state, site, changed, rewriter)
+    changer = _SeparatorChanger(buffer, tuple(separators))
+    changed = changer.visit(site.owner.block)
+    change_buffer(state, site, changer.buffers[buffer], changed, changer.reuse)
+
+
+class _SeparatorChanger(AllocationChanger):
+    """Gives a buffer, and what is matched to parts of it, other separators."""
+
+    def __init__(self, buffer: Buffer, separators: tuple[int, ...]) -> None:
+        super().__init__(buffer, replace(buffer, axis_separators=separators))
+        self._separators = separators
+
+    def change_match(self, buffer: Buffer) -> Buffer:
+        return replace(buffer, axis_separators=self._separators)
 
 
 def _run(

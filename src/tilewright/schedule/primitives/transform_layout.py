@@ -96,7 +96,7 @@ def transform_layout(
     changed, fresh = _rewrite_owner(site, rewriter, padding)
     rewriter.check(block)
     _remember_flow(state, buffer)
-    change_buffer(state, site, changed, rewriter)
+    change_buffer(state, site, new, changed, rewriter.reuse)
     for made in fresh:
         info = state.info(state.srefs[made])
         info.affine_binding = None
