@@ -295,19 +295,23 @@ def candidate_hash(candidate: MeasureCandidate) -> str:
 
 def normalize_mod(mod: PrimFunc | IRModule) -> IRModule:
     """A module with one function called main, whose buffers do not overlap."""
-    if isinstance(mod, PrimFunc):
-        func = mod
-    elif isinstance(mod, IRModule):
-        if len(mod.functions) != 1:
-            raise TuneError(
-                f"a task has one function, the module has {len(mod.functions)}: "
-                f"{', '.join(mod.functions)}; tune_tir makes a task of each"
-            )
-        (func,) = mod.functions.values()
-    else:
-        raise TuneError(f"a task is a PrimFunc or an IRModule, got {type(mod).__name__}")
+    (func,) = [mod] if isinstance(mod, PrimFunc) else task_mod(mod).functions.values()
     attrs = {"global_symbol": "main", **func.attrs, "tir.noalias": True}
     return IRModule({"main": replace(func, attrs=attrs)})
+
+
+def task_mod(mod: PrimFunc | IRModule) -> IRModule:
+    """The module that a task is about: a function alone, or a module of one just as it is."""
+    if isinstance(mod, PrimFunc):
+        return normalize_mod(mod)
+    if not isinstance(mod, IRModule):
+        raise TuneError(f"a task is a PrimFunc or an IRModule, got {type(mod).__name__}")
+    if len(mod.functions) != 1:
+        raise TuneError(
+            f"a task has one function, the module has {len(mod.functions)}: "
+            f"{', '.join(mod.functions)}; tune_tir makes a task of each"
+        )
+    return mod
 
 
 def entry_function(mod: IRModule) -> PrimFunc:

@@ -288,6 +288,8 @@ class Database(ABC):
     def _scheduled_function(self, name: str, func: PrimFunc, target: Target) -> PrimFunc:
         alone = normalize_mod(func)
         found = self.query_ir_module(alone, target, name)
+        if found is None:  # a task made of a module is stored as it was given
+            found = self.query_ir_module(IRModule({"main": func}), target, name)
         if found is None and "default" in fallback_schedules:
             why = self.explain_miss(alone, target)
             logger.warning("%s; it gets a schedule without a search", why)

@@ -45,10 +45,10 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    expr_deep_equal,
     logical_and,
     map_children,
     replace,
-    structural_equal,
 )
 from tilewright.ir.folding import fold_binary
 
@@ -220,7 +220,7 @@ class _Resolver(Rewriter):
         chosen, otherwise = self.visit(node.args[1]), self.visit(node.args[2])
         if isinstance(chosen, Call) and chosen.op is _IF_THEN_ELSE:
             also, inner, inner_otherwise = chosen.args
-            if structural_equal(otherwise, inner_otherwise):  # a ? (b ? x : y) : y
+            if expr_deep_equal(otherwise, inner_otherwise):  # a ? (b ? x : y) : y
                 condition, chosen = logical_and(condition, also), inner
         return replace(node, args=(condition, chosen, otherwise))
 

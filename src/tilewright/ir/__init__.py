@@ -155,6 +155,7 @@ from tilewright.ir.stmt import (
 from tilewright.ir.structure import (
     StructuralMismatchError as StructuralMismatchError,
     assert_structural_equal as assert_structural_equal,
+    expr_deep_equal as expr_deep_equal,
     structural_equal as structural_equal,
     structural_hash as structural_hash,
 )

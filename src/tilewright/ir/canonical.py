@@ -56,9 +56,10 @@ Step: TypeAlias = tuple[str, Callable[["Encoder", Any], None]]
 class Encoder:
     """Turns nodes into tokens; `_PLANS` says in which order the fields of a class are read."""
 
-    def __init__(self, map_free_vars: bool) -> None:
+    def __init__(self, map_free_vars: bool, map_free_buffers: bool = True) -> None:
         self.tokens: list[Token] = []
         self._map_free_vars = map_free_vars
+        self._map_free_buffers = map_free_buffers
         self._numbers: dict[Var, int] = {}
         self._buffers: dict[Buffer, tuple[int, int | None]] = {}
         self._count = 0
@@ -199,44 +200,41 @@ class Encoder:
             self.child(f"[{index}]", Encoder.use_or_define, value)
 
     def buffer(self, buffer: Buffer) -> None:
-        """A buffer where it is used; in lowered programs the first use is all there is."""
+        """A buffer where it is used; the first use of a free one defines it."""
         known = self._buffers.get(buffer)
         if known is not None and known[1] == self._numbers.get(buffer.data):
             self.tokens.append(known[0])
             return
         self.tokens.append("buffer")
-        self.child("data", Encoder.value, buffer.data)
-        self._buffer_fields(buffer, Encoder.items, Encoder.value)
+        if not self._map_free_buffers and buffer.data not in self._numbers:
+            self.tokens.append(f"free {id(buffer.data)}")
+        self.declared_buffer(buffer)
 
     def declared_buffer(self, buffer: Buffer) -> None:
         """A buffer over memory that may be bound already."""
         self.child("data", Encoder.use_or_define, buffer.data)
-        self._buffer_fields(buffer, Encoder.use_or_define_all, Encoder.use_or_define)
+        self._buffer_fields(buffer)
 
     def defined_buffer(self, buffer: Buffer) -> None:
         """A buffer that comes with its own memory."""
         self.child("data", Encoder.define, buffer.data)
-        self._buffer_fields(buffer, Encoder.use_or_define_all, Encoder.use_or_define)
+        self._buffer_fields(buffer)
 
     def defined_buffers(self, buffers: tuple[Buffer, ...]) -> None:
         self.tokens.append(len(buffers))
         for index, buffer in enumerate(buffers):
             self.child(f"[{index}]", Encoder.defined_buffer, buffer)
 
-    def _buffer_fields(
-        self,
-        buffer: Buffer,
-        several: Callable[[Encoder, Any], None],
-        one: Callable[[Encoder, Any], None],
-    ) -> None:
+    def _buffer_fields(self, buffer: Buffer) -> None:
         self.child("dtype", Encoder.word, buffer.dtype)
-        self.child("shape", several, buffer.shape)
-        self.child("strides", several, buffer.strides)
+        self.child("shape", Encoder.use_or_define_all, buffer.shape)
+        self.child("strides", Encoder.use_or_define_all, buffer.strides)
         offset = buffer.elem_offset
         if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0):
-            self.child("elem_offset", one, offset)
+            self.child("elem_offset", Encoder.use_or_define, offset)
         self.child("data_alignment", Encoder.word, buffer.data_alignment)
-        self.child("offset_factor", Encoder.word, buffer.offset_factor)
+        factor = 0 if buffer.offset_factor == 1 else buffer.offset_factor  # both promise nothing
+        self.child("offset_factor", Encoder.word, factor)
         self.child("axis_separators", Encoder.items, buffer.axis_separators)
         self._count += 1
         self._buffers[buffer] = (self._count, self._numbers.get(buffer.data))

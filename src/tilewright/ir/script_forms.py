@@ -61,7 +61,7 @@ from tilewright.ir.node import Node, children
 from tilewright.ir.op import Op, op_by_script_name
 from tilewright.ir.operators import ExprLike
 from tilewright.ir.stmt import BlockRealize, Stmt
-from tilewright.ir.structure import structural_equal
+from tilewright.ir.structure import expr_deep_equal
 
 Builder = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
@@ -172,9 +172,9 @@ def calls_back(node: Call, args: Sequence[ExprLike | str]) -> bool:
 
 def extent_between(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
     """The length of `begin:end`; exactly `n` for `begin:begin + n`."""
-    if isinstance(end, Add) and structural_equal(end.a, begin):
+    if isinstance(end, Add) and expr_deep_equal(end.a, begin):
         return end.b
-    if structural_equal(begin, end):
+    if expr_deep_equal(begin, end):
         return const(0, end.dtype)
     return subtract(end, begin)
 
@@ -185,7 +185,7 @@ def end_of(begin: PrimExpr, extent: PrimExpr) -> PrimExpr | None:
         return None
     end = add(begin, extent)
     back = extent_between(begin, end)
-    return end if back is extent or structural_equal(back, extent) else None
+    return end if back is extent or expr_deep_equal(back, extent) else None
 
 
 def is_zero(expr: PrimExpr) -> bool:

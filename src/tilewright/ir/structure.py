@@ -25,10 +25,18 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """True when two pieces of IR mean the same up to the names of what they define.
 
     Free variables must be the same objects, unless `map_free_vars` allows any one-to-one mapping.
+    Buffers that nothing in the IR defines are always mapped, with their memory and symbolic shapes.
     """
     if lhs is rhs:
         return True
     return _tokens(lhs, map_free_vars) == _tokens(rhs, map_free_vars)
+
+
+def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
+    """True when two parts of one program have the same value: free buffers are themselves, too."""
+    if lhs is rhs:
+        return True
+    return _tokens(lhs, False, False) == _tokens(rhs, False, False)
 
 
 def assert_structural_equal(actual: Any, expected: Any, map_free_vars: bool = False) -> None:
@@ -64,8 +72,8 @@ class StructuralMismatchError(IRError, AssertionError):
 
 
 @nested_deeply(IRError, "the program to compare")
-def _tokens(node: Any, map_free_vars: bool) -> list[Token]:
-    encoder = Encoder(map_free_vars)
+def _tokens(node: Any, map_free_vars: bool, map_free_buffers: bool = True) -> list[Token]:
+    encoder = Encoder(map_free_vars, map_free_buffers)
     encoder.value(node)
     return encoder.tokens
 

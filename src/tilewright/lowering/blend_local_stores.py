@@ -29,8 +29,8 @@ from tilewright.ir import (
     Stmt,
     Var,
     const,
+    expr_deep_equal,
     replace,
-    structural_equal,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
@@ -46,7 +46,7 @@ class _Unmasker(Rewriter):
 
     def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
         mask = node.predicate
-        if mask is None or not self._is_inside(node) or not structural_equal(mask, self._mask):
+        if mask is None or not self._is_inside(node) or not expr_deep_equal(mask, self._mask):
             return node
         return replace(node, predicate=None)
 

@@ -35,9 +35,9 @@ from tilewright.ir import (
     Var,
     Visitor,
     While,
+    expr_deep_equal,
     free_vars,
     logical_and,
-    structural_equal,
     substitute,
     uses_var,
 )
@@ -307,7 +307,7 @@ def _is_not_empty(domain: Range) -> bool:
 
 
 def _is_among(test: PrimExpr, known: Sequence[PrimExpr]) -> bool:
-    return any(test is other or structural_equal(test, other) for other in known)
+    return any(test is other or expr_deep_equal(test, other) for other in known)
 
 
 def _shared_length(a: _Path, b: _Path) -> int:

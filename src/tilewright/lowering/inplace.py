@@ -14,7 +14,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     Visitor,
-    structural_equal,
+    expr_deep_equal,
 )
 from tilewright.lowering.linear_form import is_injective, linear_form
 
@@ -62,7 +62,7 @@ def may_overwrite(stmt: Stmt, target: Var, source: Var) -> bool:
     loads = list(_loads_of(store.value, source))
     if len(loads) != accesses.loads:
         return False
-    same = all(structural_equal(load.indices[0], store.indices[0]) for load in loads)
+    same = all(expr_deep_equal(load.indices[0], store.indices[0]) for load in loads)
     return same and _visits_each_element_once(store.indices[0], accesses.loops)
 
 

@@ -22,7 +22,7 @@ from tilewright.ir import (
     Var,
     Visitor,
     const,
-    structural_equal,
+    expr_deep_equal,
     substitute,
     subtract,
     uses_var,
@@ -139,7 +139,7 @@ class _Pairs:
 
     def _rest(self, store: PrimExpr, load: PrimExpr) -> PrimExpr:
         """The difference of two indices, apart from what varies."""
-        if store is load or structural_equal(store, load):
+        if store is load or expr_deep_equal(store, load):
             return const(0)
         zero = {self._lane: const(0, self._lane.dtype)}
         zero |= {var: const(0, var.dtype) for var in self._inner}

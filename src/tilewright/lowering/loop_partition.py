@@ -34,6 +34,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     const,
+    expr_deep_equal,
     floordiv,
     greater_equal,
     is_no_op,
@@ -44,7 +45,6 @@ from tilewright.ir import (
     no_op,
     replace,
     seq,
-    structural_equal,
 )
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
@@ -317,7 +317,7 @@ class _Partitioner(ScopedRewriter):
         for check in checks:
             if check.is_first_step_test or not check.spans_loops:
                 continue
-            if found is not None and not structural_equal(check.worst, found.check.worst):
+            if found is not None and not expr_deep_equal(check.worst, found.check.worst):
                 continue
             tile = check.last_tile(self.analyzer)
             if tile is None or (found is not None and tile.reach != found.tile.reach):

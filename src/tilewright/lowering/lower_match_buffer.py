@@ -23,10 +23,10 @@ from tilewright.ir import (
     add,
     cast,
     const,
+    expr_deep_equal,
     map_children,
     multiply,
     replace,
-    structural_equal,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
@@ -167,7 +167,7 @@ def _same_number(a: PrimExpr, b: PrimExpr) -> bool:
     """Are two extents the same, be they 32 or 64 bits wide?"""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
-    return structural_equal(a, b)
+    return expr_deep_equal(a, b)
 
 
 def _is_one(extent: PrimExpr) -> bool:

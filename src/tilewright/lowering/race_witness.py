@@ -20,9 +20,9 @@ from tilewright.ir import (
     PrimExpr,
     Var,
     const,
+    expr_deep_equal,
     free_vars,
     post_order_visit,
-    structural_equal,
 )
 from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.walk import FoldingSubstituter
@@ -142,7 +142,7 @@ def _compare(case: ParallelStore, points: dict[Var, Values], elements: Any) -> W
 
 def _values_differ(store: BufferStore, first: dict[Var, int], second: dict[Var, int]) -> bool:
     """True if the stored values are not the same expression, or build on what is there already."""
-    return _reads(store.value, store) or not structural_equal(
+    return _reads(store.value, store) or not expr_deep_equal(
         _at(store.value, first), _at(store.value, second)
     )
 

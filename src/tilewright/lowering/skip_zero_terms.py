@@ -32,10 +32,10 @@ from tilewright.ir import (
     PrimFunc,
     Stmt,
     add,
+    expr_deep_equal,
     logical_and,
     multiply,
     replace,
-    structural_equal,
     uses_var,
 )
 from tilewright.ir.intrinsics import likely
@@ -132,7 +132,7 @@ class _Skipper(StmtRewriter):
 
 def _same(load: BufferLoad, store: BufferStore) -> bool:
     return load.buffer.data is store.buffer.data and all(
-        map(structural_equal, load.indices, store.indices)
+        map(expr_deep_equal, load.indices, store.indices)
     )
 
 

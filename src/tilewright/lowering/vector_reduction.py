@@ -39,6 +39,7 @@ from tilewright.ir import (
     add,
     const,
     decl_buffer,
+    expr_deep_equal,
     floordiv,
     floormod,
     less,
@@ -50,7 +51,6 @@ from tilewright.ir import (
     post_order_visit,
     replace,
     seq,
-    structural_equal,
     uses_var,
 )
 from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
@@ -199,7 +199,7 @@ def _is_element(expr: PrimExpr, store: BufferStore) -> bool:
     return (
         isinstance(expr, BufferLoad)
         and expr.buffer.data is store.buffer.data
-        and all(map(structural_equal, expr.indices, store.indices))
+        and all(map(expr_deep_equal, expr.indices, store.indices))
     )
 
 

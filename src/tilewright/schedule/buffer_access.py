@@ -28,8 +28,8 @@ from tilewright.ir import (
     Var,
     Visitor,
     children,
+    expr_deep_equal,
     map_children,
-    structural_equal,
     uses_var,
 )
 from tilewright.ir.access import inputs_of
@@ -158,7 +158,7 @@ class _Accesses(Visitor):
 
 def same_indices(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     """True when two accesses of a buffer use the same indices."""
-    return all(x is y or structural_equal(x, y) for x, y in zip(a, b, strict=True))
+    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def check_always_inside(block: StmtSRef, buffer: Buffer, access: ElementAccess) -> None:

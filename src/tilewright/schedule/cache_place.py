@@ -34,9 +34,9 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    expr_deep_equal,
     free_vars,
     maximum,
-    structural_equal,
     substitute,
     uses_var,
 )
@@ -196,9 +196,9 @@ def _takes_all_allowed(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
 
 
 def _is_domain(loop: Range | None, domain: Range) -> bool:
-    if loop is None or not structural_equal(loop.min, domain.min):
+    if loop is None or not expr_deep_equal(loop.min, domain.min):
         return False
-    return loop.extent is domain.extent or structural_equal(loop.extent, domain.extent)
+    return loop.extent is domain.extent or expr_deep_equal(loop.extent, domain.extent)
 
 
 def _span(value: PrimExpr, loops: dict[Var, Range]) -> tuple[int, int] | None:

@@ -61,7 +61,8 @@ _SCOPES = (
     "amx.tmm",
     "metal.simdgroup",
 )
-_SCOPE_PATTERN = re.compile(f"({'|'.join(map(re.escape, _SCOPES))})(\\.[\\w.-]+)?")
+# What follows tells memories of one kind apart: "shared.dyn", "texture:nhwc", "global2".
+_SCOPE_PATTERN = re.compile(f"({'|'.join(map(re.escape, _SCOPES))})[\\w.:-]*")
 
 
 class BadStorageScope(PrimitiveError):

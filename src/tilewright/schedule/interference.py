@@ -24,8 +24,8 @@ from tilewright.ir import (
     Stmt,
     Var,
     children,
+    expr_deep_equal,
     floordiv,
-    structural_equal,
     substitute,
 )
 
@@ -85,7 +85,7 @@ def stays_within_iteration(a: Access, b: Access, domains: Mapping[Var, Range]) -
     """True when two accesses can only meet in the same iteration of the loops `domains`."""
     positions: list[PrimExpr] = []
     for one, other in zip(a.region, b.region, strict=True):
-        if one is None or other is None or not structural_equal(one, other):
+        if one is None or other is None or not expr_deep_equal(one, other):
             continue
         if isinstance(one.extent, IntImm):
             positions.append(floordiv(one.min, one.extent))

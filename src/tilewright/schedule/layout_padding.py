@@ -31,13 +31,13 @@ from tilewright.ir import (
     Stmt,
     Var,
     Visitor,
+    expr_deep_equal,
     intrinsics,
     logical_not,
     logical_or,
     map_children,
     replace,
     seq,
-    structural_equal,
     substitute,
 )
 from tilewright.schedule.block_iterators import IteratorSubstitution
@@ -214,7 +214,7 @@ def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
         if iter_var is None or iter_var.iter_type is not IterType.DATA_PAR:
             return None
         assert iter_var.dom is not None
-        if not structural_equal(iter_var.dom.extent, extent):
+        if not expr_deep_equal(iter_var.dom.extent, extent):
             return None
         result.append(iter_var.var)
     return result if len(set(result)) == len(result) else None

@@ -31,6 +31,7 @@ from tilewright.ir import (
     children,
     const,
     equal,
+    expr_deep_equal,
     greater,
     greater_equal,
     less,
@@ -39,7 +40,6 @@ from tilewright.ir import (
     logical_or,
     max_value_of,
     min_value_of,
-    structural_equal,
     substitute,
 )
 from tilewright.ir.intrinsics import lower_limit, upper_limit
@@ -173,7 +173,7 @@ def _stores_of_sequence(stmt: Stmt) -> tuple[BufferStore, ...] | None:
 
 def _same_indices(a: BufferStore, b: BufferStore) -> bool:
     return len(a.indices) == len(b.indices) and all(
-        structural_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)
+        expr_deep_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)
     )
 
 
@@ -185,7 +185,7 @@ def _starts_from(reducer: Reducer, values: Values) -> bool:
 def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
         return a.dtype == b.dtype and a.value == b.value
-    return structural_equal(a, b)
+    return expr_deep_equal(a, b)
 
 
 def _match(
@@ -213,7 +213,7 @@ def _matches(
         wanted = fixed.get(pattern)
         if wanted is None:
             wanted = bound.setdefault(pattern, value)
-        return wanted is value or structural_equal(wanted, value)
+        return wanted is value or expr_deep_equal(wanted, value)
     if type(pattern) is not type(value):
         return False
     pairs = zip(children(pattern), children(value), strict=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import Block, BufferRegion, IntImm, IterType, PrimExpr, Range, Var, uses_var
-from tilewright.ir.structure import structural_equal
+from tilewright.ir.structure import expr_deep_equal
 from tilewright.schedule.conditions import has_affine_binding
 from tilewright.schedule.scope import realize_of
 from tilewright.schedule.sref import StmtSRef
@@ -71,7 +71,7 @@ def _is_cut_by(variable: Var, accesses: Sequence[tuple[BufferRegion, StmtSRef]])
 
 
 def _is_same(value: PrimExpr | None, other: PrimExpr) -> bool:
-    return value is not None and structural_equal(value, other)
+    return value is not None and expr_deep_equal(value, other)
 
 
 def _bound_index(axis: Range, block: StmtSRef) -> PrimExpr | None:

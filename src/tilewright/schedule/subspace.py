@@ -35,8 +35,8 @@ from tilewright.ir import (
     Var,
     cast,
     const,
+    expr_deep_equal,
     logical_and,
-    structural_equal,
     uses_var,
 )
 from tilewright.schedule.predicates import conjuncts
@@ -239,7 +239,7 @@ def _fills(
     if not isinstance(value, Var):
         return None
     loop = domains[value]
-    return _is_zero(loop.min) and structural_equal(loop.extent, extent)
+    return _is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
 
 
 def _all_outer(iter_var: IterVar, value: PrimExpr) -> Division:

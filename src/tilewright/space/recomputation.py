@@ -14,8 +14,8 @@ from tilewright.ir import (
     Op,
     PrimExpr,
     Select,
+    expr_deep_equal,
     post_order_visit,
-    structural_equal,
 )
 from tilewright.ir.expr import BinaryOp
 from tilewright.schedule import Schedule, StmtSRef
@@ -63,7 +63,7 @@ def _reads(block: Block, reader: Block) -> float:
     def look(node: Node) -> None:
         if not isinstance(node, BufferLoad) or node.buffer is not buffer:
             return
-        if not any(all(map(structural_equal, node.indices, p.indices)) for p in places):
+        if not any(all(map(expr_deep_equal, node.indices, p.indices)) for p in places):
             places.append(node)
 
     post_order_visit(reader.body, look)

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex, TypeAlias
 from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const, convert
-from tilewright.ir.structure import structural_equal
+from tilewright.ir.structure import expr_deep_equal
 
 Shape: TypeAlias = Sequence[ExprLike]
 Window: TypeAlias = int | Sequence[int]
@@ -70,7 +70,7 @@ def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
     """True when two extents are known to be equal."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
-    return a is b or structural_equal(a, b)
+    return a is b or expr_deep_equal(a, b)
 
 
 def is_one(extent: PrimExpr) -> bool:

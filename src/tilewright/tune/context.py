@@ -13,7 +13,12 @@ from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.database import MemoryDatabase
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, PrimFunc
-from tilewright.records import MeasureCandidate, RunnerResult, normalize_mod as normalize_mod
+from tilewright.records import (
+    MeasureCandidate,
+    RunnerResult,
+    normalize_mod as normalize_mod,
+    task_mod,
+)
 from tilewright.schedule import Schedule
 from tilewright.schedule.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy, search_strategies
@@ -55,7 +60,7 @@ class TuneContext:
         num_threads: int | str = "physical",
         logger: logging.Logger | None = None,
     ) -> None:
-        self.mod = normalize_mod(mod) if mod is not None else None
+        self.mod = task_mod(mod) if mod is not None else None
         self.target = Target(target) if isinstance(target, (str, Mapping)) else target
         self.space_generator = _space_generator(space_generator)
         self.search_strategy = _strategy(search_strategy)

@@ -18,6 +18,7 @@ from tilewright.ir import (
     Allocate,
     Block,
     BlockRealize,
+    Buffer,
     BufferLoad,
     BufferStore,
     FloatImm,
@@ -28,6 +29,7 @@ from tilewright.ir import (
     IterVar,
     Let,
     LetStmt,
+    PrimExpr,
     PrimFunc,
     Range,
     Rewriter,
@@ -40,6 +42,7 @@ from tilewright.ir import (
     builder,
     const,
     decl_buffer,
+    expr_deep_equal,
     no_op,
     replace,
     root_realize,
@@ -128,6 +131,42 @@ def test_buffers_count_by_shape_type_scope_and_layout() -> None:
     assert len(hashes) == len(variants) + 1
     assert not any(structural_equal(load(), variant) for variant in variants)
     assert base.scope == "global"
+
+
+def test_free_buffers_map_to_each_other() -> None:
+    n, m = Var("n"), Var("m")
+    a, b = decl_buffer((n, 4), name="a"), decl_buffer((m, 4), name="b")
+    c = decl_buffer((n, 4), name="c")
+
+    def add(left: Buffer, right: Buffer) -> PrimExpr:
+        return left[0, 1] + right[0, 1]
+
+    assert structural_equal(add(a, a), add(b, b))
+    assert structural_equal(add(a, c), add(c, a))
+    assert not structural_equal(add(a, c), add(a, a))
+    assert structural_hash(add(a, a)) == structural_hash(add(b, b))
+    assert not structural_equal(a[n, 0], b[n, 0])
+    assert not structural_equal(a[0, n * 2], b[0, n * 2])  # n is the extent of `a` only
+    with pytest.raises(StructuralMismatchError):
+        assert_structural_equal(add(a, c), add(a, a))
+
+
+def test_parts_of_one_program_are_equal_only_over_the_same_buffers() -> None:
+    x = Var("x")
+    a, b = decl_buffer((4,), name="a"), decl_buffer((4,), name="b")
+    assert expr_deep_equal(a[x] + 1, a[x] + 1)
+    assert not expr_deep_equal(a[x], b[x])
+    assert not expr_deep_equal(a[x], a[Var("y")])
+    assert expr_deep_equal(a.access_ptr("r"), a.access_ptr("r"))
+    assert not expr_deep_equal(a.access_ptr("r"), b.access_ptr("r"))
+
+
+def test_offset_factor_1_promises_nothing() -> None:
+    plain, offset = decl_buffer((4,)), decl_buffer((4,), elem_offset=0, offset_factor=1)
+    assert structural_equal(plain, offset)
+    assert structural_hash(plain) == structural_hash(offset)
+    assert not structural_equal(plain, decl_buffer((4,), offset_factor=1))  # at any offset
+    assert not structural_equal(plain, decl_buffer((4,), elem_offset=0, offset_factor=2))
 
 
 def test_free_variables_are_themselves_unless_mapped() -> None:

@@ -131,6 +131,15 @@ def test_unknown_scope(primitive: str) -> None:
     )
 
 
+@pytest.mark.parametrize("scope", ["global2", "shared.dyn", "texture:nhwc", "texture-weight"])
+def test_memories_of_one_kind_are_told_apart(scope: str) -> None:
+    sch = Schedule(matmul, debug_mask="all")
+    sch.cache_read("update", 0, scope)
+    sch.cache_write("update", 0, scope)
+    assert sch.mod.script().count(f'scope="{scope}"') == 2
+    assert_same_result(matmul, sch.mod)
+
+
 def test_buffer_number_out_of_range() -> None:
     assert _refused(matmul, "cache_read", "update", 2, "local") == (
         "ScheduleError: cache_read: block 'update' reads 2 buffers, none has number 2; numbers "

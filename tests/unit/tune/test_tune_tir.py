@@ -13,7 +13,7 @@ import pytest
 from tilewright import te
 from tilewright.database import Database, JSONDatabase, MemoryDatabase, SQLiteDatabase
 from tilewright.errors import TuneError
-from tilewright.ir import IRModule, PrimFunc, replace
+from tilewright.ir import IRModule, PrimFunc, replace, structural_equal
 from tilewright.records import FailureKind, normalize_mod
 from tilewright.script import tir as T
 from tilewright.search import EvolutionarySearch, ReplayTrace
@@ -119,6 +119,20 @@ def test_weights_of_tasks() -> None:
     )  # fmt: skip
     (started,) = [event for event in events if isinstance(event, TuningStarted)]
     assert [task.task_weight for task in started.tasks] == [3.0]
+
+
+def test_records_of_a_module_given_as_it_is_are_found() -> None:
+    module = IRModule({"main": matmul})
+    context = TuneContext(
+        module, target=TARGET, space_generator=tile_two, search_strategy="replay-trace"
+    )
+    database = tune_tasks(
+        tasks=[context], task_weights=[1], max_trials_global=2, builder=FakeBuilder(),
+        runner=FakeRunner(), cost_model=None, console=False,
+    )  # fmt: skip
+    best = database.query_ir_module(module, Target(TARGET), "main")
+    assert best is not None
+    assert structural_equal(database.scheduled(module, Target(TARGET)), best)
 
 
 def test_tasks_need_weights() -> None:

@@ -41,9 +41,9 @@ from tilewright.ir import (
     Var,
     While,
     add,
+    expr_deep_equal,
     is_no_op,
     pre_order_visit,
-    structural_equal,
 )
 
 _MAX_STACK_BYTES = 16 * 1024  # larger allocations come from the heap
@@ -294,4 +294,4 @@ def _reads_what_it_writes(node: BufferStore) -> bool:
         return True
 
     pre_order_visit(node.value, note)
-    return any(not structural_equal(load.indices, node.indices) for load in found)
+    return any(not expr_deep_equal(load.indices, node.indices) for load in found)

@@ -13,7 +13,7 @@ from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
 from tilewright.ir.script_forms import body_needs_root, end_of, is_zero
 from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
-from tilewright.ir.structure import structural_equal
+from tilewright.ir.structure import expr_deep_equal
 
 _AXIS_FORMS = {
     IterType.DATA_PAR: "spatial",
@@ -94,7 +94,7 @@ def _follows_loop(printer: StmtPrinter, iter_var: IterVar, value: Var) -> bool:
         return False
     same_type = iter_var.var.dtype is value.dtype
     bounds = ((dom.min, loop.min), (dom.extent, loop.extent))
-    return same_type and all(structural_equal(left, right) for left, right in bounds)
+    return same_type and all(expr_deep_equal(left, right) for left, right in bounds)
 
 
 def _flush_remap(printer: StmtPrinter, run: list[tuple[IterVar, Var]]) -> None:

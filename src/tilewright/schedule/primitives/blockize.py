@@ -22,8 +22,8 @@ from tilewright.ir import (
     Stmt,
     Var,
     const,
+    expr_deep_equal,
     seq,
-    structural_equal,
     uses_var,
 )
 from tilewright.ir.node import replace
@@ -277,7 +277,7 @@ def blockize_blocks(
         for block, top in zip(run.blocks, run.tops, strict=True)
     ]
     for block, part in zip(run.blocks, parts, strict=True):
-        if not structural_equal(part.outer_predicate, parts[0].outer_predicate):
+        if not expr_deep_equal(part.outer_predicate, parts[0].outer_predicate):
             first = run.blocks[0]
             raise DifferentPredicates(first, block, first=first.name, second=block.name)
     statements = [
@@ -363,8 +363,8 @@ def _divide_in_run(
             known = outer_iters[index]
             if (
                 known.iter_type is model.iter_type
-                and structural_equal(extent_of(known), part.extent)
-                and structural_equal(outer_values[index], part.value)
+                and expr_deep_equal(extent_of(known), part.extent)
+                and expr_deep_equal(outer_values[index], part.value)
             ):
                 free.remove(index)
                 return known
@@ -391,7 +391,7 @@ def _joined(regions: Sequence[Sequence[BufferRegion]]) -> tuple[BufferRegion, ..
 
 def _union(regions: Sequence[BufferRegion]) -> BufferRegion:
     first = regions[0]
-    if all(structural_equal(region, first) for region in regions):
+    if all(expr_deep_equal(region, first) for region in regions):
         return first
     analyzer = Analyzer()
     boxes = [[as_interval(axis) for axis in region.region] for region in regions]

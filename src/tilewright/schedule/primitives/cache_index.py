@@ -33,8 +33,8 @@ from tilewright.ir import (
     Var,
     Visitor,
     children,
+    expr_deep_equal,
     free_vars,
-    structural_equal,
     structural_hash,
     substitute,
 )
@@ -205,7 +205,7 @@ class _Candidates(Visitor):
 
     def _record(self, expr: PrimExpr, size: int) -> None:
         alike = self._seen.setdefault(structural_hash(expr), [])
-        if not any(structural_equal(expr, other) for other in alike):
+        if not any(expr_deep_equal(expr, other) for other in alike):
             alike.append(expr)
             self.found.append(_Candidate(expr, size))
 
@@ -220,7 +220,7 @@ class _UseTable(Rewriter):
         self.count = 0
 
     def visit_prim_expr(self, node: PrimExpr) -> Any:
-        if type(node) is type(self._expr) and structural_equal(node, self._expr):
+        if type(node) is type(self._expr) and expr_deep_equal(node, self._expr):
             self.count += 1
             return self._lookup
         return self.generic_visit(node)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import eval_set, region_union, to_range
-from tilewright.ir import Buffer, BufferRegion, Range, structural_equal, substitute
+from tilewright.ir import Buffer, BufferRegion, Range, expr_deep_equal, substitute
 from tilewright.schedule.cache_place import Place, inside_buffer
 from tilewright.schedule.cache_stage import (
     Cache,
@@ -79,7 +79,7 @@ def _readers(
 
 def _hull(read: BufferRegion, written: BufferRegion) -> tuple[Range, ...]:
     """What must be in the cache: parts that the block leaves alone are stored back as well."""
-    if structural_equal(read, written):
+    if expr_deep_equal(read, written):
         return read.region
     boxes = [[eval_set(axis, {}) for axis in region.region] for region in (read, written)]
     return tuple(to_range(axis) for axis in region_union(boxes))

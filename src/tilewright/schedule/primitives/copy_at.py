@@ -26,8 +26,8 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
+    expr_deep_equal,
     free_vars,
-    structural_equal,
     substitute,
 )
 from tilewright.ir.access import inputs_of
@@ -192,7 +192,7 @@ def _hull(boxes: Sequence[RelaxedRegion]) -> tuple[Range, ...]:
 
 
 def _same_ranges(a: Sequence[Range], b: Sequence[Range]) -> bool:
-    return all(x is y or structural_equal(x, y) for x, y in zip(a, b, strict=True))
+    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _check_written_first(

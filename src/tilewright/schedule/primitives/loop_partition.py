@@ -26,7 +26,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     const,
-    structural_equal,
+    expr_deep_equal,
     substitute,
     uses_var,
 )
@@ -209,7 +209,7 @@ def _regions(accesses: Iterable[Access]) -> tuple[BufferRegion, ...]:
         whole = BufferRegion.full(buffer)
         region = BufferRegion(buffer, tuple(map(_inside, access.region, whole.region)))
         known = by_buffer.setdefault(buffer, region)
-        if not structural_equal(known, region):
+        if not expr_deep_equal(known, region):
             by_buffer[buffer] = whole
     return tuple(by_buffer.values())
 

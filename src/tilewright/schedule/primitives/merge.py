@@ -15,8 +15,8 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
+    expr_deep_equal,
     seq,
-    structural_equal,
     substitute,
 )
 from tilewright.ir.node import replace
@@ -136,7 +136,7 @@ def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[Nest], StmtSRef]:
             depth, expected = len(nest.loops), len(first.loops)
             raise DifferentDepth(loop, depth=depth, expected=expected, **shared)
         for mine, theirs in zip(nest.loops, first.loops, strict=True):
-            if not structural_equal(mine.loop.extent, theirs.loop.extent):
+            if not expr_deep_equal(mine.loop.extent, theirs.loop.extent):
                 raise DifferentExtents(
                     mine,
                     loop=mine.name,

@@ -25,9 +25,9 @@ from tilewright.ir import (
     Range,
     Var,
     const,
+    expr_deep_equal,
     less,
     logical_and,
-    structural_equal,
     uses_var,
 )
 from tilewright.ir.intrinsics import if_then_else
@@ -196,7 +196,7 @@ def _grow_buffer(
     known = grown.get(buffer)
     if known is None:
         grown[buffer] = replace(buffer, shape=shape)
-    elif not all(structural_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
+    elif not all(expr_deep_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
         why = f"{buffer.name} is used twice and would be padded in two ways"
         raise NotAnEinsum(block, block=block.name, why=why)
 

@@ -25,8 +25,8 @@ from tilewright.ir import (
     Range,
     Stmt,
     Var,
+    expr_deep_equal,
     free_vars,
-    structural_equal,
     substitute,
 )
 from tilewright.schedule.buffer_access import (
@@ -185,7 +185,7 @@ def _check_apart(
     iterators: Sequence[IterVar],
 ) -> None:
     """Different elements stay different: the old indices can be told from the new ones."""
-    if all(any(structural_equal(index, other) for other in new) for index in old):
+    if all(any(expr_deep_equal(index, other) for other in new) for index in old):
         return
     if not _is_invertible(new, iterators):
         raise ElementsCollide(indices=_text(new), buffer=buffer.name)

@@ -21,9 +21,9 @@ from tilewright.ir import (
     IntImm,
     IterType,
     PrimExpr,
+    expr_deep_equal,
     floordiv,
     floormod,
-    structural_equal,
 )
 from tilewright.ir.op import Op
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
@@ -434,5 +434,5 @@ def _is_elementwise(taker: Block, maker: Block) -> bool:
     for region in taker.reads:
         if region.buffer is made:
             read = [axis.min for axis in region.region]
-            return len(read) == len(written) and all(map(structural_equal, read, written))
+            return len(read) == len(written) and all(map(expr_deep_equal, read, written))
     return False

@@ -35,9 +35,9 @@ from tilewright.ir import (
     Var,
     Visitor,
     children,
+    expr_deep_equal,
     is_no_op,
     pre_order_visit,
-    structural_equal,
     substitute,
     uses_var,
 )
@@ -115,7 +115,7 @@ def _perfect_nest(loop: For) -> tuple[list[For], Stmt]:
 def _agrees(
     known: tuple[Buffer, tuple[PrimExpr, ...]], buffer: Buffer, indices: tuple[PrimExpr, ...]
 ) -> bool:
-    return known[0] is buffer and structural_equal(known[1], indices)
+    return known[0] is buffer and expr_deep_equal(known[1], indices)
 
 
 def _has_load(expr: Node) -> bool:

@@ -53,6 +53,15 @@ def test_functions_may_return_nothing_else() -> None:
     )
 
 
+def test_a_function_needs_no_target() -> None:
+    generator = ScheduleFn(tile)
+    generator._initialize_with_tune_context(Task(MODULE, None))
+    assert len(generator.generate_design_space(MODULE)) == 1
+    assert (generator.sch_rules, generator.postprocs, generator.mutator_probs) == ((), (), {})
+    generator._initialize_with_tune_context(Task(MODULE, LLVM))
+    assert generator.postprocs
+
+
 # --- SpaceGeneratorUnion ------------------------------------------------------------------------
 
 
