@@ -2,7 +2,8 @@
 
 For machines whose copy engine knows no gaps. Not part of any default list. The copies are those
 that a software pipeline names as asynchronous. They are looked at before the pipeline is built, as
-if each buffer that it fills existed twice.
+they are in its body: that runs less often than the loop by the number of stages it is ahead, and
+each buffer that it fills exists twice.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tilewright.ir import (
     BufferStore,
     DeclBuffer,
     For,
+    IntImm,
+    PrimExpr,
     PrimFunc,
     Range,
     SeqStmt,
@@ -69,7 +72,7 @@ def _copies_are_contiguous(func: PrimFunc) -> bool:
 
 def _is_contiguous(access: BufferStore | BufferLoad, copy: _Copy) -> bool:
     """True when the loops count through memory in equal steps, without gaps between rows."""
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in copy.loops}
+    domains = {loop.loop_var: Range(loop.min, _rounds(loop)) for loop in copy.loops}
     indices = list(access.indices)
     if access.buffer.data in copy.own:
         version = Var("version", indices[0].dtype)
@@ -81,13 +84,23 @@ def _is_contiguous(access: BufferStore | BufferLoad, copy: _Copy) -> bool:
     return not found.errors
 
 
+def _rounds(loop: For) -> PrimExpr:
+    """How often the body of a loop runs, without the rounds that fill and empty its pipeline."""
+    stages = [int(stage) for stage in loop.annotations.get(SOFTWARE_PIPELINE_STAGE, ())]
+    ahead = max(stages, default=0) - min(stages, default=0)
+    if not isinstance(loop.extent, IntImm) or loop.extent.value <= ahead:
+        return loop.extent
+    return const(loop.extent.value - ahead, loop.extent.dtype)
+
+
 def _async_copies(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[_Copy]:
     """The copies in asynchronous stages of pipelines."""
     inside = (*loops, stmt) if isinstance(stmt, For) else loops
     if isinstance(stmt, For):
         parts, own = _async_parts(stmt)
         for part in parts:
-            yield from _copies(part, inside, own)
+            copies = _copies(part, inside, own)
+            yield from (copy for copy in copies if len(copy.loops) > len(inside))  # not one element
     for child in children(stmt):
         if isinstance(child, Stmt):
             yield from _async_copies(child, inside)

@@ -53,6 +53,38 @@ def test_gaps_between_rows(row: int, asynchronous: int, accepted: bool) -> None:
     assert DisallowAsyncStridedMemCopy().apply(sch) is accepted
 
 
+@T.prim_func
+def product(A: T.Buffer((64, 64)), B: T.Buffer((64, 64)), C: T.Buffer((64, 64))):
+    for i, j, k in T.grid(64, 64, 64):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@pytest.mark.parametrize("last_stage", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("operand", "place", "accepted"),
+    [
+        (0, 0, True),  # rows
+        (0, 1, True),
+        (1, 0, True),  # all of it
+        (1, 1, False),  # columns
+        (1, 2, True),  # one element
+    ],
+)
+def test_copies_within_a_loop(operand: int, place: int, accepted: bool, last_stage: int) -> None:
+    """As TVM answers, where it does: not for a copy of one element, nor of all."""
+    sch = Schedule(product)
+    loop = sch.get_loops("C")[place]
+    sch.compute_at(sch.cache_read("C", operand, "global.vtcm"), loop)
+    sch.annotate(loop, "software_pipeline_stage", [0, last_stage])
+    sch.annotate(loop, "software_pipeline_order", [0, 1])
+    sch.annotate(loop, "software_pipeline_async_stages", [0])
+    assert DisallowAsyncStridedMemCopy().apply(sch) is accepted
+
+
 def limited(capacity: int | None) -> VerifyVTCMLimit:
     made = VerifyVTCMLimit()
     attrs: dict[str, Any] = {} if capacity is None else {"vtcm-capacity": capacity}
