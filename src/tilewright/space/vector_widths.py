@@ -15,6 +15,7 @@ from tilewright.ir import (
     ForKind,
     Node,
     PrimExpr,
+    Stmt,
     Var,
     const,
     free_vars,
@@ -23,7 +24,7 @@ from tilewright.ir import (
 )
 from tilewright.space.gpu_kernels import Kernel, Leaf, extent_of
 
-_VECTOR_BYTES = 16
+VECTOR_BYTES = 16
 _INDEX_BYTES = 4
 
 
@@ -36,27 +37,28 @@ def _fits(leaf: Leaf) -> bool:
     for loop in leaf.loops:
         lanes = extent_of(loop)
         if loop.kind is ForKind.VECTORIZED and lanes is not None and lanes > 1:
-            lane = _LaneView(leaf, loop.loop_var, lanes)
-            if any(width > _VECTOR_BYTES for width in lane.widths()):
+            lane = LaneView(leaf.realize.block.body, _bindings(leaf), loop.loop_var, lanes)
+            if any(width > VECTOR_BYTES for width in lane.widths()):
                 return False
     return True
 
 
-class _LaneView:
-    """A block as the lanes of a vectorised loop see it."""
+def _bindings(leaf: Leaf) -> Mapping[Var, PrimExpr]:
+    variables = (iter_var.var for iter_var in leaf.realize.block.iter_vars)
+    return dict(zip(variables, leaf.realize.iter_values, strict=True))
 
-    def __init__(self, leaf: Leaf, lane: Var, lanes: int) -> None:
-        realize = leaf.realize
-        self._body = realize.block.body
+
+class LaneView:
+    """A statement as the lanes of a vectorised loop see it."""
+
+    def __init__(self, body: Stmt, bindings: Mapping[Var, PrimExpr], lane: Var, lanes: int) -> None:
+        self._body = body
+        self._bindings = bindings
         self._lane = lane
         self._lanes = lanes
-        self._bindings: Mapping[Var, PrimExpr] = {
-            iter_var.var: value
-            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        }
 
     def widths(self) -> Iterator[int]:
-        """Bytes of every vector that the block moves, converts or indexes with."""
+        """Bytes of every vector that the statement moves, converts or indexes with."""
         nodes: list[Node] = []
         post_order_visit(self._body, nodes.append)
         for node in nodes:

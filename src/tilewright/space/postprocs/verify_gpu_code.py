@@ -1,7 +1,8 @@
 """`VerifyGPUCode`: candidates that no GPU of the target can run are rejected before building.
 
-What is checked is known before lowering: threads, shared memory, widths of vectors. The limits that
-a GPU sets itself at run time (registers, for one) are found when a candidate is built.
+What is checked is known before lowering: threads, shared memory, widths of vectors. Of kernels that
+are lowered already the same is counted in what they launch and allocate. The limits that a GPU sets
+itself at run time (registers, for one) are found when a candidate is built.
 
 Where this differs from lowering the program and looking at the result, as TVM does: buffers in
 dynamic shared memory are taken to be packed as well as their lives allow; of accesses that become
@@ -12,7 +13,7 @@ have nothing to do with these limits show later, as build errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.ir import For, PrimFunc
@@ -26,8 +27,9 @@ from tilewright.space.gpu_limits import (
     WARP_SIZE,
     required_gpu_number,
 )
+from tilewright.space.lowered_kernels import KernelNeeds, lowered_kernels
 from tilewright.space.shared_memory import shared_memory_bytes
-from tilewright.space.vector_widths import vectors_fit
+from tilewright.space.vector_widths import VECTOR_BYTES, vectors_fit
 
 _THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
@@ -51,7 +53,7 @@ class VerifyGPUCode(Postproc):
         return all(self._fits(func) for func in sch.mod.functions.values())
 
     def _fits(self, func: PrimFunc) -> bool:
-        return all(
+        return all(map(self._lowered_fits, lowered_kernels(func.body))) and all(
             self._has_wanted_threads(kernel)
             and self._threads_fit(kernel)
             and vectors_fit(kernel)
@@ -75,14 +77,25 @@ class VerifyGPUCode(Postproc):
         return len(known) == len(extents) and low <= math.prod(known) <= high
 
     def _threads_fit(self, kernel: Kernel) -> bool:
-        """Each axis has one extent in the whole kernel, and a block has not too many threads."""
-        extents: dict[str, int] = {}
+        extents: dict[str, set[float]] = {}
         for loop in _bound_loops(kernel):
             extent = extent_of(loop)
-            if extent is None or extents.setdefault(tag_of(loop), extent) != extent:
-                return False
-        threads = math.prod(extent for tag, extent in extents.items() if tag in _THREADS)
+            extents.setdefault(tag_of(loop), set()).add(math.inf if extent is None else extent)
+        return self._extents_fit(extents)
+
+    def _extents_fit(self, extents: Mapping[str, set[float]]) -> bool:
+        """Each axis has one extent in the whole kernel, and a block has not too many threads."""
+        if any(len(found) > 1 or math.inf in found for found in extents.values()):
+            return False
+        threads = math.prod(max(found) for tag, found in extents.items() if tag in _THREADS)
         return threads <= self.max_threads_per_block
+
+    def _lowered_fits(self, kernel: KernelNeeds) -> bool:
+        return (
+            self._extents_fit(kernel.threads)
+            and kernel.vector_bytes <= VECTOR_BYTES
+            and kernel.shared_bytes <= self.max_shared_memory_per_block
+        )
 
 
 def _bound_loops(kernel: Kernel) -> Iterator[For]:
