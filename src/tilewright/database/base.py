@@ -15,13 +15,15 @@ from typing import Any
 from typing_extensions import Self
 
 from tilewright.database import similarity
+from tilewright.database.anchor_trace import schedule_using_anchor_trace
 from tilewright.database.compatibility import fit_of_record
 from tilewright.database.history import History, MemoryHistory
+from tilewright.database.module_equality import without_constants
 from tilewright.database.problem import Problem
 from tilewright.database.record_check import complaint_about, unsafe_step
 from tilewright.driver import schedules_from
 from tilewright.errors import DatabaseError, TilewrightError
-from tilewright.ir import IRModule, PrimFunc, replace
+from tilewright.ir import IRModule, PrimFunc, replace, structural_equal
 from tilewright.records import FailureKind, TuningRecord, Workload, normalize_mod
 from tilewright.schedule import Schedule
 from tilewright.space.layout_free import other_way_to_call
@@ -183,6 +185,17 @@ class Database(ABC):
         sch = self.query_schedule(mod, target, workload_name)
         return None if sch is None else sch.mod
 
+    def schedule_for(self, mod: IRModule, target: Target, workload_name: str) -> Schedule | None:
+        """The best schedule, of this very program.
+
+        `query_schedule` gives that of the stored program, which may only count as equal.
+        """
+        record = self.query_tuning_record(mod, target, workload_name)
+        if record is None or _is_same_program(mod, record.workload.mod):
+            return self.query_schedule(mod, target, workload_name)
+        adapted = _adapted(record, mod, target)
+        return None if adapted is None else self._usable(adapted, target)
+
     def query(
         self, mod: IRModule, target: Target, *, workload_name: str = "main", kind: str = "schedule"
     ) -> Schedule | TuningRecord | IRModule | None:
@@ -287,14 +300,14 @@ class Database(ABC):
 
     def _scheduled_function(self, name: str, func: PrimFunc, target: Target) -> PrimFunc:
         alone = normalize_mod(func)
-        found = self.query_ir_module(alone, target, name)
-        if found is None:  # a task made of a module is stored as it was given
-            found = self.query_ir_module(IRModule({"main": func}), target, name)
+        # A task made of a module is stored as it was given.
+        ways = (alone, IRModule({"main": func}))
+        found = next(filter(None, (self.schedule_for(way, target, name) for way in ways)), None)
         if found is None and "default" in fallback_schedules:
             why = self.explain_miss(alone, target)
             logger.warning("%s; it gets a schedule without a search", why)
-            found = fallback_schedules.create("default", alone, target).mod
-        return func if found is None else replace(found["main"], attrs=func.attrs)
+            found = fallback_schedules.create("default", alone, target)
+        return func if found is None else replace(found.mod["main"], attrs=func.attrs)
 
     @staticmethod
     def current() -> Database | None:
@@ -337,6 +350,27 @@ def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:
         other = other_way_to_call(func)
         if other is not None:
             yield mod.with_function(name, other)
+
+
+def _is_same_program(mod: IRModule, known: IRModule) -> bool:
+    return any(structural_equal(way, known) for way in _ways_to_call(mod))
+
+
+def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecord | None:
+    """A record of another program as one of this; None, with a warning, if it does not fit."""
+    sch = Schedule(mod)
+    try:
+        if structural_equal(without_constants(mod), without_constants(record.workload.mod)):
+            record.trace.apply_to_schedule(sch, remove_postproc=False)
+        else:
+            schedule_using_anchor_trace(sch, record.trace, target)
+    except TilewrightError as error:
+        told = printable(str(error), "
+")
+        logger.warning("a record of a program that counts as equal does not fit: %s", told)
+        return None
+    assert sch.trace is not None
+    return TuningRecord(sch.trace, Workload(mod), record.run_secs, record.target)
 
 
 def check_top_k(top_k: int) -> None:

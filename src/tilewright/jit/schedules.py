@@ -85,7 +85,7 @@ class Schedules:
         return default_schedule(func, self._target) if found is None else found
 
     def _known(self, database: Database, name: str, func: PrimFunc) -> Schedule | None:
-        return database.query_schedule(normalize_mod(func), self._target, name)
+        return database.schedule_for(normalize_mod(func), self._target, name)
 
     def _search(
         self, database: Database, name: str, func: PrimFunc, options: Mapping[str, Any]

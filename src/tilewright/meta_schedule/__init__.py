@@ -21,6 +21,7 @@ from tilewright.meta_schedule import (
     space_generator as space_generator,
     task_scheduler as task_scheduler,
     tir_integration as tir_integration,
+    trace_apply as trace_apply,
     tune as tune,
     tune_context as tune_context,
     utils as utils,

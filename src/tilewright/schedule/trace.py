@@ -98,12 +98,12 @@ class Trace:
         for number, inst in enumerate(steps):
             if number > last_move:
                 sch.state.settles_flow = False
-            inputs = tuple(_translate(value, known) for value in inst.inputs)
+            inputs = tuple(translated(value, known) for value in inst.inputs)
             decision = self.decisions.get(inst)
             if decision_provider is not None:
                 decision = decision_provider(inst, inputs, inst.attrs, decision)
             made = sch.run(inst.primitive, inputs, inst.attrs, decision)
-            _learn(known, inst, made)
+            known.update(learned(inst, made))
 
     def simplified(self, remove_postproc: bool) -> Trace:
         """Without steps that have no effect and whose results nobody uses."""
@@ -114,7 +114,7 @@ class Trace:
                 continue
             kept.append(inst)
             for value in inst.inputs:
-                used.update(_rvs_in(value))
+                used.update(rvs_in(value))
         kept.reverse()
         return Trace(kept, {i: self.decisions[i] for i in kept if i in self.decisions})
 
@@ -206,7 +206,7 @@ def _apply_json_instruction(
             f"instruction {position} of the trace cannot be carried out: {kind} with the inputs "
             f"{list(inputs)} and the attributes {list(attrs)}"
         ) from error
-    results = _as_list(made)
+    results = results_of(made)
     if len(results) != len(outputs):
         raise ScheduleError(
             f"instruction {position} of the trace ({kind}) gave {len(results)} results, the trace "
@@ -242,31 +242,34 @@ def _name(rv: AnyRV, names: dict[Any, str]) -> str:
     return name
 
 
-def _as_list(made: Any) -> list[Any]:
+def results_of(made: Any) -> list[Any]:
+    """The results of a step as a list."""
     if made is None:
         return []
     return list(made) if isinstance(made, list) else [made]
 
 
-def _learn(known: dict[Any, Any], inst: Instruction, made: Any) -> None:
-    results = _as_list(made)
+def learned(inst: Instruction, made: Any) -> dict[Any, Any]:
+    """What the results of a step in a trace are in another schedule."""
+    results = results_of(made)
     if len(results) != len(inst.outputs):
         raise ScheduleError(
             f"{inst.primitive.method} gave {len(results)} results where the trace has "
             f"{len(inst.outputs)}: it was recorded on another program"
         )
-    known.update(zip(inst.outputs, results, strict=True))
+    return dict(zip(inst.outputs, results, strict=True))
 
 
-def _translate(value: Any, known: Mapping[Any, Any]) -> Any:
+def translated(value: Any, known: Mapping[Any, Any]) -> Any:
+    """An input of a step with the handles of another schedule."""
     if isinstance(value, (BlockRV, LoopRV, ExprRV)):
         if value not in known:
             raise ScheduleError("the trace uses a random variable before it defines it")
         return known[value]
     if isinstance(value, (list, tuple)):
-        return type(value)(_translate(item, known) for item in value)
+        return type(value)(translated(item, known) for item in value)
     if isinstance(value, dict):
-        return {key: _translate(item, known) for key, item in value.items()}
+        return {key: translated(item, known) for key, item in value.items()}
     if isinstance(value, PrimExpr):
         return substitute(value, lambda var: known.get(var))
     if isinstance(value, IndexMap):
@@ -274,19 +277,20 @@ def _translate(value: Any, known: Mapping[Any, Any]) -> Any:
     return value
 
 
-def _rvs_in(value: Any) -> Iterator[Any]:
+def rvs_in(value: Any) -> Iterator[Any]:
+    """The handles in an input of a step."""
     if isinstance(value, (BlockRV, LoopRV, Var)):
         yield value
     elif isinstance(value, PrimExpr):
         yield from free_vars(value)
     elif isinstance(value, IndexMap):
-        yield from _rvs_in((value.final_indices, value.inverse_index_map))
+        yield from rvs_in((value.final_indices, value.inverse_index_map))
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _rvs_in(item)
+            yield from rvs_in(item)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _rvs_in(item)
+            yield from rvs_in(item)
 
 
 def _check_arity(position: int, inst: Sequence[Any]) -> None:

@@ -1,0 +1,144 @@
+"""A schedule that was found for a program, carried over to another with the same anchor block.
+
+The other program differs in what stands around that block, its heaviest reduction. Elementwise
+blocks which the trace does not know are inlined; what only the trace's program has is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.database.anchor_block import blocks_below, find_anchor_block
+from tilewright.errors import ScheduleError
+from tilewright.ir import ForKind
+from tilewright.records import entry_function
+from tilewright.schedule import BlockRV, Instruction, Schedule, StmtSRef, Trace
+from tilewright.schedule.analysis import has_block, is_output_block
+from tilewright.schedule.primitives.compute_inline import can_compute_inline
+from tilewright.schedule.primitives.get_blocks import neighbours
+from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
+from tilewright.schedule.scope import loops_of
+from tilewright.schedule.trace import learned, results_of, rvs_in, translated
+from tilewright.space.conditions import all_iters_spatial, is_root
+from tilewright.space.defaults import create_schedule_rules, kind_of_target
+from tilewright.space.gpu_limits import MAX_THREADS, required_gpu_number
+from tilewright.space.rules.auto_bind import AutoBind
+from tilewright.space.rules.auto_inline import AutoInline
+from tilewright.target import Target
+
+_CPU_KINDS = ("llvm", "c", "hexagon")
+
+
+def schedule_using_anchor_trace(sch: Schedule, anchor_trace: Trace, target: Target) -> None:
+    """Schedule a program like another one that has the same anchor block."""
+    with sch.all_or_nothing():
+        _inline_around_anchor(sch, anchor_trace, target)
+        left = _unscheduled_after(sch, anchor_trace)
+        if len(left) > 1:
+            names = ", ".join(repr(block.name) for block in left)
+            raise ScheduleError(
+                f"the trace leaves blocks {names} without a schedule; it fits programs that "
+                "differ from its own by elementwise blocks around the anchor block only"
+            )
+        for block in left:
+            _schedule_rest(sch, block, target)
+
+
+# --- blocks after the anchor --------------------------------------------------------------------
+
+
+def _inline_around_anchor(sch: Schedule, trace: Trace, target: Target) -> None:
+    """Inline the spatial blocks that the trace does not know; what is an output comes last."""
+    known = {inst.attrs[0] for inst in trace.insts if inst.primitive.kind == "GetBlock"}
+    anchor = find_anchor_block(sch.mod)
+    before = set() if anchor is None else _with_producers(sch, sch.state.srefs[anchor])
+    todo = [
+        sch.get_block(block.name)
+        for block in _blocks(sch)
+        if block.name not in known | before and all_iters_spatial(block.block)
+    ]
+    rule = _auto_inline(target)
+    for block in sorted(todo, key=lambda block: is_output_block(sch, block)):
+        rule.apply(sch, block)
+
+
+def _with_producers(sch: Schedule, block: StmtSRef) -> set[str]:
+    """The names of a block and of all that its data comes from."""
+    found = {block.name}
+    for producer in neighbours(sch, block, before=True):
+        found |= _with_producers(sch, producer)
+    return found
+
+
+def _auto_inline(target: Target) -> AutoInline:
+    rules = create_schedule_rules(kind_of_target(target))
+    return next(rule for rule in rules if isinstance(rule, AutoInline))
+
+
+def _blocks(sch: Schedule) -> list[StmtSRef]:
+    """All blocks of the program but its root, in order."""
+    found = (sch.state.srefs[block] for block in blocks_below(entry_function(sch.mod).body))
+    return [block for block in found if not is_root(block)]
+
+
+# --- the trace ----------------------------------------------------------------------------------
+
+
+def _unscheduled_after(sch: Schedule, trace: Trace) -> list[StmtSRef]:
+    """Follow the trace as far as it goes; the blocks whose loops are what they were."""
+    before = {block.name: _loop_kinds(block) for block in _blocks(sch)}
+    known: dict[Any, Any] = {}
+    foreign: set[Any] = set()  # handles of what this program does not have
+    for inst in trace.insts:
+        if not any(rv in foreign for value in inst.inputs for rv in rvs_in(value)):
+            inputs = tuple(translated(value, known) for value in inst.inputs)
+            known.update(_followed(sch, inst, inputs, trace.decisions.get(inst)))
+        foreign.update(output for output in inst.outputs if output not in known)
+    return [block for block in _blocks(sch) if before.get(block.name) == _loop_kinds(block)]
+
+
+def _loop_kinds(block: StmtSRef) -> list[ForKind]:
+    return [loop.loop.kind for loop in loops_of(block)]
+
+
+def _followed(
+    sch: Schedule, inst: Instruction, inputs: tuple[Any, ...], decision: Any
+) -> dict[Any, Any]:
+    """Carry out a step if it makes sense here; what became of its results."""
+    primitive = inst.primitive
+    match primitive.kind:
+        case "GetBlock" if not has_block(sch, inst.attrs[0]):
+            return {}
+        case "ComputeInline" | "ReverseComputeInline":
+            _inline(sch, inputs[0], into_producer=primitive.kind == "ReverseComputeInline")
+            return {}
+    made = sch.run(primitive, inputs, inst.attrs, decision)
+    if primitive.kind == "GetChildBlocks":  # there may be more
+        return dict(zip(inst.outputs, results_of(made), strict=False))
+    return learned(inst, made)
+
+
+def _inline(sch: Schedule, block: BlockRV, *, into_producer: bool) -> None:
+    """Inline a block the way the trace does, or else the other way; an output may have to stay."""
+    sref = sch.get_sref(block)
+    if into_producer and can_reverse_compute_inline(sch.state, sref):
+        sch.reverse_compute_inline(block)
+    elif into_producer or can_compute_inline(sch.state, sref):
+        sch.compute_inline(block)
+    elif can_reverse_compute_inline(sch.state, sref):
+        sch.reverse_compute_inline(block)
+
+
+# --- what is left -------------------------------------------------------------------------------
+
+
+def _schedule_rest(sch: Schedule, block: StmtSRef, target: Target) -> None:
+    producers = neighbours(sch, block, before=True)
+    handle = sch.get_block(block.name)
+    if len(producers) == 1 and all_iters_spatial(producers[0].block):
+        sch.reverse_compute_inline(handle)
+    elif target.kind.name in _CPU_KINDS:
+        sch.parallel(sch.fuse(*sch.get_loops(handle)))
+    else:
+        threads = required_gpu_number(target, MAX_THREADS, "schedule_using_anchor_trace")
+        AutoBind(max_threads_per_block=threads).apply(sch, handle)
