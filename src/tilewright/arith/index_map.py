@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import eval_set
+from tilewright.arith.iter_factors import rest_of
 from tilewright.arith.iter_map import IterMapLevel, IterMapResult, PaddedMark
 from tilewright.arith.iter_map_detect import detect_iter_map
 from tilewright.arith.iter_map_inverse import IterMapInverse
@@ -42,8 +43,8 @@ from tilewright.ir import (
     equal,
     floordiv,
     floormod,
-    greater_equal,
     less,
+    less_equal,
     logical_and,
     logical_or,
     multiply,
@@ -198,8 +199,10 @@ class IndexMap(Node, frozen=True):
             analyzer.bind(var, domain)
         predicate = FALSE
         for padded in found.padding:
-            value = solved.value_of[padded.mark]
-            predicate = logical_or(predicate, analyzer.simplify(_is_padding(padded, value)))
+            condition = _is_padding(padded, solved.value_of[padded.mark])
+            if isinstance(padded.divisor, IntImm):
+                condition = analyzer.simplify(condition)
+            predicate = logical_or(predicate, condition)
         return inverse, predicate
 
     def _detect(self, shape: Sequence[ExprLike | Range], level: IterMapLevel) -> IterMapResult:
@@ -369,9 +372,9 @@ def _is_padding(padded: PaddedMark, value: PrimExpr) -> PrimExpr:
         condition = logical_and(equal(block, 0), less(within, padded.left_pad))
     used = add(padded.extent, padded.left_pad)
     last, rest = floordiv(used, divisor), floormod(used, divisor)
-    has_rest = not_equal(floormod(used, -divisor), 0)  # a negative divisor: as TVM writes it
+    has_rest = not_equal(rest_of(used, divisor), 0)
     in_last = logical_and(has_rest, equal(block, last))
-    return logical_or(condition, logical_and(in_last, greater_equal(within, rest)))
+    return logical_or(condition, logical_and(in_last, less_equal(rest, within)))
 
 
 def _constant(extent: PrimExpr) -> int:

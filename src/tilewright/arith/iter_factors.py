@@ -76,8 +76,17 @@ def number(value: int, dtype: DType) -> PrimExpr:
     return int_imm(dtype, value)
 
 
-def round_up(value: PrimExpr, divisor: int) -> PrimExpr:
+def round_up(value: PrimExpr, divisor: PrimExpr) -> PrimExpr:
     """The next multiple of a number; a symbolic one has the form that TVM gives it."""
-    if isinstance(value, IntImm):
-        return number(-(-value.value // divisor) * divisor, value.dtype)
-    return multiply(floordiv(subtract(value, floormod(value, -divisor)), divisor), divisor)
+    if isinstance(value, IntImm) and isinstance(divisor, IntImm):
+        return number(-(-value.value // divisor.value) * divisor.value, value.dtype)
+    rest = rest_of(value, divisor)
+    total = subtract(value, rest) if isinstance(divisor, IntImm) else add(rest, value)
+    return multiply(floordiv(total, divisor), divisor)
+
+
+def rest_of(value: PrimExpr, divisor: PrimExpr) -> PrimExpr:
+    """How far a number is from the next multiple of another, with either sign: as TVM writes it."""
+    if isinstance(divisor, IntImm):
+        return floormod(value, number(-divisor.value, divisor.dtype))
+    return floormod(subtract(number(0, value.dtype), value), divisor)

@@ -97,7 +97,7 @@ class PaddedMark:
     mark: IterMark
     left_pad: int
     extent: PrimExpr
-    divisor: int
+    divisor: PrimExpr
 
 
 @dataclass(frozen=True)

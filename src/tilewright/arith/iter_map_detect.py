@@ -16,13 +16,14 @@ from tilewright.arith.iter_map import (
     is_constant,
     normalize_iter_map_to_expr,
 )
+from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.iter_map_predicate import (
     BoundConstraint,
     is_true,
     parse_predicate,
     shrink_domains,
 )
-from tilewright.arith.iter_map_rewrite import IterMapRewriter, NotAnIterMap
+from tilewright.arith.iter_map_rewrite import IterMapRewriter
 from tilewright.errors import ArithError
 from tilewright.ir import (
     TRUE,

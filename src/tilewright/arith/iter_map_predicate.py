@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iter_map import is_constant
-from tilewright.arith.iter_map_rewrite import NotAnIterMap
+from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.linear import WHOLE, LinearForm
 from tilewright.ir import (
     GE,

@@ -8,19 +8,18 @@ divide an extent, the iterator is padded, unless the caller asked for a bijectio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import lcm
 from typing import TypeAlias
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_factors import FactorArithmetic, FactorKey, SplitKey, number, round_up
+from tilewright.arith.iter_factors import FactorKey, SplitKey, number
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMark,
     IterSplitExpr,
     IterSumExpr,
-    PaddedMark,
     is_constant,
 )
+from tilewright.arith.iter_map_padding import IterPadding, NotAnIterMap, same_key
 from tilewright.ir import (
     Add,
     FloorDiv,
@@ -44,19 +43,7 @@ from tilewright.ir import (
 SumKey: TypeAlias = tuple[tuple[SplitKey, FactorKey], ...]
 
 
-class NotAnIterMap(Exception):
-    """The expression is no iterator map; the message says why. Never leaves this package."""
-
-
-class Padding:
-    """How far an iterator is extended: counted from `-left`, up to a multiple of `divisor`."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.divisor = 1
-
-
-class IterMapRewriter(FactorArithmetic):
+class IterMapRewriter(IterPadding):
     """Turns expressions over given iterators into `IterSumExpr`s."""
 
     def __init__(
@@ -66,16 +53,11 @@ class IterMapRewriter(FactorArithmetic):
         level: IterMapLevel,
         simplify_trivial: bool,
     ) -> None:
-        super().__init__(analyzer)
-        self.level = level
+        super().__init__(analyzer, level)
         self.input_marks: list[IterMark] = []
         self.constrained: list[tuple[SumKey, IterMark, PrimExpr]] = []
         self._var_map: dict[Var, IterSumExpr] = {}
         self._fused: dict[SumKey, IterMark] = {}
-        self._padding: dict[SplitKey, Padding] = {}
-        self._padded: dict[SplitKey, PaddedMark] = {}
-        self._used_padding: dict[IterMark, PaddedMark] = {}
-        self._padding_changed = False
         for var, domain in input_iters.items():
             self._declare(var, domain, simplify_trivial)
 
@@ -95,16 +77,10 @@ class IterMapRewriter(FactorArithmetic):
     def rewrite_all(self, indices: Sequence[PrimExpr]) -> list[IterSumExpr]:
         """Every index as a sum with at most one split, which is a fused iterator."""
         while True:
-            self._padding_changed = False
-            self._used_padding.clear()
+            self.forget_use_of_padding()
             result = [self.to_single(self.rewrite(index)) for index in indices]
-            if not self._padding_changed:
+            if not self.padding_changed:
                 return result
-
-    @property
-    def padding(self) -> tuple[PaddedMark, ...]:
-        """The padded iterators that the last result is made of."""
-        return tuple(self._used_padding.values())
 
     def rewrite(self, expr: PrimExpr) -> IterSumExpr:
         """The expression as a sum of splits."""
@@ -138,7 +114,7 @@ class IterMapRewriter(FactorArithmetic):
             scale = split.scale if sign > 0 else self.product(split.scale, number(-1, split.dtype))
             key = self.split_key(split)
             for position, known in enumerate(keys):
-                if _same_key(known, key):
+                if same_key(known, key):
                     total = self.total(args[position].scale, scale)
                     args[position] = _rescaled(split, total)
                     break
@@ -279,7 +255,7 @@ class IterMapRewriter(FactorArithmetic):
                 (
                     p
                     for p, arg in enumerate(args)
-                    if p not in positions and _same_key(self.split_key(arg), key)
+                    if p not in positions and same_key(self.split_key(arg), key)
                 ),
                 None,
             )
@@ -375,7 +351,7 @@ class IterMapRewriter(FactorArithmetic):
         self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, *, remainder: bool
     ) -> IterSumExpr:
         """`(split + base) // by` or its remainder, for a split of scale 1."""
-        split, base = self._padded_to(split, base, by, remainder)
+        split, base = self.padded_to(split, base, by, remainder)
         if remainder:
             rest = self.analyzer.simplify(floormod(base, by))
             digit = IterSplitExpr(split.source, split.lower_factor, by, split.scale)
@@ -384,68 +360,6 @@ class IterMapRewriter(FactorArithmetic):
         digit = IterSplitExpr(split.source, lower, self.quotient(split.extent, by), split.scale)
         return IterSumExpr((digit,), self.quotient(base, by))
 
-    def _padded_to(
-        self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, remainder: bool
-    ) -> tuple[IterSplitExpr, PrimExpr]:
-        """The split, extended so that `by` divides its extent, and a base that `by` divides."""
-        key = self.split_key(split)
-        needs_none = self.divides(by, split.extent) and self.divides(by, base)
-        if needs_none and self._known_padding(key) is None:
-            return split, base
-        if self.level == IterMapLevel.BIJECTIVE:
-            raise NotAnIterMap(f"an iterator of extent {split.extent} cannot be divided by {by}")
-        self._check_can_pad(split.extent, by, remainder)
-        assert isinstance(by, IntImm)
-        padded = self._pad(key, split, base, by.value)
-        shifted = subtract(base, padded.left_pad)
-        if not self.divides(by, shifted):
-            raise NotAnIterMap(f"one iterator is divided by {by} with different offsets")
-        one = number(1, split.dtype)
-        extended = IterSplitExpr(padded.mark, one, padded.mark.extent, one)
-        return extended, self.analyzer.simplify(shifted)
-
-    def _check_can_pad(self, extent: PrimExpr, by: PrimExpr, remainder: bool) -> None:
-        covering = self.level != IterMapLevel.NO_CHECK
-        unknown = covering and not isinstance(extent, IntImm)
-        if unknown or not isinstance(by, IntImm) or by.value < 0:
-            raise NotAnIterMap(f"cannot prove that {by} divides the extent {extent}")
-        if remainder and covering and isinstance(extent, IntImm) and extent.value < by.value:
-            raise NotAnIterMap(f"an iterator of extent {extent} misses some remainders")
-
-    def _known_padding(self, key: SplitKey) -> Padding | None:
-        return next((p for k, p in self._padding.items() if _same_key(k, key)), None)
-
-    def _pad(self, key: SplitKey, split: IterSplitExpr, base: PrimExpr, by: int) -> PaddedMark:
-        padding = self._known_padding(key)
-        if padding is None:
-            left = self.analyzer.simplify(floormod(base, by))
-            if not isinstance(left, IntImm):
-                raise NotAnIterMap(f"cannot find the offset {base} modulo {by}")
-            padding = self._padding[key] = Padding(left.value)
-        divisor = lcm(padding.divisor, by)
-        if divisor != padding.divisor:
-            padding.divisor = divisor
-            self._padding_changed = True
-        known = self._padded.get(key)
-        if known is None or known.divisor != divisor:
-            known = self._padded[key] = self._make_padded(split, padding)
-        self._used_padding[known.mark] = known
-        return known
-
-    def _make_padded(self, split: IterSplitExpr, padding: Padding) -> PaddedMark:
-        used = self.total(split.extent, number(padding.left, split.dtype))
-        extent = round_up(used, padding.divisor)
-        shifted = IterSumExpr((split,), const(padding.left, split.dtype))
-        return PaddedMark(IterMark(shifted, extent), padding.left, split.extent, padding.divisor)
-
 
 def _rescaled(split: IterSplitExpr, scale: PrimExpr) -> IterSplitExpr:
     return IterSplitExpr(split.source, split.lower_factor, split.extent, scale)
-
-
-def _same_key(a: SplitKey, b: SplitKey) -> bool:
-    """Equal as keys; never compares expressions with `==`, which would build a node."""
-    return hash(a) == hash(b) and all(
-        p is q or (isinstance(p, int) and isinstance(q, int) and p == q)
-        for p, q in zip(a, b, strict=True)
-    )

@@ -18,7 +18,8 @@ from tilewright.arith.iter_map import (
     normalize_iter_map_to_expr,
 )
 from tilewright.arith.iter_map_detect import as_level, find_iter_map
-from tilewright.arith.iter_map_rewrite import IterMapRewriter, NotAnIterMap
+from tilewright.arith.iter_map_padding import NotAnIterMap
+from tilewright.arith.iter_map_rewrite import IterMapRewriter
 from tilewright.errors import ArithError
 from tilewright.ir import (
     TRUE,

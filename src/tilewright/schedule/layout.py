@@ -214,9 +214,10 @@ def iteration(shape: Sequence[PrimExpr], prefix: str = "axis") -> tuple[list[Var
 def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]) -> str:
     """Why a map might send two elements to one place, or one outside; empty if it does not."""
     analyzer = Analyzer()
-    for var, extent in zip(index_map.initial_indices, shape, strict=True):
+    for extent in (*shape, *index_map.map_shape(shape)):
         if isinstance(extent, Var):  # of less than 1 there is no element to move
             analyzer.update(extent, ConstIntBound(1, POS_INF))
+    for var, extent in zip(index_map.initial_indices, shape, strict=True):
         analyzer.bind(var, Range(const(0, var.dtype), extent))
     if not all(analyzer.can_prove(index >= 0) for index in index_map.final_indices):
         return "its indices may be negative"

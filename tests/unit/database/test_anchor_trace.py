@@ -62,8 +62,8 @@ def nests(sch: Schedule) -> list[str]:
     """Each block with the kinds of its loops."""
     lines = []
     for block in sch.get_child_blocks(sch.get_block("root")):
-        kinds = [sch.get(loop).kind.name[0] for loop in sch.get_loops(block)]
-        lines.append(f"{sch.get(block).name_hint} {''.join(kinds)}")
+        kinds = [sch.get_sref(loop).loop.kind.name[0] for loop in sch.get_loops(block)]
+        lines.append(f"{sch.get_sref(block).name} {''.join(kinds)}")
     return lines
 
 

@@ -167,3 +167,31 @@ def test_padding_of_a_symbolic_extent() -> None:
     assert "T.if_then_else(n % -4 != 0 and v_axis0 == n // 4 and n % 4 <= v_axis2" in text
     with pytest.raises(ScheduleError, match="adds elements where n % -4 != 0 and axis0 == n // 4"):
         transformed(dynamic, "B", "B", lambda i, j: (i // 4, j, i % 4))
+
+
+@T.prim_func
+def with_number(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), n: T.int32) -> None:
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi]
+    for i in range(16):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B[vi]
+
+
+def test_rows_of_a_length_that_is_an_argument() -> None:
+    n = with_number.params[2]
+    sch = transformed(with_number, "B", "B", lambda i: (i // n, i % n), pad_value=0)
+    text = sch.mod.script()
+    assert "B = T.alloc_buffer(((-16 % n + 16) // n, n), " in text
+    place = "v_axis1 + v_axis0 * n"
+    padding = f"-16 % n != 0 and ({place}) // n == 16 // n and 16 % n <= ({place}) % n"
+    assert f"B[v_axis0, v_axis1] = T.if_then_else({padding}, 0, A[{place}])" in text
+    given = np.arange(16, dtype="int32")
+    for length in (1, 3, 4, 16, 20):
+        result = np.zeros_like(given)
+        tw.build(sch.mod)(given, result, length)
+        np.testing.assert_array_equal(result, given)

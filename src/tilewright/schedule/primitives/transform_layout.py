@@ -172,7 +172,6 @@ def _padding(
     except ArithError as error:
         why = str(error)
     if not why:
-        condition = Analyzer().simplify(condition)
         no_padding = isinstance(condition, IntImm) and not condition.value
         if no_padding and _leaves_gaps(old, new):
             why = "it leaves gaps in the new layout"

@@ -1,0 +1,123 @@
+"""Iterators that are extended until a divisor divides them."""
+
+from __future__ import annotations
+
+from math import lcm
+
+from tilewright.arith.analyzer import Analyzer
+from tilewright.arith.iter_factors import FactorArithmetic, SplitKey, number, round_up
+from tilewright.arith.iter_map import (
+    IterMapLevel,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    PaddedMark,
+)
+from tilewright.ir import IntImm, PrimExpr, const, floormod, subtract
+
+
+class NotAnIterMap(Exception):
+    """The expression is no iterator map; the message says why. Never leaves this package."""
+
+
+class Padding:
+    """How far an iterator is extended: counted from `-left`, up to a multiple of `divisor`."""
+
+    def __init__(self, left: int, divisor: PrimExpr) -> None:
+        self.left = left
+        self.divisor = divisor
+
+
+class IterPadding(FactorArithmetic):
+    """Knows which iterators are padded, and how far."""
+
+    def __init__(self, analyzer: Analyzer, level: IterMapLevel) -> None:
+        super().__init__(analyzer)
+        self.level = level
+        self.padding_changed = False
+        self._padding: dict[SplitKey, Padding] = {}
+        self._padded: dict[SplitKey, PaddedMark] = {}
+        self._used_padding: dict[IterMark, PaddedMark] = {}
+
+    @property
+    def padding(self) -> tuple[PaddedMark, ...]:
+        """The padded iterators that the last result is made of."""
+        return tuple(self._used_padding.values())
+
+    def forget_use_of_padding(self) -> None:
+        """Begin another result; what is known about padding stays."""
+        self.padding_changed = False
+        self._used_padding.clear()
+
+    def padded_to(
+        self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, remainder: bool
+    ) -> tuple[IterSplitExpr, PrimExpr]:
+        """The split, extended so that `by` divides its extent, and a base that `by` divides."""
+        key = self.split_key(split)
+        needs_none = self.divides(by, split.extent) and self.divides(by, base)
+        if needs_none and self._known_padding(key) is None:
+            return split, base
+        if self.level == IterMapLevel.BIJECTIVE:
+            raise NotAnIterMap(f"an iterator of extent {split.extent} cannot be divided by {by}")
+        self._check_can_pad(split.extent, by, remainder)
+        padded = self._pad(key, split, base, by)
+        shifted = subtract(base, padded.left_pad)
+        if not self.divides(by, shifted):
+            raise NotAnIterMap(f"one iterator is divided by {by} with different offsets")
+        one = number(1, split.dtype)
+        extended = IterSplitExpr(padded.mark, one, padded.mark.extent, one)
+        return extended, self.analyzer.simplify(shifted)
+
+    def _check_can_pad(self, extent: PrimExpr, by: PrimExpr, remainder: bool) -> None:
+        if self.level == IterMapLevel.NO_CHECK:
+            known = not isinstance(by, IntImm) or by.value > 0
+        else:
+            known = isinstance(by, IntImm) and isinstance(extent, IntImm) and by.value > 0
+            if known and remainder and extent.value < by.value:  # type: ignore[attr-defined]
+                raise NotAnIterMap(f"an iterator of extent {extent} misses some remainders")
+        if not known:
+            raise NotAnIterMap(f"cannot prove that {by} divides the extent {extent}")
+
+    def _known_padding(self, key: SplitKey) -> Padding | None:
+        return next((p for k, p in self._padding.items() if same_key(k, key)), None)
+
+    def _pad(self, key: SplitKey, split: IterSplitExpr, base: PrimExpr, by: PrimExpr) -> PaddedMark:
+        padding = self._known_padding(key)
+        if padding is None:
+            left = self.analyzer.simplify(floormod(base, by))
+            if not isinstance(left, IntImm):
+                raise NotAnIterMap(f"cannot find the offset {base} modulo {by}")
+            padding = self._padding[key] = Padding(left.value, by)
+            self.padding_changed = True
+        divisor = self._common_multiple(padding.divisor, by)
+        if divisor is not padding.divisor:
+            padding.divisor = divisor
+            self.padding_changed = True
+        known = self._padded.get(key)
+        if known is None or known.divisor is not divisor:
+            known = self._padded[key] = self._make_padded(split, padding)
+        self._used_padding[known.mark] = known
+        return known
+
+    def _common_multiple(self, known: PrimExpr, by: PrimExpr) -> PrimExpr:
+        if self.divides(by, known):
+            return known
+        if isinstance(known, IntImm) and isinstance(by, IntImm):
+            return number(lcm(known.value, by.value), by.dtype)
+        if not self.divides(known, by):
+            raise NotAnIterMap(f"one iterator is divided by {known} and by {by}")
+        return by
+
+    def _make_padded(self, split: IterSplitExpr, padding: Padding) -> PaddedMark:
+        used = self.total(split.extent, number(padding.left, split.dtype))
+        extent = round_up(used, padding.divisor)
+        shifted = IterSumExpr((split,), const(padding.left, split.dtype))
+        return PaddedMark(IterMark(shifted, extent), padding.left, split.extent, padding.divisor)
+
+
+def same_key(a: SplitKey, b: SplitKey) -> bool:
+    """Equal as keys; never compares expressions with `==`, which would build a node."""
+    return hash(a) == hash(b) and all(
+        p is q or (isinstance(p, int) and isinstance(q, int) and p == q)
+        for p, q in zip(a, b, strict=True)
+    )
