@@ -203,7 +203,7 @@ def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | 
 
 def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
     """The spatial iterators that index a buffer, if every access uses just them and all of it."""
-    finder = _PlainAccesses(buffer)
+    finder = PlainAccesses(buffer)
     finder.visit(block)
     if not finder.is_plain or finder.indices is None:
         return None
@@ -220,9 +220,12 @@ def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
     return result if len(set(result)) == len(result) else None
 
 
-class _PlainAccesses(Visitor):
-    def __init__(self, buffer: Buffer) -> None:
+class PlainAccesses(Visitor):
+    """The indices of a buffer, if all its accesses have the same."""
+
+    def __init__(self, buffer: Buffer, *, with_blocks: bool = False) -> None:
         self._buffer = buffer
+        self._with_blocks = with_blocks
         self.indices: tuple[PrimExpr, ...] | None = None
         self.is_plain = True
 
@@ -241,7 +244,8 @@ class _PlainAccesses(Visitor):
         self._access(node)
 
     def visit_block_realize(self, node: BlockRealize) -> None:
-        self.is_plain = False
+        self.is_plain = self.is_plain and self._with_blocks
+        self.generic_visit(node)
 
     def visit_match_buffer_region(self, node: Any) -> None:
         self.is_plain = False
@@ -256,7 +260,7 @@ def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
     kept = [iv for iv in old.iter_vars if iv.var not in replaced]
     changed = IteratorSubstitution(replaced, (*iters, *kept)).block(changed)
     condition, value = padding.at(variables)
-    changed = _PaddedStores(padding.new, condition, value).rewrite(changed)
+    changed = PaddedStores(padding.new, condition, value).rewrite(changed)
     loops, domains = iteration(padding.new.shape)
     bindings: list[PrimExpr] = []
     iter_vars: list[IterVar] = []
@@ -278,7 +282,7 @@ def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
     return body, block
 
 
-class _PaddedStores(Rewriter):
+class PaddedStores(Rewriter):
     """Stores the padding value where an element is padding."""
 
     def __init__(self, buffer: Buffer, condition: PrimExpr, value: PrimExpr) -> None:

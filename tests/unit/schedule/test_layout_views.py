@@ -1,4 +1,4 @@
-"""`transform_layout` and `set_axis_separator` on views by `match_buffer` and on symbolic shapes."""
+"""Layouts of views by `match_buffer`, of symbolic shapes, and without block iterators."""
 # mypy: disable-error-code="valid-type, no-untyped-def, misc"
 
 from __future__ import annotations
@@ -195,3 +195,52 @@ def test_rows_of_a_length_that_is_an_argument() -> None:
         result = np.zeros_like(given)
         tw.build(sch.mod)(given, result, length)
         np.testing.assert_array_equal(result, given)
+
+
+def loop_sums(body: str) -> PrimFunc:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((14, 8), "int32"), C: T.Buffer((14,), "int32"), D: T.Buffer((14,), "int32")):
+    B = T.alloc_buffer((14,), "int32")
+    for i in range(14):
+        {body}
+    for i in range(14):
+        with T.block("C"):
+            vi = T.axis.spatial(14, i)
+            C[vi] = B[vi]
+            D[vi] = vi
+""")
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+SUM = """B[i] = 0
+        for k in range(8):
+            with T.block("B"):
+                B[i] = B[i] + A[i, k]"""
+
+
+def test_loops_without_iterators_run_over_the_padding() -> None:
+    func = loop_sums(SUM)
+    sch = transformed(func, "B", "B", lambda i: (i // 4, i % 4), pad_value=7)
+    text = sch.mod.script()
+    assert "B[axis0, axis1] = T.if_then_else(axis0 == 3 and 2 <= axis1, 7, 0)" in text
+    assert "T.reads(B[axis0, axis1], A[axis0 * 4 + axis1, k])" in text
+    assert "_padding" not in text
+    assert_same_result(func, sch.mod)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        SUM + "\n        D[i] = 1",  # another buffer
+        SUM + "\n        B[13 - i] = 1",  # other places
+        SUM.replace("B[i] = 0", "B[i] = 0\n        T.evaluate(0)"),
+        "for k in T.unroll(1):\n            with T.block('B'):\n                B[i + k] = A[i, k]",
+    ],
+)
+def test_otherwise_the_padding_is_written_afterwards(body: str) -> None:
+    func = loop_sums(body)
+    sch = transformed(func, "B", "B", lambda i: (i // 4, i % 4), pad_value=7)
+    assert 'with T.block("buffer_B_padding"):' in sch.mod.script()
+    assert_same_result(func, sch.mod)

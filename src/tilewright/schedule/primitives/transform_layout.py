@@ -31,6 +31,7 @@ from tilewright.schedule.layout import (
     change_buffer,
     why_not_injective,
 )
+from tilewright.schedule.layout_opaque import padded_loops
 from tilewright.schedule.layout_padding import Padding, assumption, padded_writer, with_fill
 from tilewright.schedule.scope import leaf_realizes
 from tilewright.schedule.sref import StmtSRef
@@ -211,7 +212,7 @@ def _rewrite_owner(
         changed: Block = rewriter.visit(owner)
         promise = assumption(padding)
         return replace(changed, body=seq([promise, changed.body])), _blocks_in(promise)
-    found = padded_writer(owner.body, padding)
+    found = padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
     if found is None:
         changed = rewriter.visit(owner)
         body = with_fill(changed.body, padding)
