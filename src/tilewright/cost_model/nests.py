@@ -44,8 +44,8 @@ from tilewright.ir import (
     Sub,
     Var,
     children,
+    expr_deep_equal,
     free_vars,
-    structural_equal,
     substitute,
     uses_var,
 )
@@ -296,7 +296,7 @@ def _distinct(loads: Sequence[BufferLoad]) -> Iterator[BufferLoad]:
     """Loads without those of an element that another one has loaded."""
     for place, load in enumerate(loads):
         same = (a for a in loads[:place] if a.buffer is load.buffer)
-        if not any(structural_equal(a, load) for a in same):
+        if not any(expr_deep_equal(a, load) for a in same):
             yield load
 
 
@@ -415,7 +415,7 @@ def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int 
         case [
             (FloorMod(a=low, b=IntImm(value=divisor)), factor),
             (FloorDiv(a=high, b=IntImm(value=cut)), times),
-        ] if divisor == cut and times == factor * cut and structural_equal(low, high):
+        ] if divisor == cut and times == factor * cut and expr_deep_equal(low, high):
             whole = _Terms({}).of(low)
             if not whole.varies_irregularly(loop):
                 return whole.coefficients.get(loop.var, 0) * factor

@@ -365,8 +365,7 @@ def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecor
         else:
             schedule_using_anchor_trace(sch, record.trace, target)
     except TilewrightError as error:
-        told = printable(str(error), "
-")
+        told = printable(str(error), "\n")
         logger.warning("a record of a program that counts as equal does not fit: %s", told)
         return None
     assert sch.trace is not None

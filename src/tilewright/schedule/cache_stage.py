@@ -40,7 +40,7 @@ from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
 from tilewright.schedule.cache_place import Place
 from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
-from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.instruction import Speller
 from tilewright.schedule.scope import BlockScope, DepKind, leaf_realizes
 from tilewright.schedule.sref import StmtSRef
@@ -70,7 +70,7 @@ class BadStorageScope(PrimitiveError):
     remedy = f"use one of {', '.join(_SCOPES)}, with a tag such as 'shared.dyn' where needed"
 
 
-class BufferIndexOutOfRange(PrimitiveError):
+class BufferIndexOutOfRange(PrimitiveError, NoSuchBuffer):
     reason = "block {block!r} {side} {count} buffers, none has number {index}"
     remedy = "numbers start at 0, in the order of the block's {side}"
 

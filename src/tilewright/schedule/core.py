@@ -28,7 +28,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import inputs_of
 from tilewright.ir.function import as_module
-from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.flag_check import verify_cached_flags
 from tilewright.schedule.flags import adopt_initial_flags, settle_flags
 from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
@@ -268,10 +268,10 @@ class ScheduleCore:
         if isinstance(buffer, tuple):
             kind, index = buffer
             if kind not in ("read", "write"):
-                raise ScheduleError(f'a buffer is ("read" or "write", position), got {buffer!r}')
+                raise NoSuchBuffer(f'a buffer is ("read" or "write", position), got {buffer!r}')
             return ("read", "write").index(kind), index
         if isinstance(buffer, int):
-            raise ScheduleError('say which side the buffer is on: ("read", 0) or ("write", 0)')
+            raise NoSuchBuffer('say which side the buffer is on: ("read", 0) or ("write", 0)')
         by_name = isinstance(buffer, str)
         found = [
             (side, index)
@@ -285,7 +285,7 @@ class ScheduleCore:
             names = sorted({region.buffer.name for regions in sides for region in regions})
             what = buffer if isinstance(buffer, str) else buffer.name
             problem = "does not access" if not distinct else "accesses more than one buffer called"
-            raise ScheduleError(f"block {stmt.name_hint!r} {problem} {what!r}; it has {names}")
+            raise NoSuchBuffer(f"block {stmt.name_hint!r} {problem} {what!r}; it has {names}")
         return found[-1 if by_name else 0]  # of a buffer on both sides, as TVM
 
     def buffer_index(self, block: BlockRV, buffer: BufferLike, side: str) -> int:
@@ -301,7 +301,7 @@ class ScheduleCore:
                 return index
         names = [region.buffer.name for region in regions]
         what = buffer if isinstance(buffer, str) else buffer.name
-        raise ScheduleError(f"block {stmt.name_hint!r} does not {side} {what!r}; it has {names}")
+        raise NoSuchBuffer(f"block {stmt.name_hint!r} does not {side} {what!r}; it has {names}")
 
     def buffer_of(self, block: BlockRV, kind: int, index: int) -> Buffer:
         """The buffer at a position of the reads (kind 0) or writes (kind 1) of a block."""
@@ -309,7 +309,7 @@ class ScheduleCore:
         regions = (stmt.reads, stmt.writes)[kind]
         if not 0 <= index < len(regions):
             side = ("reads", "writes")[kind]
-            raise ScheduleError(
+            raise NoSuchBuffer(
                 f"block {stmt.name_hint!r} {side} {len(regions)} buffers, none has number {index}"
             )
         return regions[index].buffer

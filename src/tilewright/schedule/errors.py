@@ -16,6 +16,10 @@ from tilewright.schedule.sref import StmtSRef
 Excerpt = Callable[[IRModule, Sequence[Node]], str]
 
 
+class NoSuchBuffer(ScheduleError, AssertionError):
+    """What was said of a buffer fits none of the block; TVM asserts that one does."""
+
+
 class PrimitiveError(ScheduleError):
     """A precondition of a primitive that does not hold.
 

@@ -244,3 +244,12 @@ def test_otherwise_the_padding_is_written_afterwards(body: str) -> None:
     sch = transformed(func, "B", "B", lambda i: (i // 4, i % 4), pad_value=7)
     assert 'with T.block("buffer_B_padding"):' in sch.mod.script()
     assert_same_result(func, sch.mod)
+
+
+@pytest.mark.parametrize("buffer", [("write", 1), ("read", -1), ("both", 0), 0, "Z"])
+@pytest.mark.parametrize("step", ["transform_layout", "set_axis_separator", "reindex"])
+def test_a_buffer_that_is_not_there_fails_as_with_tvm(step: str, buffer: Any) -> None:
+    more = {"transform_layout": [lambda i, j: (j, i)], "set_axis_separator": [[1]], "reindex": []}
+    with pytest.raises(AssertionError) as caught:
+        getattr(Schedule(points), step)("B", buffer, *more[step])
+    assert isinstance(caught.value, ScheduleError)
