@@ -184,6 +184,21 @@ def test_a_program_built_with_the_schedule_of_another_stays_itself() -> None:
     np.testing.assert_allclose(result, a @ b.T * 2 + 1, rtol=1e-5)
 
 
+def test_steps_that_may_change_results_are_refused_on_other_programs_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def unsafe(sch: Schedule) -> None:
+        sch.unsafe_set_dtype("pad", 0, "float16")
+        sch.parallel(sch.get_loops("pad")[0])
+        parallel(sch)
+
+    a, b = np.random.default_rng(0).random((2, *SHAPE), "float32")
+    database = stored(dense(before=["pad"]), "anchor-block", unsafe)
+    result = built(dense(["add"], ["pad"]), database, a, b)
+    np.testing.assert_allclose(result, (a * 2 + 1) @ b.T * 2 + 1, rtol=1e-5)
+    assert "it has the step unsafe_set_dtype, which may change results" in caplog.text
+
+
 def test_a_program_built_with_a_schedule_for_other_constants_keeps_its_own() -> None:
     def scaled(values: list[float]) -> PrimFunc:
         text = f"""
