@@ -24,13 +24,21 @@ if TYPE_CHECKING:
         testing,
         tir,
         topi,
+        transform,
     )
     from tilewright.driver import build
-    from tilewright.errors import TilewrightError
+    from tilewright.errors import TilewrightError, TilewrightError as TVMError
     from tilewright.ir import IRModule
     from tilewright.jit import compile
     from tilewright.lowering import PassContext, lower
-    from tilewright.runtime import cpu, get_global_func, load_module, register_func
+    from tilewright.runtime import (
+        cpu,
+        cuda,
+        device,
+        get_global_func,
+        load_module,
+        register_func,
+    )
     from tilewright.target import Target
 
 # name -> the module that holds it; a module itself where both are the same
@@ -43,6 +51,8 @@ _LAZY = {
     "build": "tilewright.driver",
     "compile": "tilewright.jit",
     "cpu": "tilewright.runtime",
+    "cuda": "tilewright.runtime",
+    "device": "tilewright.runtime",
     "get_global_func": "tilewright.runtime",
     "ir": "tilewright.ir",
     "load_module": "tilewright.runtime",
@@ -57,18 +67,24 @@ _LAZY = {
     "testing": "tilewright.testing",
     "tir": "tilewright.tir",
     "topi": "tilewright.topi",
+    "transform": "tilewright.transform",
 }
+# Names of TVM's for things that are called otherwise here.
+_OTHER_NAMES = {"TVMError": "TilewrightError"}
 
 __all__ = [
     "IRModule",
     "PassContext",
     "Target",
+    "TVMError",
     "TilewrightError",
     "__version__",
     "arith",
     "build",
     "compile",
     "cpu",
+    "cuda",
+    "device",
     "get_global_func",
     "ir",
     "load_module",
@@ -83,15 +99,17 @@ __all__ = [
     "testing",
     "tir",
     "topi",
+    "transform",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    source = _LAZY.get(name)
+    ours = _OTHER_NAMES.get(name, name)
+    source = _LAZY.get(ours)
     if source is None:
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
     module = importlib.import_module(source)
-    value = module if source == f"tilewright.{name}" else getattr(module, name)
+    value = module if source == f"tilewright.{ours}" else getattr(module, ours)
     globals()[name] = value
     return value
 

@@ -59,10 +59,13 @@ def build(
     program: PrimFunc | IRModule,
     target: str | dict[str, Any] | Target | None = None,
     *,
+    name: str | None = None,
     extern_symbols: Mapping[str, int] | None = None,
     prepacked: bool = False,
 ) -> Module:
     """Compile a function or a module; without a target for this machine.
+
+    `name` is what a function is to be called in the module, instead of its own name.
 
     `extern_symbols` gives the addresses of C functions that the program calls by name; others are
     looked for in the libraries loaded with `runtime.load_library`, and in this process. Inside
@@ -80,6 +83,8 @@ def build(
         raise ArgumentError(
             f"build() takes a PrimFunc or an IRModule, got {type(program).__name__}"
         )
+    if name is not None and isinstance(program, PrimFunc):
+        program = program.with_attr("global_symbol", name)
     chosen = resolve_target(target)
     source = _sources.get()[-1] if _sources.get() else _as_it_is
     given = as_module(program)

@@ -7,6 +7,8 @@ from tilewright.intrin import (
     cuda_mma as cuda_mma,
     cuda_wmma as cuda_wmma,
     dot_product_common as dot_product_common,
+    hexagon as hexagon,
+    rocm as rocm,
     x86 as x86,
     x86_dot as x86_dot,
     x86_fma as x86_fma,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tilewright.errors import RegistryError
 from tilewright.ir import Buffer, PrimExpr, PrimFunc, Var, cast, const, intrinsics
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
@@ -128,6 +129,24 @@ def get_ldmatrix_intrin(
     return ldmatrix_desc, ldmatrix_impl
 
 
+def operand_tile(k: int, is_b: bool, transposed: bool) -> WarpTile:
+    """The tile of the first or second operand of a product over `k` elements, 16 or 32."""
+    if k not in (16, 32):
+        raise RegistryError(f"a warp multiplies over 16 or 32 elements at a time, not over {k}")
+    if k == 16:
+        return _TILE_16X16
+    return _TILE_32X16 if is_b and not transposed else _TILE_16X32
+
+
+def check_accumulator(local_size: int) -> None:
+    """A thread holds as many elements of a 16x16 accumulator as `local_size` says."""
+    if local_size != _TILE_16X16.registers:
+        raise RegistryError(
+            f"a thread holds {_TILE_16X16.registers} elements of a 16x16 accumulator, "
+            f"not {local_size}"
+        )
+
+
 @dataclass(frozen=True)
 class _MmaKind:
     """An `mma` instruction of m16n8: two of them make a product of 16x16 results."""
@@ -142,12 +161,10 @@ class _MmaKind:
 
     @property
     def a_tile(self) -> WarpTile:
-        return _TILE_16X16 if self.k == 16 else _TILE_16X32
+        return operand_tile(self.k, False, False)
 
     def b_tile(self, transposed: bool) -> WarpTile:
-        if self.k == 16:
-            return _TILE_16X16
-        return _TILE_16X32 if transposed else _TILE_32X16
+        return operand_tile(self.k, True, transposed)
 
 
 _PTX_TYPES = {"float16": "fp16", "float32": "fp32", "int8": "int8", "int32": "int32"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias, overload
 
@@ -14,6 +15,21 @@ from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
 
 Index: TypeAlias = ExprLike | slice
+
+
+class ScopeName(str):
+    """The name of a storage scope, which may also be called."""
+
+    __slots__ = ()
+
+    def __call__(self) -> ScopeName:
+        return self
+
+
+@functools.cache
+def scope_name(text: str) -> ScopeName:
+    """The one object for a name."""
+    return ScopeName(text)
 
 
 class Buffer(Node, frozen=True):
@@ -34,10 +50,10 @@ class Buffer(Node, frozen=True):
     axis_separators: tuple[int, ...] = ()
 
     @property
-    def scope(self) -> str:
-        """The storage scope, e.g. "global", "shared" or "local"."""
+    def scope(self) -> ScopeName:
+        """The storage scope, e.g. "global", "shared" or "local"; TVM writes `buffer.scope()`."""
         annotation = self.data.type_annotation
-        return annotation.storage_scope if annotation is not None else "global"
+        return scope_name(annotation.storage_scope if annotation is not None else "global")
 
     @property
     def ndim(self) -> int:

@@ -277,6 +277,10 @@ class GlobalVar(PrimExpr, frozen=True):
     name: str
 
     @property
+    def name_hint(self) -> str:
+        return self.name
+
+    @property
     def dtype(self) -> DType:
         return HANDLE
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from msgspec.structs import force_setattr
+
 from tilewright.errors import IRError
 from tilewright.ir import highlight
 from tilewright.ir.buffer import Buffer
@@ -17,13 +19,29 @@ from tilewright.ir.stmt import Stmt
 class _Printable(Node, frozen=True):
     """A program that can be shown as script."""
 
-    def script(self) -> str:
-        """The program as script; it parses back to a structurally equal one."""
+    def script(self, *, show_meta: bool = False) -> str:
+        """The program as script; it parses back to a structurally equal one.
+
+        `show_meta` is accepted for the sake of existing code: nothing is ever left out.
+        """
+        del show_meta
         return str(self)
 
-    def show(self, colour: bool | None = None) -> None:
-        """Print the script, coloured on a terminal or in a notebook unless `colour` decides."""
-        highlight.show(str(self), colour)
+    def show(
+        self,
+        style: str | None = None,
+        black_format: bool = False,
+        *,
+        colour: bool | None = None,
+        show_meta: bool = False,
+    ) -> None:
+        """Print the script, coloured on a terminal or in a notebook unless `colour` decides.
+
+        `style` and `black_format` are accepted for the sake of existing code: there is one style,
+        and the script is formatted already.
+        """
+        del style, black_format
+        highlight.show(self.script(show_meta=show_meta), colour)
 
     def _repr_html_(self) -> str:
         return highlight.to_html(str(self))
@@ -39,9 +57,14 @@ class PrimFunc(_Printable, frozen=True):
     attrs: Mapping[str, Any] = {}
     ret_type: str = "void"
 
-    def with_attr(self, key: str, value: Any) -> PrimFunc:
-        """The same function with one attribute set."""
-        return replace(self, attrs={**self.attrs, key: value})
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+        """The same function with one attribute set, or all those of a mapping."""
+        changes = key if isinstance(key, Mapping) else {key: value}
+        return replace(self, attrs={**self.attrs, **changes})
+
+    def with_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
+        """The same function with these attributes and no others."""
+        return replace(self, attrs=dict(attrs))
 
     def without_attr(self, key: str) -> PrimFunc:
         """The same function without one attribute."""
@@ -79,22 +102,37 @@ class IRModule(_Printable, frozen=True):
         """A module with one function under its own name."""
         return IRModule({func.name: func})
 
+    @staticmethod
+    def from_expr(func: PrimFunc) -> IRModule:
+        """A module with one function under its own name."""
+        return IRModule.from_function(func)
+
+    def __post_init__(self) -> None:
+        if any(isinstance(key, GlobalVar) for key in self.functions):
+            named = {_name_of(key): func for key, func in self.functions.items()}
+            force_setattr(self, "functions", named)
+
     def __getitem__(self, name: str | GlobalVar) -> PrimFunc:
-        key = name.name if isinstance(name, GlobalVar) else name
+        key = _name_of(name)
         func = self.functions.get(key)
         if func is None:
             known = ", ".join(map(repr, self.functions)) or "none"
             raise IRError(f"the module has no function {key!r}; it has {known}")
         return func
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.functions
+    def __contains__(self, name: str | GlobalVar) -> bool:
+        return _name_of(name) in self.functions
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.functions)
 
     def __len__(self) -> int:
         return len(self.functions)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The name of a function, as calls of it hold it."""
+        self[name]  # raises with the names there are
+        return GlobalVar(name)
 
     def get_global_vars(self) -> tuple[GlobalVar, ...]:
         """A name for each function."""
@@ -109,6 +147,10 @@ class IRModule(_Printable, frozen=True):
     def with_attr(self, key: str, value: Any) -> IRModule:
         """The same module with one attribute set."""
         return replace(self, attrs={**self.attrs, key: value})
+
+
+def _name_of(name: str | GlobalVar) -> str:
+    return name.name if isinstance(name, GlobalVar) else name
 
 
 def as_module(program: PrimFunc | IRModule) -> IRModule:

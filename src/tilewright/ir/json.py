@@ -31,6 +31,7 @@ from tilewright.ir.node import Node, NodeT
 from tilewright.ir.op import Op
 from tilewright.support.decoding import decoding
 from tilewright.support.nesting import nested_deeply
+from tilewright.target import Target
 
 # Of a program with everything that is shared written out. Our largest have a few thousand nodes;
 # the simplifier, the printer and structural equality look at each of them.
@@ -144,6 +145,8 @@ class _Writer:
             return {"map": pairs}
         if isinstance(value, DType):
             return {"dtype": str(value)}
+        if isinstance(value, Target):
+            return {"target": self.anything(value.export())}
         if type(value).__name__ in _dataclasses and dataclasses.is_dataclass(value):
             names = [field.name for field in dataclasses.fields(value)]
             fields = [self.anything(getattr(value, name)) for name in names]
@@ -220,6 +223,9 @@ class _Reader:
     def mapping(self, pairs: list[list[Any]]) -> dict[Any, Any]:
         return {self.anything(key): self.anything(item) for key, item in pairs}
 
+    def target(self, description: Any) -> Target:
+        return Target(self.anything(description))
+
     def dataclass(self, content: list[Any]) -> Any:
         kind = _dataclasses.get(content[0])
         if kind is None:
@@ -233,6 +239,7 @@ _TAGS: dict[str, Decode] = {
     "map": _Reader.mapping,
     "dtype": _Reader.dtype,
     "dataclass": _Reader.dataclass,
+    "target": _Reader.target,
 }
 
 

@@ -45,6 +45,10 @@ class Op(msgspec.Struct, frozen=True, eq=False):
             )
         return op
 
+    def same_as(self, other: object) -> bool:
+        """True when `other` is this very operator."""
+        return self is other
+
     def __repr__(self) -> str:
         return f"Op({self.name})"
 

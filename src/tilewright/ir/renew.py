@@ -9,6 +9,7 @@ from tilewright.ir.arithmetic import cast, const
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT32, DType
 from tilewright.ir.expr import BinaryOp, IntImm, IterVar, Let, PrimExpr, Var
+from tilewright.ir.function import PrimFunc
 from tilewright.ir.node import map_children, map_tuple, replace
 from tilewright.ir.stmt import (
     Allocate,
@@ -137,6 +138,16 @@ class Renewer(BufferRewriter):
         for buffer in (*node.alloc_buffers, *(match.buffer for match in node.match_buffers)):
             self.define_buffer(buffer)
         return super().visit_block(node)
+
+
+def renew_defs(func: PrimFunc) -> PrimFunc:
+    """A copy of a function that shares no variable and no buffer with it."""
+    renewer = Renewer()
+    params = tuple(renewer._define(param) for param in func.params)
+    buffers = [renewer.define_buffer(buffer) for buffer in func.buffer_map.values()]
+    owners = [renewer.visit(param) for param in func.buffer_map]
+    buffer_map = dict(zip(owners, buffers, strict=True))
+    return replace(func, params=params, buffer_map=buffer_map, body=renewer.rewrite(func.body))
 
 
 def _with_dtype(expr: PrimExpr, dtype: DType) -> PrimExpr:

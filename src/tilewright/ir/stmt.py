@@ -129,6 +129,12 @@ class SeqStmt(Stmt, frozen=True):
     child_fields: ClassVar[tuple[str, ...]] = ("seq",)
     seq: tuple[Stmt, ...]
 
+    def __getitem__(self, position: int) -> Stmt:
+        return self.seq[position]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
 
 class Evaluate(Stmt, frozen=True):
     """Evaluate an expression for its effect."""

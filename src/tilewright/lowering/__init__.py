@@ -11,6 +11,7 @@ from tilewright.lowering.base import (
 from tilewright.lowering.context import PassContext
 from tilewright.lowering.host_abi import ArgumentSpec, DerivedParameter, signature_of
 from tilewright.lowering.pipeline import Stage, Stages, lower, passes_of
+from tilewright.lowering.sequential import Sequential
 from tilewright.lowering.verify_lowered import verify_lowered
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "FunctionPass",
     "Pass",
     "PassContext",
+    "Sequential",
     "Stage",
     "Stages",
     "get_pass",

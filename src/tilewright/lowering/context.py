@@ -7,7 +7,7 @@ with PassContext(config={"tir.disable_vectorize": True}):
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,8 +30,35 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
+# Keys that TVM knows and that change nothing here; each with the reason.
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "tir.Simplify": "there is one simplifier, which uses all that it can prove",
+    "tir.HoistIfThenElse": "conditions are hoisted wherever that is possible",
+    "tir.HoistExpression": "LLVM hoists expressions",
+    "tir.RemoveNoOp": "statements without effect are always removed",
+    "tir.ReduceBranchingThroughOvercompute": "no pass computes more in order to branch less",
+    "tir.InjectDoubleBuffer": "no pass makes double buffers",
+    "tir.disable_assert": "assertions cost next to nothing, and stay",
+    "tir.instrument_bound_checkers": "accesses that may be out of bounds are refused or checked",
+    "tir.enable_equiv_terms_in_cse_tir": "common subexpressions are compared after simplification",
+    "tir.enable_buffer_level_predication": "LLVM chooses masked instructions",
+    "tir.debug_keep_trivial_loop": "loops of one iteration vanish in the first simplification",
+    "tir.detect_global_barrier": "for GPUs",
+    "tir.use_async_copy": "for GPUs",
+    "tir.merge_async_commit_queue_scope": "for GPUs",
+    "tir.ptx_ldg32": "for GPUs",
+    "tir.vtcm_capacity": "for Hexagon",
+    "tir.instrument_lwp": "for Hexagon",
+    "tir.experimental_dma_bypass_cache": "for Hexagon",
+    "tir.dma_bypass_cache": "for Hexagon",
+}
+
+
 class PassInstrument(Protocol):
-    """Looks at modules between passes; both methods are optional."""
+    """Looks at modules between passes; every method is optional.
+
+    Besides these `enter_pass_ctx()`, `exit_pass_ctx()` and `should_run(module, info)`.
+    """
 
     def run_before_pass(self, module: IRModule, info: Pass) -> None: ...
 
@@ -50,11 +77,15 @@ class PassContext:
     opt_level: int = 2
     config: Mapping[str, Any] = field(default_factory=dict)
     disabled_pass: Iterable[str] = ()
-    instruments: tuple[Any, ...] = ()
+    instruments: Sequence[Any] = ()
+    required_pass: Iterable[str] = ()  # accepted for the sake of existing code: all passes run
 
     def __post_init__(self) -> None:
+        for name, nothing in (("config", {}), ("disabled_pass", ()), ("instruments", ())):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, nothing)
         for key in self.config:
-            if key not in DEFAULTS:
+            if key not in DEFAULTS and key not in WITHOUT_EFFECT:
                 raise LowerError(f"PassContext has no option {key!r}{did_you_mean(key, DEFAULTS)}")
         for entry in self.option("tir.add_lower_pass"):
             _check_user_pass(entry)
@@ -69,9 +100,13 @@ class PassContext:
 
     def __enter__(self) -> PassContext:
         _active.set((*_active.get(), self))
+        for instrument in self.instruments:
+            getattr(instrument, "enter_pass_ctx", _ignore)()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        for instrument in self.instruments:
+            getattr(instrument, "exit_pass_ctx", _ignore)()
         _active.set(_active.get()[:-1])
 
     def option(self, key: str) -> Any:
@@ -82,6 +117,14 @@ class PassContext:
         """The user's passes to run at a phase, in the order given."""
         return [as_pass(item) for at, item in self.option("tir.add_lower_pass") if at == phase]
 
+    def should_run(self, module: IRModule, info: Pass) -> bool:
+        """Whether no instrument objects to a pass."""
+        return all(
+            instrument.should_run(module, info)
+            for instrument in self.instruments
+            if hasattr(instrument, "should_run")
+        )
+
     def run_before_pass(self, module: IRModule, info: Pass) -> None:
         for instrument in self.instruments:
             getattr(instrument, "run_before_pass", _ignore)(module, info)
@@ -91,7 +134,7 @@ class PassContext:
             getattr(instrument, "run_after_pass", _ignore)(module, info)
 
 
-def _ignore(module: IRModule, info: Pass) -> None:
+def _ignore(*ignored: object) -> None:
     """What an instrument without that method does."""
 
 

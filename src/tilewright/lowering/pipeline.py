@@ -30,6 +30,7 @@ from tilewright.lowering.narrow_data_type import NarrowDataType
 from tilewright.lowering.plan_buffer_allocation import PlanBufferAllocation
 from tilewright.lowering.remove_no_op import RemoveNoOp
 from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
+from tilewright.lowering.sequential import run_pass
 from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
@@ -167,7 +168,7 @@ def lower(
     chosen = Target(target) if isinstance(target, str) else target or Target.current()
     kept = [Stage("input", module)]
     for step in passes_of(context):
-        module = _run(step, module, chosen, context)
+        module = run_pass(step, module, chosen, context)
         if stages is True:
             kept.append(Stage(step.name, module))
         elif callable(stages):
@@ -175,14 +176,3 @@ def lower(
     if context.option("tir.add_lower_pass"):
         verify_lowered(module)
     return Stages(tuple(kept)) if stages is True else module
-
-
-def _run(step: Pass, module: IRModule, target: Target | None, context: PassContext) -> IRModule:
-    if step.name in context.disabled_pass:
-        return module
-    if not context.instruments:
-        return step(module, target)
-    context.run_before_pass(module, step)
-    result = step(module, target)
-    context.run_after_pass(result, step)
-    return result

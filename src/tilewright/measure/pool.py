@@ -27,6 +27,7 @@ from tilewright.measure.process import GarbledAnswer, WorkerGone, WorkerProcess
 from tilewright.measure.wire import MACHINE, Call, Reply, Start
 from tilewright.records import FailureKind
 from tilewright.support.machine_faults import as_machine_faults, fault_in_words, no_memory
+from tilewright.support.import_hooks import active_hooks
 
 _WATCH_INTERVAL = 0.05  # seconds between two looks at the memory of busy workers
 _START_TIMEOUT = 120.0
@@ -153,7 +154,8 @@ class WorkerPool:
     def _start_worker(self) -> None:
         import_path = [entry or os.getcwd() for entry in sys.path]
         options = self.options
-        start = Start(import_path, list(options.preload), options.initializer, options.memory_limit)
+        preload = [*(hook.install for hook in active_hooks()), *options.preload]
+        start = Start(import_path, preload, options.initializer, options.memory_limit)
         with delayed_interrupts():
             process = WorkerProcess(start)
             self._workers.append(_Worker(process, time.monotonic() + _START_TIMEOUT))

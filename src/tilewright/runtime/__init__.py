@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.runtime.devices import Device, cpu, device
+    from tilewright.runtime.devices import Device, cpu, cuda, device
     from tilewright.runtime.extern_symbols import load_library
     from tilewright.runtime.loading import load_module
     from tilewright.runtime.module import CompiledFunction, Module
@@ -32,6 +32,7 @@ _LAZY = {
     "NDArray": "ndarray",
     "PackedFunc": "registry",
     "cpu": "devices",
+    "cuda": "devices",
     "device": "devices",
     "get_global_func": "registry",
     "list_global_func_names": "registry",
@@ -52,6 +53,7 @@ __all__ = [
     "NDArray",
     "PackedFunc",
     "cpu",
+    "cuda",
     "device",
     "get_global_func",
     "list_global_func_names",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from tilewright.errors import ArgumentError
+from tilewright.support.suggestions import did_you_mean
 
 # DLPack's numbers of device types. Memory of the last three can be read by the CPU as it is.
 CPU, CUDA = 1, 2
@@ -60,11 +62,25 @@ def cpu(device_id: int = 0) -> Device:
     return Device("cpu", 0)
 
 
+def cuda(device_id: int = 0) -> Device:
+    """A GPU of NVIDIA; it may be named, but `exist` is False: no array can lie there yet."""
+    return Device("cuda", device_id)
+
+
+hexagon, metal, opencl, rocm, vulkan = (
+    functools.partial(Device, name) for name in ("hexagon", "metal", "opencl", "rocm", "vulkan")
+)
+
+
 def device(name: str, device_id: int = 0) -> Device:
-    """A device by name: `device("cpu")`, `device("cpu:0")`."""
-    kind, _, number = name.partition(":")
+    """A device by name: `device("cpu")`, `device("cpu:0")`, `device("cuda", 1)`."""
+    kind, _, number = name.split(" ")[0].partition(":")
     if number.isdigit():
         device_id = int(number)
-    if kind not in ("cpu", "llvm"):
-        raise ArgumentError(f"device({name!r}): arrays live on 'cpu' only so far")
-    return cpu(device_id)
+    if kind in ("cpu", "llvm", "c"):
+        return cpu(device_id)
+    if kind not in _NAMES.values():
+        raise ArgumentError(
+            f"device({name!r}): no such device{did_you_mean(kind, _NAMES.values())}"
+        )
+    return Device(kind, device_id)

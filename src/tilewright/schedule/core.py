@@ -55,7 +55,11 @@ _DEBUG_MASKS = {"none": 0, "all": -1}
 _RENDER_LEVELS = ("detail", "fast", "none")
 
 
-class NotAHandle(PrimitiveError):
+class WrongArgument(ScheduleError, TypeError):
+    """An argument of another type than a primitive takes."""
+
+
+class NotAHandle(PrimitiveError, TypeError):
     reason = "expected a handle of a block or loop, got {value!r}"
     remedy = "handles come from get_block, get_loops and other primitives"
 
@@ -92,10 +96,8 @@ class ScheduleCore:
                 f"error_render_level is one of {', '.join(_RENDER_LEVELS)}, "
                 f"got {error_render_level!r}"
             )
-        if isinstance(debug_mask, str) and debug_mask not in _DEBUG_MASKS:
-            raise ScheduleError(f"debug_mask is 'none', 'all' or a number, got {debug_mask!r}")
+        mask = as_debug_mask(debug_mask)
         module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else as_module(mod)
-        mask = _DEBUG_MASKS[debug_mask] if isinstance(debug_mask, str) else debug_mask
         self.state = ScheduleState(module, mask, enable_check)
         adopt_initial_flags(self.state)
         self.trace: Trace | None = Trace()
@@ -111,8 +113,10 @@ class ScheduleCore:
 
     # --- handles --------------------------------------------------------------------------------
 
-    def get_sref(self, rv: BlockRV | LoopRV) -> StmtSRef:
-        """What a handle stands for."""
+    def get_sref(self, rv: BlockRV | LoopRV | Block | For) -> StmtSRef:
+        """What a handle, or a block or loop of the program as it is now, stands for."""
+        if isinstance(rv, (Block, For)):
+            return self.state.get_sref(rv)
         if not isinstance(rv, (BlockRV, LoopRV)):
             raise NotAHandle(value=rv)
         found = self.symbols.get(rv)
@@ -123,11 +127,11 @@ class ScheduleCore:
             raise ExpiredHandle(kind=kind, getter="get_block" if kind == "block" else "get_loops")
         return found
 
-    def get(self, rv: AnyRV | PrimExpr) -> Block | For | int:
-        """The statement or number behind a handle."""
+    def get(self, rv: AnyRV | PrimExpr | StmtSRef) -> Block | For | int:
+        """The statement or number behind a handle or a reference."""
         if isinstance(rv, PrimExpr):
             return self.int_of(rv)
-        stmt = self.get_sref(rv).stmt
+        stmt = rv.stmt if isinstance(rv, StmtSRef) else self.get_sref(rv).stmt
         if stmt is None:
             raise ScheduleError("the handle stands for a compute location, not for a loop")
         return stmt
@@ -175,7 +179,7 @@ class ScheduleCore:
     def remove_rv(self, rv: AnyRV) -> None:
         """Forget a handle."""
         if self.symbols.pop(rv, None) is None:
-            kinds = {BlockRV: "block", LoopRV: "loop"}
+            kinds: dict[type, str] = {BlockRV: "block", LoopRV: "loop"}
             raise ForeignHandle(kind=kinds.get(type(rv), "integer"))
 
     # --- the schedule itself --------------------------------------------------------------------
@@ -318,6 +322,15 @@ class ScheduleCore:
         """An index map over the iterators of a block."""
         iter_vars = self.get_sref(block).block.iter_vars
         return as_index_map(index_map, len(iter_vars), [v.var.dtype for v in iter_vars])[0]
+
+
+def as_debug_mask(debug_mask: str | int) -> int:
+    """The bits of `debug_mask`, which may be a word."""
+    if isinstance(debug_mask, int):
+        return debug_mask
+    if debug_mask not in _DEBUG_MASKS:
+        raise ScheduleError(f"debug_mask is 'none', 'all' or a number, got {debug_mask!r}")
+    return _DEBUG_MASKS[debug_mask]
 
 
 def _moved_symbols(

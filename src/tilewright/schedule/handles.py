@@ -11,7 +11,15 @@ from typing import TypeAlias
 from tilewright.ir import INT32, Var
 
 
-class BlockRV:
+class _Handle:
+    __slots__ = ()
+
+    def same_as(self, other: object) -> bool:
+        """True when `other` is this very handle."""
+        return self is other
+
+
+class BlockRV(_Handle):
     """A block."""
 
     __slots__ = ()
@@ -20,7 +28,7 @@ class BlockRV:
         return f"<block {id(self):#x}>"
 
 
-class LoopRV:
+class LoopRV(_Handle):
     """A loop, or one of the marks "compute at the root" and "inline" as a sampled location."""
 
     __slots__ = ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.errors import RegistryError
 from tilewright.schedule.handles import AnyRV
+from tilewright.schedule.trace_text import name_rv, python_value
 from tilewright.support.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ class Primitive:
     call: Callable[..., Any] | None = None
     other_kinds: tuple[str, ...] = ()  # names in JSON that are read too: those of later TVMs
     gives_list: bool = False  # a call returns a list, however long
+
+    @staticmethod
+    def get(name: str) -> Primitive:
+        """The primitive with that name in JSON."""
+        return get_primitive(name)
+
+    @property
+    def name(self) -> str:
+        """Its name in JSON."""
+        return self.kind
 
     @property
     def is_postproc(self) -> bool:
@@ -136,8 +147,32 @@ def keywords(*names: str) -> Speller:
 class Instruction:
     """One recorded step."""
 
-    primitive: Primitive
+    kind: Primitive
     inputs: tuple[Any, ...]
     attrs: tuple[Any, ...]
     outputs: tuple[AnyRV, ...]
     is_list: bool = False  # the call returned a list, however long
+
+    @property
+    def primitive(self) -> Primitive:
+        """What step it is."""
+        return self.kind
+
+    def as_python(self, names: dict[Any, str] | None, decision: Any = None) -> str:
+        """The step as a call; results are named here, or are all `_` without names."""
+        known = {} if names is None else names
+        arguments = self.kind.spell(
+            [python_value(value, known) for value in self.inputs],
+            [python_value(value, known) for value in self.attrs],
+        )
+        if decision is not None:
+            arguments.append(f"decision={python_value(decision, known)}")
+        outputs = ["_" if names is None else name_rv(rv, names) for rv in self.outputs]
+        if self.is_list and len(outputs) == 1:
+            target = f"{outputs[0]}, = "
+        else:
+            target = f"{', '.join(outputs)} = " if outputs else ""
+        return f"{target}sch.{self.kind.method}({', '.join(arguments)})"
+
+    def __str__(self) -> str:
+        return self.as_python(None)

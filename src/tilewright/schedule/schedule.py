@@ -11,7 +11,13 @@ from typing import Any, TypeAlias, cast
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimExpr
-from tilewright.schedule.core import BufferLike, IndexMapLike, ScheduleCore, as_index_map
+from tilewright.schedule.core import (
+    BufferLike,
+    IndexMapLike,
+    ScheduleCore,
+    WrongArgument,
+    as_index_map,
+)
 from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.layout import as_pad_value
 from tilewright.schedule.primitives.declared_access import bounds_map, side_number
@@ -66,6 +72,8 @@ class Schedule(ScheduleCore):
     # --- getters --------------------------------------------------------------------------------
 
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
+        if not isinstance(name, str):
+            raise WrongArgument(f"get_block: the name of a block is a text, got {name!r}")
         function = func_name or self.func_working_on
         if function is None:
             raise ScheduleError(
@@ -290,6 +298,8 @@ class Schedule(ScheduleCore):
     # --- annotations ----------------------------------------------------------------------------
 
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
+        if not isinstance(ann_key, str):
+            raise WrongArgument(f"annotate: the key is a text, got {ann_key!r}")
         self._run("Annotate", (block_or_loop, ann_val), (ann_key,))
 
     def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:

@@ -101,6 +101,9 @@ class BlockScope:
             if edge.src is sref
         ]
 
+    get_deps_by_dst = to_block
+    get_deps_by_src = from_block
+
     def overwritten(self) -> Dependency | None:
         """A block that writes what an earlier one reads."""
         for buffer, readers in self.buffer_readers.items():

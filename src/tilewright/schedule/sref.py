@@ -10,6 +10,10 @@ from tilewright.ir import Block, For
 SchedulableStmt: TypeAlias = Block | For
 
 
+class WrongStatement(ScheduleError, TypeError):
+    """A block where a loop is expected, or the other way round."""
+
+
 class StmtSRef:
     """A block or a loop; its statement changes with the program, and is None once it is gone."""
 
@@ -22,18 +26,22 @@ class StmtSRef:
         self.parent = parent  # the nearest enclosing block or loop
         self.seq_index = seq_index  # among siblings in a sequence, else -1
 
+    def same_as(self, other: object) -> bool:
+        """True when `other` is this very reference."""
+        return self is other
+
     @property
     def block(self) -> Block:
         """The statement, which must be a block."""
         if not isinstance(self.stmt, Block):
-            raise ScheduleError(f"expected a block, found {_kind(self)}")
+            raise WrongStatement(f"expected a block, found {_kind(self)}")
         return self.stmt
 
     @property
     def loop(self) -> For:
         """The statement, which must be a loop."""
         if not isinstance(self.stmt, For):
-            raise ScheduleError(f"expected a loop, found {_kind(self)}")
+            raise WrongStatement(f"expected a loop, found {_kind(self)}")
         return self.stmt
 
     @property

@@ -114,6 +114,13 @@ class ScheduleState:
             found = self.infos[block] = BlockInfo()
         return found
 
+    def get_sref(self, stmt: SchedulableStmt) -> StmtSRef:
+        """The reference to a block or loop of the program as it is now."""
+        found = self.srefs.get(stmt)
+        if found is None:
+            raise ScheduleError("the block or loop is no longer part of the module")
+        return found
+
     def function_of(self, sref: StmtSRef) -> str:
         """The name of the function that holds a block or loop."""
         root = sref

@@ -17,17 +17,17 @@ from tilewright.schedule.instruction import KEEP_IN_PLACE, Instruction, get_prim
 from tilewright.schedule.trace_text import (
     input_from_json,
     input_to_json,
-    python_value,
-    rv_prefix,
+    name_rv,
     with_rvs,
 )
 from tilewright.support.decoding import decoding
+from tilewright.support.import_hooks import printed_package
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 DecisionProvider = Callable[[Instruction, Sequence[Any], Sequence[Any], Any], Any]
-HEADER = ("# from tilewright import tir", "def apply_trace(sch: tir.Schedule) -> None:")
+SIGNATURE = "def apply_trace(sch: tir.Schedule) -> None:"
 
 
 class Trace:
@@ -125,22 +125,8 @@ class Trace:
         names: dict[Any, str] = {}
         lines = []
         for inst in self._main_part(remove_postproc):
-            lines.append(self._python_line(inst, names))
+            lines.append(inst.as_python(names, self.decisions.get(inst)))
         return lines
-
-    def _python_line(self, inst: Instruction, names: dict[Any, str]) -> str:
-        inputs = [python_value(value, names) for value in inst.inputs]
-        attrs = [python_value(value, names) for value in inst.attrs]
-        arguments = inst.primitive.spell(inputs, attrs)
-        decision = self.decisions.get(inst)
-        if decision is not None:
-            arguments.append(f"decision={python_value(decision, names)}")
-        outputs = [_name(output, names) for output in inst.outputs]
-        if inst.is_list and len(outputs) == 1:
-            target = f"{outputs[0]}, = "
-        else:
-            target = f"{', '.join(outputs)} = " if outputs else ""
-        return f"{target}sch.{inst.primitive.method}({', '.join(arguments)})"
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """`[[instruction, ...], [[position, decision], ...]]`, as TVM writes it."""
@@ -150,7 +136,7 @@ class Trace:
         for position, inst in enumerate(self._main_part(remove_postproc)):
             inputs = [input_to_json(value, names) for value in inst.inputs]
             attrs = inst.primitive.attrs_to_json(inst.attrs)
-            outputs = [_name(output, names) for output in inst.outputs]
+            outputs = [name_rv(output, names) for output in inst.outputs]
             insts.append([inst.primitive.kind, inputs, attrs, outputs])
             decision = self.decisions.get(inst)
             if decision is not None:
@@ -179,7 +165,8 @@ class Trace:
 
     def __str__(self) -> str:
         body = self.as_python() or ["pass"]
-        return "\n".join([*HEADER, *(f"  {line}" for line in body)])
+        header = f"# from {printed_package()} import tir"
+        return "\n".join([header, SIGNATURE, *(f"  {line}" for line in body)])
 
     __repr__ = __str__
 
@@ -233,13 +220,6 @@ def _read_instruction(position: int, inst: Sequence[Any], known: dict[str, Any])
 
 
 _RV_OF_PREFIX: dict[str, Callable[[], AnyRV]] = {"b": BlockRV, "l": LoopRV, "v": new_expr_rv}
-
-
-def _name(rv: AnyRV, names: dict[Any, str]) -> str:
-    name = names.get(rv)
-    if name is None:
-        name = names[rv] = f"{rv_prefix(rv)}{len(names)}"
-    return name
 
 
 def results_of(made: Any) -> list[Any]:

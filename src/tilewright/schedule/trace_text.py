@@ -25,6 +25,14 @@ def rv_prefix(rv: Any) -> str:
     return "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
 
 
+def name_rv(rv: Any, names: dict[Any, str]) -> str:
+    """The name of a random variable, a new one unless it has one already."""
+    name = names.get(rv)
+    if name is None:
+        name = names[rv] = f"{rv_prefix(rv)}{len(names)}"
+    return name
+
+
 def python_value(value: Any, names: Mapping[Any, str]) -> str:
     """An argument as Python text."""
     match value:

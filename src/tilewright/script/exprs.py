@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tilewright.ir import (
     BufferLoad,
     Call as CallNode,
     Cast as CastNode,
+    CommReducer,
     DType,
     GlobalVar as GlobalVar,
     IntImm,
@@ -37,6 +39,8 @@ from tilewright.ir import (
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.script_forms import call_by_name, extent_between
 from tilewright.script.dtypes import as_dtype
+from tilewright.script.frames import plain_value
+from tilewright.target import Target
 
 _LLVM_CALLS = {"call_llvm_intrin", "call_llvm_pure_intrin"}
 # Functions of the registry take whole buffers.
@@ -119,6 +123,27 @@ def iter_var(var_: Var, dom: Any, iter_type: str, thread_tag: str = "") -> IterV
     if kind is None:
         raise IRError(f"unknown iterator type {iter_type!r}, expected one of {list(_ITER_TYPES)}")
     return IterVar(dom, var_, kind, thread_tag)
+
+
+def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommReducer:
+    """A reducer as it is printed, e.g. `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`."""
+    start = tuple(map(convert, identity))
+    names = list(inspect.signature(combiner).parameters)
+    if len(names) != 2 * len(start):
+        raise IRError(
+            f"T.comm_reducer: {len(start)} identities need a combiner of {2 * len(start)} "
+            f"parameters, got {len(names)}"
+        )
+    dtypes = [value.dtype for value in (*start, *start)]
+    given = [Var(name, dtype) for name, dtype in zip(names, dtypes, strict=True)]
+    made = combiner(*given)
+    result = tuple(map(convert, made if isinstance(made, (tuple, list)) else (made,)))
+    return CommReducer(tuple(given[: len(start)]), tuple(given[len(start) :]), result, start)
+
+
+def target(description: str | Mapping[str, object], host: Any = None) -> Target:
+    """A target as the value of an attribute."""
+    return Target(plain_value(description), host=host)
 
 
 def llvm_lookup_intrinsic_id(name: str) -> StringImm:

@@ -23,7 +23,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.script_forms import extent_between
 from tilewright.script import forms
-from tilewright.script.dtypes import as_dtype
+from tilewright.script.dtypes import DTypeForm, as_dtype
 
 
 def _loop_range(start: Any, stop: Any) -> Range:
@@ -133,7 +133,7 @@ def func_attr(attrs: Mapping[str, Any]) -> Any:
     return forms.FuncAttrForm(attrs)
 
 
-def Buffer(
+def _buffer(
     shape: Any,
     dtype: Any = "float32",
     data: Any = None,
@@ -160,7 +160,20 @@ def Buffer(
     )
 
 
-buffer = Buffer
+class _BufferType:
+    """`T.Buffer(shape, dtype)`; the older `T.Buffer[shape, dtype]` says the same."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return _buffer(*args, **options)
+
+    def __getitem__(self, key: Any) -> Any:
+        args = key if isinstance(key, tuple) else (key,)
+        # `T.Buffer[4, 8]` can only be a shape, `T.Buffer[4, "int8"]` is a shape and a type
+        is_shape = all(not isinstance(item, (tuple, list, str, DTypeForm)) for item in args)
+        return _buffer(args) if is_shape else _buffer(*args)
+
+
+Buffer = buffer = _BufferType()
 
 
 def alloc_buffer(shape: Any, dtype: Any = "float32", *args: Any, **options: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.arith import IndexMap
 from tilewright.errors import IRError
 from tilewright.ir import (
     all_ops,
@@ -46,9 +47,11 @@ from tilewright.script.exprs import (
     call_operator,
     cast as cast,
     ceildiv as ceildiv,
+    comm_reducer as comm_reducer,
     iter_var as iter_var,
     llvm_lookup_intrinsic_id as llvm_lookup_intrinsic_id,
     ramp as ramp,
+    target as target,
     var as var,
 )
 from tilewright.script.raw_nodes import (
@@ -103,6 +106,8 @@ from tilewright.script.statements import (
 )
 
 max, min = maximum, minimum
+boolean = dtype_form("bool")
+index_map = IndexMap.from_func
 
 
 def __getattr__(name: str) -> Any:
@@ -129,6 +134,7 @@ def known_names() -> list[str]:
 
 
 _INTERNAL = {
-    "Any", "IRError", "DTypeForm", "all_ops", "annotations", "call_operator", "dtype_form",
+    "Any", "IRError", "IndexMap",
+    "DTypeForm", "all_ops", "annotations", "call_operator", "dtype_form",
     "known_names", "maximum", "minimum", "op_by_script_name",
 }  # fmt: skip

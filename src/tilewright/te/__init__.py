@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tilewright.arith import IndexMap
-from tilewright.ir import SizeVar, Var, const, floordiv, floormod, truncdiv, truncmod
+from tilewright.ir import SizeVar, Var, const, divide, floordiv, floormod, truncdiv, truncmod
 from tilewright.ir.expr import (
     Select as select,
 )
@@ -29,6 +29,7 @@ from tilewright.ir.intrinsics import (
     floor,
     fmod,
     if_then_else,
+    infinity,
     isfinite,
     isinf,
     isnan,
@@ -78,6 +79,7 @@ from tilewright.te.tensor import (
 )
 from tilewright.te.to_prim_func import create_prim_func
 
+div, indexdiv, indexmod = divide, floordiv, floormod
 AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "cos",
     "cosh",
     "create_prim_func",
+    "div",
     "erf",
     "exp",
     "exp10",
@@ -121,6 +124,9 @@ __all__ = [
     "fmod",
     "hybrid",
     "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
     "isfinite",
     "isinf",
     "isnan",

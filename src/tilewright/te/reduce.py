@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, overload
@@ -69,14 +70,19 @@ def _domain(dom: Range | Sequence[ExprLike], what: str) -> Range:
 
 
 class Reducer:
-    """Builds reductions; calling it with a tuple of values reduces them together."""
+    """Builds reductions; calling it with a tuple of values reduces them together.
+
+    Called with several values and no axis it combines them here and now.
+    """
 
     def __init__(
         self,
         combine: Callable[..., Any],
         identity: Callable[..., Any],
         name: str,
+        takes_one: bool = False,
     ) -> None:
+        self._takes_one = takes_one  # one value without an axis is that value
         self._combine = combine
         self._identity = identity
         self.name = name
@@ -100,17 +106,25 @@ class Reducer:
         where: ExprLike | None = ...,
         init: Sequence[ExprLike] | None = ...,
     ) -> tuple[PrimExpr, ...]: ...
-    def __call__(
-        self,
-        expr: Any,
-        axis: Axes,
-        where: ExprLike | None = None,
-        init: Any = None,
-    ) -> Any:
+    @overload
+    def __call__(self, *values: ExprLike) -> PrimExpr: ...
+    def __call__(self, *given: Any, **named: Any) -> Any:
         """Reduce `expr` over `axis`; where `where` does not hold nothing is added.
 
-        `init` is what the reduction starts from, instead of the identity.
+        `init` is what the reduction starts from, instead of the identity. Without an axis all
+        arguments are combined: `te.max(a, b, c)`.
         """
+        if named or (len(given) > 1 and isinstance(given[1], (IterVar, Sequence))):
+            return self._reduced(*given, **named)
+        if len(given) < 2 and not (given and self._takes_one):
+            raise TensorExpressionError(
+                f"{self.name}: give an axis made by te.reduce_axis, or several values to combine"
+            )
+        return functools.reduce(self._combine, map(convert, given))
+
+    def _reduced(
+        self, expr: Any, axis: Axes, where: ExprLike | None = None, init: Any = None
+    ) -> Any:
         sources = tuple(map(convert, expr if isinstance(expr, (tuple, list)) else (expr,)))
         axes = self._axes(axis)
         combiner = self._combiner(tuple(source.dtype for source in sources))
@@ -199,5 +213,5 @@ sum = Reducer(lambda x, y: x + y, lambda t: const(0, t), "sum")
 prod = Reducer(lambda x, y: x * y, lambda t: const(1, t), "prod")
 max = Reducer(maximum, min_value, "max")
 min = Reducer(minimum, max_value, "min")
-all = Reducer(logical_and, lambda t: TRUE, "all")
-any = Reducer(logical_or, lambda t: FALSE, "any")
+all = Reducer(logical_and, lambda t: TRUE, "all", takes_one=True)
+any = Reducer(logical_or, lambda t: FALSE, "any", takes_one=True)

@@ -13,14 +13,18 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import HANDLE, Block, PrimFunc, Var, root_realize, seq
 from tilewright.support.nesting import nested_deeply
 from tilewright.te.emit import Emitter, emit_operation
+from tilewright.te.index_dtype import with_index_dtype
 from tilewright.te.tensor import Operation, PlaceholderOp, Tensor
 
 
 @nested_deeply(TensorExpressionError, "the tensor expression")
-def create_prim_func(ops: Sequence[Tensor | Var] | Tensor) -> PrimFunc:
+def create_prim_func(
+    ops: Sequence[Tensor | Var] | Tensor, index_dtype_override: str | None = None
+) -> PrimFunc:
     """The function that computes the tensors among `ops` that are not placeholders.
 
-    Its parameters are `ops` in order; variables become scalar parameters.
+    Its parameters are `ops` in order; variables become scalar parameters. With
+    `index_dtype_override` loops, extents and indices are of that type.
     """
     arguments: Sequence[Tensor | Var] = (ops,) if isinstance(ops, Tensor) else tuple(ops)
     _check_arguments(arguments)
@@ -41,7 +45,8 @@ def create_prim_func(ops: Sequence[Tensor | Var] | Tensor) -> PrimFunc:
     body = seq([emit_operation(op, emitter) for op in order if not isinstance(op, PlaceholderOp)])
     root = Block((), (), (), "root", body, alloc_buffers=tuple(emitter.allocated))
     attrs = _function_attrs(order, arguments)
-    return PrimFunc(tuple(params), root_realize(root), buffer_map, attrs)
+    func = PrimFunc(tuple(params), root_realize(root), buffer_map, attrs)
+    return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
 
 
 def _check_arguments(arguments: Sequence[Tensor | Var]) -> None:

@@ -65,6 +65,22 @@ def verify_trace_roundtrip(
     return again
 
 
+def assert_structural_equal_ignore_global_symbol(
+    actual: PrimFunc | IRModule, expected: PrimFunc | IRModule, map_free_vars: bool = False
+) -> None:
+    """Both programs are the same but for the names of their functions."""
+    assert_structural_equal(_anonymous(actual), _anonymous(expected), map_free_vars)
+
+
+def _anonymous(program: PrimFunc | IRModule) -> PrimFunc | IRModule:
+    if isinstance(program, PrimFunc):
+        return program.without_attr("global_symbol")
+    functions = {
+        name: func.without_attr("global_symbol") for name, func in program.functions.items()
+    }
+    return IRModule(functions, program.attrs)
+
+
 def assert_same_result(
     before: PrimFunc | IRModule,
     after: PrimFunc | IRModule,

@@ -20,7 +20,7 @@ from tilewright.ir.printer import blocks as blocks, stmts as stmts
 from tilewright.ir.printer.base import StmtPrinter
 from tilewright.ir.printer.definitions import find_definitions
 from tilewright.ir.printer.exprs import ExprPrinter, register_expr_printer as register_expr_printer
-from tilewright.ir.printer.functions import TIR_HEADER, function_lines, module_lines
+from tilewright.ir.printer.functions import function_lines, header, module_lines
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.stmt import Stmt
 from tilewright.support.nesting import nested_deeply
@@ -33,7 +33,7 @@ def script(node: Node, *, name: str | None = None) -> str:
         case IRModule():
             return "\n".join(module_lines(node))
         case PrimFunc():
-            return "\n".join([TIR_HEADER, "", *function_lines(node, name or node.name)])
+            return "\n".join([*header("tir"), "", *function_lines(node, name or node.name)])
         case Stmt():
             scope = Scope()
             StmtPrinter(scope, find_definitions(node)).stmt(node)

@@ -49,6 +49,7 @@ from tilewright.ir.script_forms import (
     calls_back,
     end_of,
 )
+from tilewright.target import Target
 
 Written = tuple[str, int]  # the text and how strongly it holds together
 Writer = Callable[["ExprPrinter", Any], Written]
@@ -325,6 +326,17 @@ def _comm_reducer(printer: ExprPrinter, node: CommReducer) -> Written:
     return printer.call("comm_reducer", function, f"[{printer.texts(node.identity_element)}]")
 
 
+def _target(printer: ExprPrinter, target: Target) -> Written:
+    return printer.call("target", printer.text(_described(target.export())))
+
+
+def _described(value: Any) -> Any:
+    """A description of a target without what says nothing: empty tags."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _described(item) for key, item in value.items() if item != ""}
+
+
 def _reduce(printer: ExprPrinter, node: Reduce) -> Written:
     return printer.call(
         "reduce",
@@ -378,6 +390,7 @@ _WRITERS: dict[type, Writer] = {
     IterVar: _iter_var,
     PointerType: _pointer_type,
     CommReducer: _comm_reducer,
+    Target: _target,
     Reduce: _reduce,
     DType: lambda printer, dtype: (quote(dtype), PREC_ATOM),
     str: lambda printer, text: (quote(text), PREC_ATOM),

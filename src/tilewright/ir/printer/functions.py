@@ -19,14 +19,20 @@ from tilewright.ir.printer.definitions import (
 from tilewright.ir.printer.exprs import dtype_call
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.stmt import BlockRealize
+from tilewright.support.import_hooks import printed_package
 
-TIR_HEADER = "# from tilewright.script import tir as T"
-IR_HEADER = "# from tilewright.script import ir as I"
+
+def header(*namespaces: str) -> list[str]:
+    """The comments that say where `I` and `T` come from."""
+    return [
+        f"# from {printed_package()}.script import {name} as {name[0].upper()}"
+        for name in namespaces
+    ]
 
 
 def module_lines(module: IRModule) -> list[str]:
     """A module as a class of functions, in the order of their names."""
-    lines = [IR_HEADER, TIR_HEADER, "", "@I.ir_module", "class Module:"]
+    lines = [*header("ir", "tir"), "", "@I.ir_module", "class Module:"]
     if module.attrs:
         scope = Scope(base_indent=1)
         scope.line(f"I.module_attrs({StmtPrinter(scope, {}).text(dict(module.attrs))})")

@@ -1,0 +1,73 @@
+"""What TVM 0.14 has and we do not, by path, each with the reason.
+
+An import of such a path, or of anything below it, raises an ImportError that says the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NETWORKS = "whole networks are not compiled here; write their operators in TensorIR or te"
+
+MISSING: Mapping[str, str] = {
+    "tvm.relay": _NETWORKS,
+    "tvm.relax": _NETWORKS,
+    "tvm.parser": "it reads Relay",
+    "tvm.autotvm": "templates are superseded by tvm.meta_schedule, which is here",
+    "tvm.auto_scheduler": "it is superseded by tvm.meta_schedule, which is here",
+    "tvm.te.create_schedule": (
+        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
+    ),
+    "tvm.te.Schedule": (
+        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
+    ),
+    "tvm.te.schedule": (
+        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
+    ),
+    "tvm.te.gradient": "there is no automatic differentiation",
+    "tvm.te.decl_tensor_intrin": "instructions are tir.TensorIntrin.register(name, desc, impl)",
+    "tvm.te.tensor_intrin": "instructions are tir.TensorIntrin.register(name, desc, impl)",
+    "tvm.rpc": "programs are measured on this machine, in processes of their own",
+    "tvm.meta_schedule.runner.RPCRunner": "programs are measured on this machine: LocalRunner",
+    "tvm.meta_schedule.runner.RPCConfig": "programs are measured on this machine: LocalRunner",
+    "tvm.meta_schedule.relay_integration": _NETWORKS,
+    "tvm.meta_schedule.relax_integration": _NETWORKS,
+    "tvm.meta_schedule.testing.relay_workload": _NETWORKS,
+    "tvm.meta_schedule.testing.tlcbench": _NETWORKS,
+    "tvm.meta_schedule.testing.local_rpc": "programs are measured on this machine",
+    "tvm.meta_schedule.testing.custom_builder_runner": _NETWORKS,
+    "tvm.meta_schedule.trace_apply": "use Trace.apply_to_schedule",
+    "tvm.micro": "microcontrollers are not supported",
+    "tvm.contrib": "libraries that TVM calls are not bound here",
+    "tvm.driver.tvmc": "the command line is `tilewright`",
+    "tvm.script.ir_builder": "build programs with @T.prim_func, tir.ir_builder or te",
+    "tvm.script.relax": _NETWORKS,
+    "tvm.tir.usmp": "memory is planned by the pass StorageRewrite",
+    "tvm.tir.contrib": "there is no support for Ethos-U",
+    "tvm.tir.tensor_intrin.hexagon.DMA_READ_128_u8": "there is no code for Hexagon's DMA engine",
+    "tvm.tir.tensor_intrin.hexagon.DMA_READ_128_i8": "there is no code for Hexagon's DMA engine",
+    "tvm.tir.tensor_intrin.hexagon.SYNC_DMA_LOAD_INTRIN": (
+        "there is no code for Hexagon's DMA engine"
+    ),
+    "tvm.topi.cuda": "operators come without schedules; the tuner makes them",
+    "tvm.topi.x86": "operators come without schedules; the tuner makes them",
+    "tvm.topi.arm_cpu": "operators come without schedules; the tuner makes them",
+    "tvm.topi.generic": "operators come without schedules; the tuner makes them",
+    "tvm.topi.testing": "NumPy is the reference",
+    "tvm.topi.sparse": "there are no sparse operators",
+    "tvm.topi.hexagon": "operators come without schedules; the tuner makes them",
+    "tvm._ffi.register_object": "nodes are Python classes: derive from them",
+    "tvm._ffi.get_object_type_index": "nodes are Python classes",
+    "tvm.runtime.vm": _NETWORKS,
+    "tvm.runtime.profiling": "time functions with Module.time_evaluator",
+    "tvm.runtime.disco": "there is one machine",
+}
+
+
+def reason_for(path: str) -> str:
+    """Why a path of TVM is not here; empty where nobody decided so."""
+    while path:
+        if path in MISSING:
+            return MISSING[path]
+        path = path.rpartition(".")[0]
+    return ""

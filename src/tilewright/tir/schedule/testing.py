@@ -1,0 +1,6 @@
+"""What tests of schedules use."""
+
+from tilewright.testing.schedule_checks import (
+    assert_structural_equal_ignore_global_symbol as assert_structural_equal_ignore_global_symbol,
+    verify_trace_roundtrip as verify_trace_roundtrip,
+)
