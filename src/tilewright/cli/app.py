@@ -179,6 +179,22 @@ def report(
     work_of("report").run(destination, db)
 
 
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def run(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCRIPT [ARGUMENT]",
+            help="A script, or -m and the name of a module such as pytest; its arguments.",
+        ),
+    ],
+) -> None:
+    """Run a script written for TVM 0.14 unchanged: `import tvm` imports Tilewright."""
+    work_of("run").run(arguments)
+
+
 @app.command()
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,

@@ -2,6 +2,11 @@
 
 import sys
 
-from tilewright.compat.run import run
+from tilewright.compat.run import prepared
+from tilewright.errors import ConfigError
 
-sys.exit(run(sys.argv[1:]))
+try:
+    job = prepared(sys.argv[1:])
+except ConfigError as error:
+    sys.exit(f"error: {error}")
+job()

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from tilewright.errors import TargetError
 from tilewright.target import isa, parse
 from tilewright.target.cpu import CpuDescription, describe
-from tilewright.target.kinds import AttrValue, TargetKind
+from tilewright.target.kinds import AttrValue, TargetKind, list_kinds
 
 NATIVE = "native"  # as compilers call the CPU that they run on
 
@@ -130,6 +130,47 @@ class Target:
         else:
             parts = dict(self.attr_items)
         return ";".join([self.kind.name, *(f"{name}={value}" for name, value in parts.items())])
+
+    @property
+    def arch(self) -> str:
+        """The architecture of a GPU, e.g. "sm_80"."""
+        return str(self._given("arch"))
+
+    @property
+    def max_num_threads(self) -> int:
+        """Threads that a block of a GPU may have."""
+        return int(str(self._given("max_threads_per_block")))
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that a block of a GPU may use."""
+        return int(str(self._given("max_shared_memory_per_block")))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """Threads of a GPU that run in step."""
+        return int(str(self._given("thread_warp_size")))
+
+    @property
+    def libs(self) -> tuple[str, ...]:
+        """Libraries that code may call."""
+        value = self.attrs.get("libs", ())
+        return value if isinstance(value, tuple) else ()
+
+    @property
+    def model(self) -> str:
+        """The name of the machine, "unknown" unless one was given."""
+        return str(self.attrs.get("model", "unknown"))
+
+    def _given(self, name: str) -> AttrValue:
+        if name not in self.attrs:
+            raise TargetError(f"target {str(self)!r} does not say its {name}")
+        return self.attrs[name]
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """The kinds of targets that there are."""
+        return list_kinds()
 
     def with_host(self, host: str | Mapping[str, object] | Target) -> Target:
         """The same target with that host."""

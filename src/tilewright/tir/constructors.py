@@ -51,12 +51,7 @@ def constructor(
     """A name for `node` that takes TVM's `parameters`; `field=parameter` where they differ."""
     if make is None:
         make = _by_fields(node, parameters.split() or list(node.__struct_fields__))
-    members = {
-        "node": node,
-        "make": staticmethod(make),
-        "__doc__": node.__doc__,
-        **(constants or {}),
-    }
+    own = {"node": node, "make": staticmethod(make), "__doc__": node.__doc__}
     return NodeConstructor(node.__name__, (), {**own, **(constants or {})})
 
 

@@ -118,7 +118,7 @@ def refused(action: Any, *args: Any) -> tuple[Any, ...]:
             "contiguous copy",
         ),
         (refused(cpu, 1), "cpu(1): there is one CPU device, cpu(0)"),
-        (refused(device, "cuda"), "device('cuda'): arrays live on 'cpu' only so far"),
+        (refused(device, "cupa"), "device('cupa'): no such device; did you mean 'cuda'?"),
     ],
 )
 def test_mistakes(made: tuple[Any, ...], expected: str) -> None:
