@@ -40,6 +40,7 @@ NAMES: Mapping[str, str] = {
     "tvm.runtime.enabled": "tilewright.testing.tvm_testing.device_enabled",
     "tvm.runtime.convert": "tilewright.ir.convert",
     "tvm.runtime.const": "tilewright.ir.const",
+    "tvm.script.asscript": "tilewright.ir.script",
     "tvm.script.parse": "tilewright.script.from_source",
     "tvm.script.parser.parse": "tilewright.script.from_source",
     "tvm.target.create": "tilewright.target.Target",

@@ -31,6 +31,10 @@ class PointerType(Node, frozen=True):
     element_type: DType
     storage_scope: str = "global"
 
+    def __post_init__(self) -> None:
+        if type(self.storage_scope) is not str:  # the scope of another buffer
+            force_setattr(self, "storage_scope", str(self.storage_scope))
+
 
 class Var(PrimExpr, frozen=True):
     """A variable; two variables are the same only if they are the same object."""

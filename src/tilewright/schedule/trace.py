@@ -187,6 +187,8 @@ def _apply_json_instruction(
             tuple(primitive.attrs_from_json(attrs)),
             decision,
         )
+    except ScheduleError:
+        raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # What a caller of the method could not pass may well stand in a file.
         raise ScheduleError(

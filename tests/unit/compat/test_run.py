@@ -1,0 +1,91 @@
+"""`tilewright run` and `python -m tilewright.compat`: scripts and suites written for TVM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.compat import run
+from tilewright.errors import ConfigError, ScheduleError
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*_script.py")), ids=lambda path: path.stem)
+def test_scripts_run(
+    script: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run([str(script), "--size", "64"])
+    assert capsys.readouterr().out.endswith("done\n")
+
+
+def test_a_suite_runs(tmp_path: Path) -> None:
+    suite = SCRIPTS / "suite_of_schedules.py"
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
+    for command in (["-m", "tilewright.compat"], ["-m", "tilewright.cli", "run"]):
+        done = python(*command, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "13 passed, 2 skipped" in done.stdout
+
+
+def test_a_suite_that_runs_itself() -> None:
+    done = python("-m", "tilewright.compat", str(SCRIPTS / "suite_of_schedules.py"), "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "13 passed, 2 skipped" in done.stdout
+
+
+def test_arguments_and_status_are_the_scripts(tmp_path: Path) -> None:
+    script = tmp_path / "status.py"
+    script.write_text("import sys, tvm\nprint(sys.argv[1:])\nsys.exit(3)\n", encoding="utf-8")
+    for command in (["-m", "tilewright.compat"], ["-m", "tilewright.cli", "run"]):
+        done = python(*command, str(script), "--help", "-x")
+        assert (done.returncode, done.stdout) == (3, "['--help', '-x']\n")
+
+
+def test_an_error_of_the_script_has_its_traceback(tmp_path: Path) -> None:
+    script = tmp_path / "wrong.py"
+    text = "from tvm import te\nte.placeholder((-1,), name='A')\n"
+    script.write_text(text, encoding="utf-8")
+    for command in (["-m", "tilewright.compat"], ["-m", "tilewright.cli", "run"]):
+        done = python(*command, str(script))
+        assert done.returncode == 1
+        assert f'File "{script}", line 2' in done.stderr
+        assert "placeholder A: extent -1 is negative" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected a script, or -m and the name of a module, got nothing"),
+        (["-m"], "expected a script, or -m and the name of a module, got -m"),
+        (["--x", "a.py"], "expected a script, or -m and the name of a module, got --x a.py"),
+        (["nowhere.py"], "there is no script 'nowhere.py'"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        run(arguments)
+    assert str(caught.value) == message
+    done = python("-m", "tilewright.compat", *arguments)
+    assert (done.returncode, done.stderr) == (1, f"error: {message}\n")
+
+
+def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
+    script = tmp_path / "raises.py"
+    text = "import tvm\ntvm.tir.Schedule(tvm.IRModule({})).get_block('B', 'main')\n"
+    script.write_text(text, encoding="utf-8")
+    before = list(sys.argv), list(sys.path)
+    with pytest.raises((ScheduleError, ValueError)):
+        run([str(script), "more"])
+    assert (sys.argv, sys.path) == before
