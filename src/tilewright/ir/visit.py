@@ -267,6 +267,10 @@ class _FreeVars(Visitor):
     def visit_let(self, node: Any) -> None:
         self._visit_binder(node, (node.var,))
 
+    def visit_comm_reducer(self, node: Any) -> None:
+        with self._binding((*node.lhs, *node.rhs)):
+            self.generic_visit(node)
+
     def visit_let_stmt(self, node: Any) -> None:
         self._visit_binder(node, (node.var,))
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilewright.database.anchor_block import find_anchor_block
 from tilewright.ir import (
+    Allocate,
+    AllocateConst,
     Block,
     Buffer,
+    BufferLoad,
     BufferRegion,
+    BufferStore,
     Node,
     Var,
     free_vars,
+    post_order_visit,
     structural_equal as expr_deep_equal,
     verify_well_formed as verify_well_formed,
 )
@@ -32,9 +38,22 @@ Regions = list[BufferRegion]
 
 
 def undefined_vars(node: Node, defs: Sequence[Var] | None = None) -> list[Var]:
-    """Variables that a statement or an expression uses and neither it nor `defs` defines."""
+    """Variables and pointers of buffers that `node` uses, and neither it nor `defs` defines."""
+    pointers: dict[Var, None] = {}
     known = set(defs or ())
-    return [var for var in free_vars(node) if var not in known]
+
+    def look(part: Any) -> None:
+        match part:
+            case BufferLoad(buffer=buffer) | BufferStore(buffer=buffer):
+                pointers[buffer.data] = None
+            case Allocate(buffer_var=var) | AllocateConst(buffer_var=var):
+                known.add(var)
+            case Block():
+                known.update(buffer.data for buffer in part.alloc_buffers)
+                known.update(match.buffer.data for match in part.match_buffers)
+
+    post_order_visit(node, look)
+    return [var for var in dict.fromkeys((*free_vars(node), *pointers)) if var not in known]
 
 
 def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> list[Regions]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
-from tilewright.ir.expr import IterVar, Let, Var
+from tilewright.ir.expr import CommReducer, IterVar, Let, Var
 from tilewright.ir.node import Node
 from tilewright.ir.stmt import (
     Allocate,
@@ -157,6 +157,10 @@ class _UseCollector(Visitor):
     def visit_let(self, node: Let) -> None:
         self._use(node.var)
         self.generic_visit(node)
+
+    def visit_comm_reducer(self, node: CommReducer) -> None:
+        for value in node.identity_element:  # the combiner only uses its own variables
+            self.visit(value)
 
     def visit_iter_var(self, node: IterVar) -> None:
         self._use(node.var)
