@@ -9,7 +9,44 @@ from collections.abc import Mapping
 
 _NETWORKS = "whole networks are not compiled here; write their operators in TensorIR or te"
 
+_GPU_PASSES = (
+    "InferFragment InjectPTXAsyncCopy InjectSoftwarePipeline InjectVirtualThread LiftThreadBinding "
+    "LowerCrossThreadReduction LowerDeviceStorageAccessInfo LowerThreadAllreduce LowerWarpMemory "
+    "ManifestSharedMemoryLocalStage MergeDynamicSharedMemoryAllocations SplitHostDevice "
+    "TextureFlatten ThreadSync TransformMmaBufferLayout UnifyThreadBinding VerifyMemory "
+    "DefaultGPUSchedule"
+)
+_OTHER_PASSES = (
+    "BF16ComputeLegalize CoProcSync CombineContextCall ConvertForLoopsToSerial ConvertSSA "
+    "DecorateDeviceScope HoistExpression InjectCopyIntrin InjectDoubleBuffer InjectPrefetch "
+    "InjectRollingBuffer InstrumentBoundCheckers LiftAttrScope LowerAutoCopy LowerCustomDatatypes "
+    "LowerTVMBuiltin MakePackedAPI MakeUnpackedAPI PointerValueTypeRewrite "
+    "ReduceBranchingThroughOvercompute RemoveAssume RemoveStoreUndef RenormalizeSplitPattern "
+    "RemoveWeightLayoutRewriteBlock SkipAssert StorageFlatten UnifiedStaticMemoryPlanner "
+    "AnnotateEntryFunc BindTarget ForceNarrowIndexToInt32 InlinePrivateFunctions"
+)
+_OLD_NODES = "BufferRealize DataProducer Prefetch ProducerRealize ProducerStore"
+_SOLVERS = (
+    "PresburgerSet detect_clip_bound detect_common_subexpr detect_linear_equation "
+    "solve_linear_equations solve_linear_inequalities"
+)
+
+
+def _all(module: str, names: str, reason: str) -> dict[str, str]:
+    return {f"{module}.{name}": reason for name in names.split()}
+
+
 MISSING: Mapping[str, str] = {
+    **_all("tvm.tir.transform", _GPU_PASSES, "it is for GPUs, for which no code is generated"),
+    **_all("tvm.tir.transform", _OTHER_PASSES, "lowering takes other steps; see docs/passes.md"),
+    **_all("tvm.tir", _OLD_NODES, "it belongs to schedules of tensor expressions"),
+    **_all("tvm.arith", _SOLVERS, "the analyzer, iterator maps and regions are what is offered"),
+    "tvm.tir.Layout": "layouts are index maps: tir.IndexMap",
+    "tvm.tir.analysis.verify_gpu_code": "use meta_schedule.postproc.VerifyGPUCode",
+    "tvm.tir.analysis.detect_buffer_access_lca": "the pass PlanBufferAllocation places buffers",
+    "tvm.target.cuda": 'write Target("cuda -arch=sm_80")',
+    "tvm.target.arm_cpu": 'write Target("llvm -mtriple=aarch64-linux-gnu")',
+    "tvm.support": "tilewright doctor says what works here",
     "tvm.relay": _NETWORKS,
     "tvm.relax": _NETWORKS,
     "tvm.parser": "it reads Relay",

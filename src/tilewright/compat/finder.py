@@ -68,7 +68,7 @@ class TvmModule(ModuleType):
             return importlib.import_module(path)
         for source in sources_of(self.__name__) or ():
             found = getattr(importlib.import_module(source), name, _ABSENT)
-            if found is not _ABSENT:
+            if found is not _ABSENT and not isinstance(found, ModuleType):
                 return found
         if sources_of(path) is not None:
             return importlib.import_module(path)
@@ -102,9 +102,14 @@ def sources_of(path: str) -> tuple[str, ...] | None:
 
 
 def _public_names(source: str) -> list[str]:
+    """Names of a module of ours; its parts have paths of their own, or are not offered."""
     module = importlib.import_module(source)
     names = getattr(module, "__all__", None) or dir(module)
-    return [name for name in names if not name.startswith("_")]
+    return [
+        name
+        for name in names
+        if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType)
+    ]
 
 
 def _object_at(path: str) -> Any:

@@ -93,6 +93,21 @@ def prim_func_pass(
     return wrap
 
 
+def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> UserPass:
+    """A pass that applies `ftransform` to each function."""
+    return UserPass("Apply", lambda func, mod, ctx: ftransform(func), on_functions=True)
+
+
+def Filter(fcond: Callable[[PrimFunc], bool]) -> UserPass:
+    """A pass that keeps the functions for which `fcond` holds."""
+
+    def keep(module: IRModule) -> IRModule:
+        kept = {name: func for name, func in module.functions.items() if fcond(func)}
+        return replace(module, functions=kept)
+
+    return UserPass("Filter", keep)
+
+
 def as_pass(candidate: object) -> Pass:
     """`candidate` as a pass; any callable on modules will do."""
     if isinstance(candidate, Pass):

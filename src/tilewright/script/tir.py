@@ -12,6 +12,10 @@ from typing import Any
 from tilewright.arith import IndexMap
 from tilewright.errors import IRError
 from tilewright.ir import (
+    FloatImm as FloatImm,
+    IntImm as IntImm,
+    SizeVar as SizeVar,
+    Var as Var,
     all_ops,
     floordiv as floordiv,
     floormod as floormod,

@@ -7,6 +7,7 @@ from tilewright.lowering import (
     prim_func_pass as prim_func_pass,
     register_pass as register_pass,
 )
+from tilewright.lowering.base import Apply as Apply, Filter as Filter
 from tilewright.lowering.common_subexpr_elim import CommonSubexprElim as CommonSubexprElim
 from tilewright.lowering.compact_buffer_allocation import (
     CompactBufferAllocation as CompactBufferAllocation,

@@ -300,6 +300,14 @@ def test_passes_one_after_another(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("# x\n# from tilewright.script import ir as I\n")
 
 
+def test_passes_of_functions() -> None:
+    mod = tw.IRModule({"copy": copy, "other": copy.with_attr("keep", True)})
+    kept = tir.transform.Filter(lambda func: "keep" in func.attrs)(mod)
+    assert list(kept) == ["other"]
+    made = tir.transform.Apply(lambda func: func.with_attr("seen", 1))(mod)
+    assert [func.attrs["seen"] for func in made.functions.values()] == [1, 1]
+
+
 def test_instruments_may_object_to_passes() -> None:
     class Nothing:
         entered = 0
