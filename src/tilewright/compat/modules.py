@@ -74,7 +74,6 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "tvm.ir.type": ("tilewright.ir",),
     "tvm.ir.utils": (f"{_MS}.utils",),
     "tvm.meta_schedule": (_MS,),
-    "tvm.meta_schedule.logging": ("tilewright.tune.loggers",),
     "tvm.meta_schedule.testing": (_TESTING,),
     "tvm.meta_schedule.testing.space_generation": (f"{_TESTING}.space_generation",),
     "tvm.meta_schedule.testing.te_workload": (f"{_TESTING}.te_workload",),

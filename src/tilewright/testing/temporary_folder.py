@@ -8,14 +8,12 @@ from pathlib import Path
 
 
 class TemporaryFolder:
-    """A folder that vanishes with this object."""
+    """A folder that vanishes with this object, unless its path was given."""
 
     def __init__(self, custom_path: str | None = None) -> None:
-        self._owned: tempfile.TemporaryDirectory[str] | None = None
-        if custom_path is None:
-            self._owned = tempfile.TemporaryDirectory(prefix="tilewright-")
-        self.temp_dir = custom_path or self._owned.name if self._owned else str(custom_path)
-        os.makedirs(self.temp_dir, exist_ok=True)
+        self._owned = None if custom_path else tempfile.TemporaryDirectory(prefix="tilewright-")
+        self.temp_dir = custom_path or (self._owned.name if self._owned else "")
+        self.path.mkdir(parents=True, exist_ok=True)
 
     @property
     def path(self) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
-import os
 import platform
 import sys
 import time
@@ -16,7 +15,7 @@ import numpy as np
 
 from tilewright.arith import Analyzer
 from tilewright.ir import PrimExpr, Range, Var
-from tilewright.runtime import Device, cpu, device as device_of
+from tilewright.runtime import Device, cpu
 from tilewright.target import Target
 from tilewright.testing.compare_before_after import CompareBeforeAfter as CompareBeforeAfter
 
@@ -71,7 +70,6 @@ def main() -> None:
 
     caller = inspect.getsourcefile(sys._getframe(1))
     assert caller is not None
-    # The fixtures above are fine: `tvm.testing.parameters` needs the plugin to be known.
     sys.exit(pytest.main([caller, *sys.argv[1:]], plugins=[tvm_plugin]))
 
 
@@ -277,13 +275,3 @@ def slow(func: Any) -> Any:
 def is_ampere_or_newer() -> bool:
     """Whether there is a GPU of that kind."""
     return False
-
-
-def cpu_count() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-def device(name: str, index: int = 0) -> Device:
-    """A device by name."""
-    return device_of(name, index)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tilewright.errors import ScheduleError, TargetError, TensorExpressionError
 from tilewright.ir import load_json, save_json
 from tilewright.script import from_source, tir as T
 from tilewright.testing import oracle
+from tilewright.testing.temporary_folder import tempdir
 from tilewright.tir.schedule import Instruction, InstructionKind
 from tilewright.tir.tensor_intrin import cuda, hexagon, rocm
 from tilewright.topi import utils
@@ -325,6 +327,15 @@ def test_instruments_may_object_to_passes() -> None:
     with tw.PassContext(instruments=[instrument], config=None, required_pass=None):  # type: ignore[arg-type]
         assert tw.transform.Sequential([tir.transform.LowerInitBlock()])(mod) is mod
     assert instrument.entered == 11
+
+
+def test_temporary_folders(tmp_path: Path) -> None:
+    folder = tempdir()
+    Path(folder.relpath("a.txt")).write_text("", encoding="utf-8")
+    assert folder.listdir() == ["a.txt"]
+    folder.remove()
+    assert not folder.path.exists()
+    assert tempdir(str(tmp_path / "mine")).path.is_dir()
 
 
 def test_shapes_as_numbers() -> None:
