@@ -11,42 +11,10 @@ _TIR = "tilewright.tir"
 _SCHEDULE = "tilewright.tir.schedule"
 _MS = "tilewright.meta_schedule"
 _RUNTIME = "tilewright.runtime"
-_TESTING = "tilewright.testing"
 _TVM_TESTING = "tilewright.testing.tvm_testing"
 
 # Below these, modules of ours have the same paths; the table holds what is called otherwise.
 SAME_PATHS = ("tvm.meta_schedule.", "tvm.tir.")
-
-# One file of TVM for one member each; all of a family are in one module of ours.
-_MEMBERS: Mapping[str, str] = {
-    "builder": "builder local_builder",
-    "cost_model": "cost_model random_model xgb_model mlp_model metric",
-    "database": "database json_database memory_database ordered_union_database "
-    "schedule_fn_database union_database",
-    "feature_extractor": "feature_extractor per_store_feature random_feature_extractor",
-    "measure_callback": "measure_callback add_to_database remove_build_artifact update_cost_model",
-    "mutator": "mutator mutate_compute_location mutate_parallel mutate_thread_binding "
-    "mutate_tile_size mutate_unroll",
-    "postproc": "postproc disallow_async_strided_mem_copy disallow_dynamic_loop "
-    "rewrite_cooperative_fetch rewrite_layout rewrite_parallel_vectorize_unroll "
-    "rewrite_reduction_block rewrite_tensorize rewrite_unbound_block verify_gpu_code "
-    "verify_vtcm_limit",
-    "runner": "runner local_runner rpc_runner config utils",
-    "schedule_rule": "schedule_rule add_rfactor apply_custom_rule auto_bind auto_inline "
-    "cross_thread_reduction multi_level_tiling parallel_vectorize_unroll random_compute_location",
-    "search_strategy": "search_strategy evolutionary_search replay_func replay_trace",
-    "space_generator": "space_generator post_order_apply schedule_fn space_generator_union",
-    "task_scheduler": "task_scheduler gradient_based round_robin",
-}
-
-
-def _families() -> dict[str, tuple[str, ...]]:
-    table: dict[str, tuple[str, ...]] = {}
-    for family, files in _MEMBERS.items():
-        ours = (f"{_MS}.{family}",)
-        table.update({f"tvm.meta_schedule.{family}.{name}": ours for name in files.split()})
-    return table
-
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "tvm": ("tilewright", _RUNTIME),
@@ -74,10 +42,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "tvm.ir.type": ("tilewright.ir",),
     "tvm.ir.utils": (f"{_MS}.utils",),
     "tvm.meta_schedule": (_MS,),
-    "tvm.meta_schedule.testing": (_TESTING,),
-    "tvm.meta_schedule.testing.space_generation": (f"{_TESTING}.space_generation",),
-    "tvm.meta_schedule.testing.te_workload": (f"{_TESTING}.te_workload",),
-    **_families(),
+    "tvm.meta_schedule.runner.rpc_runner": (f"{_MS}.runner",),
     "tvm.instrument": ("tilewright.transform",),
     "tvm.nd": ("tilewright.nd", _RUNTIME),
     "tvm.runtime": (_RUNTIME, "tilewright.nd", "tilewright.ir"),

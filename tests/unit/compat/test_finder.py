@@ -15,6 +15,7 @@ from tilewright.compat.differences import MISSING
 from tilewright.compat.finder import _object_at, sources_of
 from tilewright.compat.modules import MODULES
 from tilewright.compat.names import NAMES
+from tilewright.meta_schedule.module_paths import FILES
 
 
 @pytest.fixture
@@ -32,6 +33,16 @@ def test_every_module_of_the_table_exists(path: str) -> None:
             getattr(module, name)
     for source in MODULES[path]:
         importlib.import_module(source)
+
+
+@pytest.mark.usefixtures("hook")
+def test_files_of_the_tuner_are_found_by_the_same_paths() -> None:
+    paths = [f"{family}.{file}" for family, files in FILES.items() for file in files]
+    for path in (*paths, "testing.dummy_object", "testing.te_workload", "logging", "utils"):
+        module = importlib.import_module(f"tvm.meta_schedule.{path}")
+        assert dir(module), path
+    runner = importlib.import_module("tvm.meta_schedule.runner.local_runner")
+    assert runner.LocalRunner is tw.meta_schedule.runner.LocalRunner
 
 
 @pytest.mark.usefixtures("hook")
