@@ -26,8 +26,8 @@ from tilewright.measure.memory import LEAST, can_get, system_kills
 from tilewright.measure.process import GarbledAnswer, WorkerGone, WorkerProcess
 from tilewright.measure.wire import MACHINE, Call, Reply, Start
 from tilewright.records import FailureKind
-from tilewright.support.machine_faults import as_machine_faults, fault_in_words, no_memory
 from tilewright.support.import_hooks import active_hooks
+from tilewright.support.machine_faults import as_machine_faults, fault_in_words, no_memory
 
 _WATCH_INTERVAL = 0.05  # seconds between two looks at the memory of busy workers
 _START_TIMEOUT = 120.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,9 @@ def _lambda(evaluator: Evaluator, node: ast.Lambda) -> Any:
                 evaluator.environment.define(name, value)
             return evaluator.value(node.body)
 
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, positional) for name in names]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # for callers
     return call
 
 
