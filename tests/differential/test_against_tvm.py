@@ -2,8 +2,8 @@
 
 What TVM recorded, in its own JSON, replays here to the same program.
 Sequences are plain functions in `sequences/*.py` called `<workload>__<what>`, which take a schedule
-(with the method names of TVM 0.14) and import nothing; workloads are functions of `workloads.py`
-and `unusual_workloads.py`.
+(with the method names of TVM 0.14) and import nothing; workloads are functions of the files
+`*workloads.py`.
 Where TVM refuses a sequence, so must we.
 """
 
@@ -41,8 +41,9 @@ def load(path: Path) -> ModuleType:
 
 
 WORKLOADS: dict[str, Callable[[], PrimFunc]] = {
-    **vars(load(HERE / "workloads.py")),
-    **vars(load(HERE / "unusual_workloads.py")),
+    name: function
+    for path in HERE.glob("*workloads.py")
+    for name, function in vars(load(path)).items()
 }
 SEQUENCES: dict[str, Callable[[Any], object]] = {
     f"{path.stem}.{name}": function

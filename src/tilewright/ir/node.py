@@ -2,11 +2,12 @@
 
 Nodes are frozen and compared by identity; `structural_equal` compares them by meaning. A class
 names the fields that hold child nodes in `child_fields`; visitors and rewriters need nothing else.
+Expressions in the annotations of a loop or block are children, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An immutable piece of IR. Trees are acyclic, so the cycle collector never looks at them."""
 
     child_fields: ClassVar[tuple[str, ...]] = ()
+    has_annotations: ClassVar[bool] = False  # it has a field of that name
 
     def __str__(self) -> str:
         return _renderer[0](self)
@@ -52,6 +54,20 @@ def children(node: Node) -> Iterator[Node]:
             yield from value
         elif value is not None:
             yield value
+    if node.has_annotations:
+        yield from nodes_in(node.annotations)  # type: ignore[attr-defined] # as the flag says
+
+
+def nodes_in(value: Any) -> Iterator[Node]:
+    """The nodes of an annotation, which may be inside lists and dictionaries."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from nodes_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from nodes_in(item)
 
 
 def map_children(node: NodeT, change: Callable[[Any], Any]) -> NodeT:
@@ -69,6 +85,10 @@ def map_children(node: NodeT, change: Callable[[Any], Any]) -> NodeT:
             if changes is None:
                 changes = {}
             changes[name] = new
+    if node.has_annotations and node.annotations:  # type: ignore[attr-defined] # as the flag says
+        notes = map_nodes_in(node.annotations, change)  # type: ignore[attr-defined]
+        if notes is not node.annotations:  # type: ignore[attr-defined]
+            changes = {**(changes or {}), "annotations": notes}
     return node if changes is None else msgspec.structs.replace(node, **changes)
 
 
@@ -81,3 +101,18 @@ def map_tuple(items: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any
         changed = changed or new is not item
         result.append(new)
     return tuple(result) if changed else items
+
+
+def map_nodes_in(value: Any, change: Callable[[Any], Any]) -> Any:
+    """An annotation with its nodes changed; itself when none was."""
+    if isinstance(value, Node):
+        return change(value)
+    if isinstance(value, Mapping):
+        items = tuple(value.values())
+        mapped = map_tuple(items, lambda item: map_nodes_in(item, change))
+        return value if mapped is items else dict(zip(value, mapped, strict=True))
+    if isinstance(value, (tuple, list)):
+        items = tuple(value)
+        mapped = map_tuple(items, lambda item: map_nodes_in(item, change))
+        return value if mapped is items else type(value)(mapped)
+    return value

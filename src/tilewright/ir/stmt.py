@@ -40,6 +40,7 @@ class BufferStore(Stmt, frozen=True):
 class For(Stmt, frozen=True):
     """A loop over `[min, min + extent)`."""
 
+    has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = ("min", "extent", "body", "thread_binding")
     loop_var: Var
     min: PrimExpr
@@ -94,6 +95,7 @@ class AssertStmt(Stmt, frozen=True):
 class Allocate(Stmt, frozen=True):
     """Memory for `extents` elements that lives as long as `body` runs."""
 
+    has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = ("extents", "condition", "body")
     buffer_var: Var
     dtype: DType
@@ -106,6 +108,7 @@ class Allocate(Stmt, frozen=True):
 class AllocateConst(Stmt, frozen=True):
     """Read-only memory filled with `data`, a flat tuple of Python numbers, while `body` runs."""
 
+    has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = ("extents", "body")
     buffer_var: Var
     dtype: DType
@@ -154,6 +157,7 @@ class MatchBufferRegion(Node, frozen=True):
 class Block(Stmt, frozen=True):
     """The unit of scheduling: a computation over `iter_vars` that touches only what it declares."""
 
+    has_annotations: ClassVar[bool] = True
     child_fields: ClassVar[tuple[str, ...]] = (
         "iter_vars",
         "reads",

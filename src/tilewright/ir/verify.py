@@ -14,6 +14,7 @@ from tilewright.errors import WellFormedError
 from tilewright.ir.buffer import Buffer, BufferRegion
 from tilewright.ir.expr import IterVar, PrimExpr, Var
 from tilewright.ir.function import IRModule, PrimFunc, as_module
+from tilewright.ir.node import nodes_in
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -114,8 +115,8 @@ class _Verifier(ExprVerifier):
 
     def visit_for(self, node: For) -> None:
         with self.inside(node):
-            self.visit(node.min)
-            self.visit(node.extent)
+            for part in (node.min, node.extent, *nodes_in(node.annotations)):
+                self.visit(part)
             if not node.loop_var.dtype.is_integral or node.loop_var.dtype.lanes != 1:
                 self.fail(
                     node.loop_var,
@@ -179,17 +180,22 @@ class _Verifier(ExprVerifier):
             self.visit(block)
 
     def visit_block(self, node: Block) -> None:
-        with self.inside(node), self._scope((), ""), self.block(node):
-            for iter_var in node.iter_vars:
+        with self.inside(node), self._scope((), ""):
+            for iter_var in node.iter_vars:  # domains may use the loops around the block
                 self._iterator(node, iter_var)
-            for buffer in node.alloc_buffers:
-                self._define_buffer(buffer)
-            for match in node.match_buffers:
-                self.visit(match.source)
-                self._define_buffer(match.buffer)
-            for part in (*node.reads, *node.writes, node.init, node.body):
-                if part is not None:
-                    self.visit(part)
+            with self.block(node):
+                self._inside_block(node)
+
+    def _inside_block(self, node: Block) -> None:
+        for buffer in node.alloc_buffers:
+            self._define_buffer(buffer)
+        for match in node.match_buffers:
+            self.visit(match.source)
+            self._define_buffer(match.buffer)
+        notes = nodes_in(node.annotations)
+        for part in (*node.reads, *node.writes, *notes, node.init, node.body):
+            if part is not None:
+                self.visit(part)
 
     def _iterator(self, block: Block, iter_var: IterVar) -> None:
         name = iter_var.var.name

@@ -2,9 +2,9 @@
 
 `Visitor` and `Rewriter` dispatch on the class of a node: a subclass defines `visit_for`,
 `visit_buffer_load`, ... for the nodes it cares about and inherits a walk of the children for all
-others. A rewriter gives back the same object when nothing changed below it. Buffers, variables
-where they are bound, and annotations are not children; rewriters that must change them override the
-nodes that define or use them (see `BufferRewriter` and `substitute`).
+others. A rewriter gives back the same object when nothing changed below it. Buffers, and variables
+where they are bound, are not children; rewriters that must change them override the nodes that
+define or use them (see `BufferRewriter` and `substitute`).
 """
 
 from __future__ import annotations
@@ -95,16 +95,21 @@ class Rewriter(Dispatcher):
 class BufferRewriter(Rewriter):
     """A rewriter that passes every buffer it meets through `visit_buffer`.
 
-    `visit_buffer` must give the same answer for the same buffer; memoise it.
+    `visit_buffer` must give the same answer for the same buffer; memoise it. Override `with_buffer`
+    where an access changes in other ways, too: it gets the access with its indices rewritten, so
+    that buffers which serve as indices are never left behind.
     """
 
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         return buffer
 
-    def _with_buffer(self, node: Any) -> Any:
-        node = map_children(node, self.visit)
+    def with_buffer(self, node: Any) -> Any:
+        """An access, region, view or declaration, its children rewritten, of another buffer."""
         buffer = self.visit_buffer(node.buffer)
         return node if buffer is node.buffer else replace(node, buffer=buffer)
+
+    def _with_buffer(self, node: Any) -> Any:
+        return self.with_buffer(map_children(node, self.visit))
 
     def visit_buffer_load(self, node: BufferLoad) -> Any:
         return self._with_buffer(node)
@@ -246,11 +251,9 @@ class _FreeVars(Visitor):
 
     def _visit_binder(self, node: Any, bound: Iterable[Var]) -> None:
         """Only the body of a statement sees what the statement binds."""
-        for name in node.child_fields:
-            value = None if name == "body" else getattr(node, name)
-            for child in value if isinstance(value, tuple) else (value,):
-                if child is not None:
-                    self.visit(child)
+        for child in children(node):
+            if child is not node.body:
+                self.visit(child)
         with self._binding(bound):
             self.visit(node.body)
 

@@ -1,7 +1,8 @@
 """How blocks are bound to the loops around them: substituting and simplifying those bindings.
 
-Blocks never mention loop variables themselves, so a loop transformation only has to rewrite the
-bindings (`BlockRealize`) below it; the blocks, and the references to them, stay as they are.
+Blocks with iterators mention loop variables at most in the domains of these, so a loop
+transformation has to rewrite little more than the bindings (`BlockRealize`) below it. Blocks
+without iterators may use the loops around them anywhere.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ from collections.abc import Mapping, Sequence
 from tilewright.arith import IterMapLevel, iter_map_simplify
 from tilewright.ir import (
     TRUE,
+    Block,
     BlockRealize,
     For,
     IntImm,
+    IterVar,
     PrimExpr,
     Range,
-    SeqStmt,
-    Stmt,
     Var,
     logical_and,
+    map_children,
     map_tuple,
     replace,
-    substitute,
     uses_var,
 )
+from tilewright.ir.visit import Substituter
 from tilewright.schedule.sref import StmtSRef
 
 Domains = dict[Var, Range]
@@ -40,7 +42,7 @@ def domains_above(loop: StmtSRef) -> Domains:
     return dict(reversed(domains))
 
 
-class BindingRewriter:
+class BindingRewriter(Substituter):
     """Substitutes loop variables in everything below a loop and tidies the bindings it changed.
 
     `simple` gives for a variable the value to use where a binding is that variable and nothing
@@ -58,6 +60,7 @@ class BindingRewriter:
         predicate: PrimExpr | None = None,
         normal: set[PrimExpr] | None = None,
     ) -> None:
+        super().__init__(values.get)
         self._normal = set() if normal is None else normal
         self._only_renames = all(type(value) is Var for value in values.values())
         self._values = values
@@ -65,32 +68,16 @@ class BindingRewriter:
         self._domains = domains
         self._preserve_unit_iters = preserve_unit_iters
         self._predicate = predicate
+        self.reuse: dict[Block, Block] = {}  # blocks that changed, and what became of them
 
-    def rewrite(self, stmt: Stmt) -> Stmt:
-        """`stmt` with the variables replaced."""
-        kind = type(stmt)
-        if kind is For:
-            return self._loop(stmt)  # type: ignore[arg-type]
-        if kind is BlockRealize:
-            return self._realize(stmt)  # type: ignore[arg-type]
-        if kind is SeqStmt:
-            items: tuple[Stmt, ...] = stmt.seq  # type: ignore[attr-defined]
-            changed = map_tuple(items, self.rewrite)
-            return stmt if changed is items else SeqStmt(changed)
-        return substitute(stmt, self._values)
-
-    def _loop(self, loop: For) -> Stmt:
-        begin, extent = self._bound(loop.min), self._bound(loop.extent)
-        self._domains[loop.loop_var] = Range(begin, extent)
-        body = self.rewrite(loop.body)
-        if body is loop.body and begin is loop.min and extent is loop.extent:
-            return loop
-        return replace(loop, min=begin, extent=extent, body=body)
+    def visit_for(self, loop: For) -> For:
+        self._domains[loop.loop_var] = Range(self._bound(loop.min), self._bound(loop.extent))
+        return map_children(loop, self.visit)
 
     def _bound(self, bound: PrimExpr) -> PrimExpr:
-        return bound if type(bound) is IntImm else substitute(bound, self._values)
+        return bound if type(bound) is IntImm else self.rewrite(bound)
 
-    def _realize(self, realize: BlockRealize) -> Stmt:
+    def visit_block_realize(self, realize: BlockRealize) -> BlockRealize:
         tidy = not self._preserve_unit_iters  # any iterator may sit on a loop of one iteration
         values: list[PrimExpr] = []
         for value in realize.iter_values:
@@ -98,7 +85,7 @@ class BindingRewriter:
                 values.append(self._simple.get(value, value))
             elif uses_var(value, self._values.__contains__):
                 renamed = self._only_renames and value in self._normal
-                value = substitute(value, self._values)
+                value = self.rewrite(value)
                 values.append(value)
                 if renamed:
                     self._normal.add(value)
@@ -108,7 +95,7 @@ class BindingRewriter:
                 values.append(value)
         predicate = realize.predicate
         if type(predicate) is not IntImm:
-            predicate = substitute(predicate, self._values)
+            predicate = self.rewrite(predicate)
         if self._predicate is not None:
             predicate = logical_and(predicate, self._predicate)
         if tidy:
@@ -116,7 +103,32 @@ class BindingRewriter:
                 values, self._domains, predicate, preserve_unit_iters=self._preserve_unit_iters
             )
             self._normal.update(values)
-        return BlockRealize(tuple(values), predicate, realize.block)
+        return BlockRealize(tuple(values), predicate, self._block(realize.block))
+
+    def _block(self, block: Block) -> Block:
+        if block.iter_vars:
+            iter_vars = map_tuple(block.iter_vars, self._iterator)
+            changed = block if iter_vars is block.iter_vars else replace(block, iter_vars=iter_vars)
+        elif uses_var(block, self._values.__contains__):
+            changed = self._opaque(block)
+        else:
+            return block
+        if changed is not block:
+            self.reuse[block] = changed
+        return changed
+
+    def _iterator(self, iter_var: IterVar) -> IterVar:
+        domain = iter_var.dom
+        return (
+            iter_var if domain is None or type(domain.extent) is IntImm else self.rewrite(iter_var)
+        )
+
+    def _opaque(self, block: Block) -> Block:
+        """A block without iterators; what guards the block guards what is inside it, too."""
+        guard, self._predicate = self._predicate, None
+        changed = self.rewrite(block)
+        self._predicate = guard
+        return changed
 
 
 def simplify_bindings(

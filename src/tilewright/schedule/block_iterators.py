@@ -21,11 +21,26 @@ from tilewright.ir import (
     Var,
     const,
     map_tuple,
+    substitute,
     uses_var,
 )
-from tilewright.ir.node import map_children, replace
+from tilewright.ir.node import map_children, map_nodes_in, nodes_in, replace
 
 Relax = Callable[[BufferRegion], BufferRegion]
+
+
+def kept_annotations(
+    annotations: Mapping[str, Any],
+    values: Mapping[Var, PrimExpr],
+    iterators: Sequence[IterVar] = (),
+) -> dict[str, Any]:
+    """Annotations over new variables; those that speak of an iterator without a value go."""
+    gone = {iter_var.var for iter_var in iterators} - values.keys()
+    return {
+        key: map_nodes_in(note, lambda node: substitute(node, values))
+        for key, note in annotations.items()
+        if not any(uses_var(node, gone.__contains__) for node in nodes_in(note))
+    }
 
 
 class IteratorSubstitution(Rewriter):
@@ -43,14 +58,8 @@ class IteratorSubstitution(Rewriter):
 
     def block(self, block: Block) -> Block:
         """The block over the new iterators; its `iter_vars` are still the old ones."""
-        return replace(
-            block,
-            reads=map_tuple(block.reads, self.visit),
-            writes=map_tuple(block.writes, self.visit),
-            body=self.visit(block.body),
-            init=None if block.init is None else self.visit(block.init),
-            match_buffers=map_tuple(block.match_buffers, self.visit),
-        )
+        inside = map_children(replace(block, iter_vars=()), self.visit)
+        return replace(inside, iter_vars=block.iter_vars)
 
     @property
     def analyzer(self) -> Analyzer:

@@ -29,7 +29,6 @@ from tilewright.ir import (
     Visitor,
     children,
     expr_deep_equal,
-    map_children,
     uses_var,
 )
 from tilewright.ir.access import inputs_of
@@ -186,13 +185,12 @@ class AccessChanger(BufferRewriter):
         self._indices = indices
         self.reuse: dict[Block, Block] = {}
 
-    def _with_buffer(self, node: Any) -> Any:
+    def with_buffer(self, node: Any) -> Any:
         if node.buffer is not self._old:
-            return super()._with_buffer(node)
+            return node
         if isinstance(node, BufferRegion):
             return BufferRegion.from_point(self._new, self._indices)
-        changed = map_children(node, self.visit)
-        return replace(changed, buffer=self._new, indices=self._indices)
+        return replace(node, buffer=self._new, indices=self._indices)
 
     def visit_block(self, node: Block) -> Block:
         changed: Block = super().visit_block(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.arith import (
     Analyzer,
@@ -15,6 +16,7 @@ from tilewright.arith import (
     intersect,
     to_range,
 )
+from tilewright.arith.interval import EVERYTHING
 from tilewright.ir import (
     TRUE,
     Add,
@@ -37,12 +39,13 @@ from tilewright.ir import (
     expr_deep_equal,
     free_vars,
     maximum,
+    pre_order_visit,
     substitute,
     uses_var,
 )
-from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.conditions import all_loops_above, has_affine_binding
 from tilewright.schedule.predicates import conjuncts
-from tilewright.schedule.scope import leaf_realizes, realize_of
+from tilewright.schedule.scope import DEFINITIONS, leaf_realizes, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -61,6 +64,23 @@ class Place:
         """The statement that runs whenever a statement at this place does."""
         assert self.location.stmt is not None
         return self.location.stmt.body if self.siblings is None else self.siblings
+
+
+def place_first(scope: StmtSRef, buffer: Buffer) -> Place:
+    """Before everything in a scope that can touch a buffer: where it is defined, or at the top."""
+    found: list[Stmt] = []
+
+    def look(node: Any) -> bool:
+        own = getattr(node, "buffer_var", None) is buffer.data
+        if isinstance(node, DEFINITIONS) and (own or getattr(node, "buffer", None) is buffer):
+            found.append(node.body)
+        return isinstance(node, Stmt) and not isinstance(node, Block)
+
+    pre_order_visit(scope.block.body, look)
+    if not found:
+        return Place(scope)
+    body = found[-1]
+    return Place(scope, body.seq[0] if isinstance(body, SeqStmt) else body)
 
 
 def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Place:
@@ -120,6 +140,9 @@ def relaxed_region(
     # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
     exact = estimate_region_strict_bound(bound.region, domains, realize.predicate)
     found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
+    if any(uses_var(domain, domains.__contains__) for domain in domains.values()):
+        exact = None  # loops that others run up to: not all combinations, and bounds may name them
+        found = [each if _stands_still(each, domains) else EVERYTHING for each in found]
     analyzer = _analyzer_above(location)
     ranges = tuple(
         _clipped(interval, extent, analyzer)
@@ -127,6 +150,11 @@ def relaxed_region(
     )
     always = always and not _is_switched_from_above(realize.predicate, bound, domains)
     return RelaxedRegion(ranges, exact is not None and always)
+
+
+def _stands_still(interval: IntervalSet, loops: dict[Var, Range]) -> bool:
+    ends = (interval.min_value, interval.max_value)
+    return not any(uses_var(end, loops.__contains__) for end in ends)
 
 
 def _is_switched_from_above(
@@ -141,6 +169,14 @@ def _is_switched_from_above(
         uses_var(part, lambda var: var not in domains) and not uses_var(part, followed.__contains__)
         for part in conjuncts(predicate)
     )
+
+
+def is_fixed_box(place: Place, ranges: Sequence[Range]) -> bool:
+    """True when a region is one box for a whole block, which knows where that lies."""
+    if not place.location.is_block:
+        return False
+    loops = all_loops_above(place.location)
+    return not any(uses_var(axis, loops.__contains__) for axis in ranges)
 
 
 def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
@@ -237,7 +273,7 @@ def is_reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:
     """True when nothing but loops and sequences decides whether the block runs."""
     if stmt is realize:
         return True
-    if isinstance(stmt, For):
+    if isinstance(stmt, (For, *DEFINITIONS)):
         return is_reached_freely(stmt.body, realize)
     return isinstance(stmt, SeqStmt) and any(is_reached_freely(item, realize) for item in stmt.seq)
 

@@ -42,7 +42,7 @@ from tilewright.schedule.cache_place import Place
 from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.instruction import Speller
-from tilewright.schedule.scope import BlockScope, DepKind, leaf_realizes
+from tilewright.schedule.scope import DEFINITIONS, BlockScope, DepKind, leaf_realizes
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -219,17 +219,16 @@ class CacheUser(BufferRewriter):
     def visit_var(self, node: Var) -> Var:
         return self._cache.buffer.data if node is self._cache.original.data else node
 
-    def _with_buffer(self, node: Any) -> Any:
+    def with_buffer(self, node: Any) -> Any:
         offsets = self._cache.offsets
         if offsets is None or node.buffer is not self._cache.original:
-            return super()._with_buffer(node)
+            return super().with_buffer(node)
         if isinstance(node, BufferRegion):
             region = tuple(
                 Range(self._shift(axis.min, low), axis.extent)
                 for axis, low in zip(node.region, offsets, strict=True)
             )
             return BufferRegion(self._cache.buffer, region)
-        node = map_children(node, self.visit)
         pairs = zip(node.indices, offsets, strict=True)
         indices = tuple(self._shift(index, low) for index, low in pairs)
         return replace(node, buffer=self._cache.buffer, indices=indices)
@@ -299,9 +298,15 @@ class ScopeEdit:
     def apply(self, state: ScheduleState) -> None:
         """Carry the changes out."""
         old = self.scope.block
-        body = seq((*self.first, self._rebuild(old.body), *self.last))
+        body = self._completed(self._rebuild(old.body))
         new = replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *self.buffers))
         state.replace(self.scope, new, {**self.reuse, old: new})
+
+    def _completed(self, body: Stmt) -> Stmt:
+        """The body with what comes first and last, inside of definitions that hold all of it."""
+        if isinstance(body, DEFINITIONS):
+            return replace(body, body=self._completed(body.body))
+        return seq((*self.first, body, *self.last))
 
     def _rebuild(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, BlockRealize):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir import (
     Block,
+    For,
     IntImm,
     IterType,
+    IterVar,
     PrimExpr,
     Range,
     Var,
@@ -33,7 +36,8 @@ from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
 READS_ITS_RESULT = "it reads what it writes"
-_SPATIAL_OR_REDUCTION = (IterType.DATA_PAR, IterType.COMM_REDUCE)
+IterTypes: TypeAlias = tuple[IterType, ...]
+_SPATIAL: IterTypes = (IterType.DATA_PAR,)
 
 
 class LoopHasAnnotations(PrimitiveError):
@@ -51,6 +55,32 @@ class NotCompactDataflow(PrimitiveError):
         "{why}"
     )
     remedy = "only loops whose blocks compute each of their outputs once can be transformed so"
+
+
+class NamesLoopsAround(PrimitiveError):
+    reason = "block {block!r} uses loop {loop!r} around it directly, not by an iterator of its own"
+    remedy = "bind the loop to an iterator of the block"
+
+
+def check_names_no_loops(
+    block: StmtSRef, made: Block | None = None, place: StmtSRef | None = None
+) -> None:
+    """A block, or what is `made` of it at a place, that knows loops around only by iterators."""
+    stmt = made or block.block
+    for loop in all_loops_above(place or block):
+        if uses_var(stmt, lambda var, loop=loop: var is loop):  # type: ignore[misc]
+            raise NamesLoopsAround(block, block=block.name, loop=loop.name)
+
+
+def all_loops_above(sref: StmtSRef) -> dict[Var, Range]:
+    """The domains of all loops around a block or loop, also around the blocks that hold it."""
+    found: dict[Var, Range] = {}
+    node = sref.parent
+    while node is not None:
+        if isinstance(node.stmt, For):
+            found[node.stmt.loop_var] = Range(node.stmt.min, node.stmt.extent)
+        node = node.parent
+    return found
 
 
 def check_plain_loop(loop: StmtSRef) -> None:
@@ -78,12 +108,17 @@ def has_affine_binding(state: ScheduleState, block: StmtSRef) -> bool:
 
 def compute_affine_binding(block: StmtSRef) -> bool:
     """The same from the program as it is now."""
-    if block.parent is None:
-        return True
-    realize, loops = realize_of(block), loops_of(block)
+    return block.parent is None or has_affine_binding_below(block, loops_of(block))
+
+
+def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool:
+    """The same for the innermost loops around a block while those around them stand still."""
+    realize = realize_of(block)
     if not loops:
         return True
     domains = {loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent) for loop in loops}
+    if any(_depends(domain, domains) for domain in domains.values()):
+        return False  # such loops do not make all combinations
     values = realize.iter_values
     distinct = len({id(value) for value in values}) == len(values)
     plain = all(type(value) is Var and value in domains for value in values)
@@ -98,6 +133,10 @@ def compute_affine_binding(block: StmtSRef) -> bool:
     return all(not total.args or _is_one(total.args[0].scale) for total in found.indices)
 
 
+def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:
+    return type(domain.extent) is not IntImm and uses_var(domain, loops.__contains__)
+
+
 def _is_true(predicate: PrimExpr) -> bool:
     return isinstance(predicate, IntImm) and bool(predicate.value)
 
@@ -106,11 +145,16 @@ def _is_one(scale: PrimExpr) -> bool:
     return isinstance(scale, IntImm) and scale.value == 1
 
 
-def why_not_complete(scope: BlockScope, block: StmtSRef) -> str:
-    """Why a block is no complete block; empty when it is one."""
+def why_not_complete(scope: BlockScope, block: StmtSRef, spatial: IterTypes = _SPATIAL) -> str:
+    """Why a block is no complete block; empty when it is one.
+
+    Iterators of the types `spatial` count as spatial.
+    """
     stmt = block.block
-    if any(iter_var.iter_type is not IterType.DATA_PAR for iter_var in stmt.iter_vars):
+    if any(iter_var.iter_type not in spatial for iter_var in stmt.iter_vars):
         return "it has iterators that are not spatial"
+    if any(_depends_on_loops(iter_var, block) for iter_var in stmt.iter_vars):
+        return "the domains of its iterators depend on loops around it"
     if not _is_dominant(scope, block):
         return "it is not the only writer of what it writes"
     written = {region.buffer for region in stmt.writes}
@@ -119,14 +163,24 @@ def why_not_complete(scope: BlockScope, block: StmtSRef) -> str:
     return ""
 
 
-def why_not_reduction(state: ScheduleState, scope: BlockScope, block: StmtSRef) -> str:
+def _depends_on_loops(iter_var: IterVar, block: StmtSRef) -> bool:
+    domain = iter_var.dom
+    if domain is None or type(domain.extent) is IntImm:
+        return False
+    return uses_var(domain, all_loops_above(block).__contains__)
+
+
+def why_not_reduction(
+    state: ScheduleState, scope: BlockScope, block: StmtSRef, spatial: IterTypes = _SPATIAL
+) -> str:
     """Why a block is no reduction block; empty when it is one."""
     stmt = block.block
     if stmt.init is None:
         return "it has no init statement"
     if not has_affine_binding(state, block):
         return "its bindings are not affine"
-    if any(iter_var.iter_type not in _SPATIAL_OR_REDUCTION for iter_var in stmt.iter_vars):
+    kinds = (*spatial, IterType.COMM_REDUCE)
+    if any(iter_var.iter_type not in kinds for iter_var in stmt.iter_vars):
         return "it has iterators that are neither spatial nor reductions"
     if not _is_dominant(scope, block):
         return "it is not the only writer of what it writes"

@@ -39,9 +39,10 @@ from tilewright.schedule.instruction import (
     find_method,
     get_primitive,
 )
+from tilewright.schedule.program_check import verify_program
 from tilewright.schedule.random import RandomEngine
 from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state import VERIFY_CACHED_FLAGS, ScheduleState
+from tilewright.schedule.state import VERIFY_CACHED_FLAGS, VERIFY_PROGRAM, ScheduleState
 from tilewright.schedule.trace import Trace
 from tilewright.schedule.trace_text import with_rvs
 
@@ -237,11 +238,14 @@ class ScheduleCore:
         """Carry out a primitive and record it; a failing one leaves schedule and trace alone."""
         if not primitive.is_pure:
             settle_flags(self.state)
+        before = self.mod
         try:
             outputs, recorded = primitive.run(cast("Schedule", self), inputs, attrs, decision)
         except PrimitiveError as error:
             error.attach(primitive.method, self.mod, self.error_render_level)
             raise
+        if self.state.debug_mask & VERIFY_PROGRAM:
+            verify_program(before, self.mod, primitive.method)
         if self.state.debug_mask & VERIFY_CACHED_FLAGS:
             verify_cached_flags(self.state)
         if self.trace is not None:

@@ -32,6 +32,7 @@ from tilewright.schedule.scope import (
     realize_of,
     scope_of,
     scope_root,
+    used_between_blocks,
 )
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import BlockInfo, ScheduleState
@@ -91,6 +92,21 @@ def compute_region_cover(
         if producers and not _is_covered(state, block, region, producers):
             return False
     return True
+
+
+def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> bool:
+    """True when what a block reads of a buffer is what blocks inside it wrote there before."""
+    stmt, scope = block.block, scope_of(state, block)
+    matched = any(match.source.buffer is buffer for match in stmt.match_buffers)
+    if matched or stmt.init is not None or used_between_blocks(stmt.body, buffer):
+        return False
+    readers = scope.buffer_readers.get(buffer, [])
+    writers = scope.buffer_writers.get(buffer, [])
+    return bool(readers and writers) and all(
+        scope.positions[writers[0]] < scope.positions[reader]
+        and compute_region_cover(state, reader, [buffer])
+        for reader in readers
+    )
 
 
 def producers_of(scope: BlockScope, block: StmtSRef, region: BufferRegion) -> list[StmtSRef]:

@@ -29,6 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import replace
+from tilewright.schedule.block_iterators import kept_annotations
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.predicates import conjuncts
 
@@ -75,7 +76,8 @@ def initialization(
     body = substitute(block.init, fresh)
     writes = tuple(substitute(region, fresh) for region in block.writes)
     name = f"{block.name_hint}_init"
-    init = Block(tuple(iter_vars), (), writes, name, body, annotations=annotations)
+    notes = kept_annotations(annotations, fresh, block.iter_vars)
+    init = Block(tuple(iter_vars), (), writes, name, body, annotations=notes)
     if _loads_anything(body):
         init = replace(init, reads=block_access_regions(init).reads)
     values = tuple(substitute(value, renamed) for _, value in spatial)
@@ -130,7 +132,8 @@ def copied_loop(loop: For, renamed: Mapping[Var, PrimExpr], body: Stmt) -> For:
     begin, extent = loop.min, loop.extent
     if type(extent) is not IntImm or type(begin) is not IntImm:
         begin, extent = substitute(begin, renamed), substitute(extent, renamed)
-    return For(variable, begin, extent, loop.kind, body, loop.thread_binding, loop.annotations)
+    notes = kept_annotations(loop.annotations, renamed)
+    return For(variable, begin, extent, loop.kind, body, loop.thread_binding, notes)
 
 
 def reads_with_writes(block: Block) -> tuple[BufferRegion, ...]:

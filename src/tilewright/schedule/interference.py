@@ -27,6 +27,7 @@ from tilewright.ir import (
     expr_deep_equal,
     floordiv,
     substitute,
+    uses_var,
 )
 
 
@@ -68,9 +69,13 @@ def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[Access]) -> N
 def _relaxed(region: BufferRegion, domains: Mapping[Var, Range]) -> tuple[Range | None, ...]:
     analyzer = Analyzer()
     bounds = estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
-    return tuple(
+    ranges = [
         to_range(bound, analyzer) if bound.has_lower_bound and bound.has_upper_bound else None
         for bound in bounds
+    ]
+    # Bounds of loops that others run up to may still name these.
+    return tuple(
+        None if axis is None or uses_var(axis, domains.__contains__) else axis for axis in ranges
     )
 
 

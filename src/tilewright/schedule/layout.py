@@ -103,29 +103,22 @@ class LayoutRewriter(BufferRewriter):
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         return self.new if buffer is self.old else buffer
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
-        return self._access(node)
+    def with_buffer(self, node: Any) -> Any:
+        if node.buffer is self.old and isinstance(node, BufferLoad | BufferStore):
+            return self._access(node)
+        if node.buffer is self.old and isinstance(node, BufferRegion):
+            return BufferRegion(self.new, self.region(node.region))
+        return super().with_buffer(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
-        return self._access(node)
-
-    def _access(self, node: BufferLoad | BufferStore) -> Any:
-        changed = map_children(node, self.visit)
-        if node.buffer is not self.old:
-            return changed
-        if any(index.dtype.lanes > 1 for index in changed.indices):
+    def _access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+        if any(index.dtype.lanes > 1 for index in node.indices):
             self.problem = self.problem or "by vectors"
-            return changed
-        return replace(changed, buffer=self.new, indices=self.indices(changed.indices))
+            return node
+        return replace(node, buffer=self.new, indices=self.indices(node.indices))
 
     def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The indices of an element in the new layout."""
         return tuple(self.index_map.map_indices(indices, self.analyzer))
-
-    def visit_buffer_region(self, node: BufferRegion) -> Any:
-        if node.buffer is not self.old:
-            return node
-        return BufferRegion(self.new, self.region(node.region))
 
     def region(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
         """The box of elements in the new layout that a box becomes."""

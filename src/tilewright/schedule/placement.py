@@ -32,6 +32,7 @@ from tilewright.schedule.relocate import check_removable, position_in
 from tilewright.schedule.scope import (
     BlockScope,
     DepKind,
+    bounds_read,
     is_ancestor,
     loops_of,
     realize_of,
@@ -95,6 +96,11 @@ class Plan:
     changed: tuple[StmtSRef, ...]  # blocks that read something at another place than before
 
 
+class DecidesIterations(PrimitiveError):
+    reason = "what block {block!r} writes, {buffer!r}, says how often a loop runs"
+    remedy = "it has to stay in front of that loop"
+
+
 @dataclass(frozen=True)
 class Site:
     """A block, the loop it is to go to, and what lies around."""
@@ -139,8 +145,11 @@ def find_site(
         raise LoopAroundBlock(block, loop, block=block.name, loop=loop.name)
     if not may_be_output:
         check_not_output(root, block)
+    for region in block.block.writes:
+        if bounds_read(root.block.body, region.buffer):
+            raise DecidesIterations(block, block=block.name, buffer=region.buffer.name)
     outer = Surroundings(loops_from(loop))
-    return Site(state, block, loop, scope, check_removable(block), outer)
+    return Site(state, block, loop, scope, check_removable(block, [loop]), outer)
 
 
 def check_not_output(root: StmtSRef, block: StmtSRef) -> None:

@@ -6,6 +6,7 @@ the table, as a pattern over the accumulated values `x` and the new values `y`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from tilewright.ir import (
     Add,
     Block,
+    Buffer,
     BufferLoad,
     BufferStore,
     DType,
@@ -140,8 +142,17 @@ def recognize_reduction(block: Block) -> Reduction | None:
         return None
     if not all(_same_indices(updates[0], s) for s in (*updates, *starts)):
         return None
+    orders = itertools.permutations(updates) if len(updates) == 2 else (updates,)
+    found = (_recognized(order, by_buffer) for order in orders)
+    return next((reduction for reduction in found if reduction is not None), None)
+
+
+def _recognized(
+    updates: tuple[BufferStore, ...], starts: Mapping[Buffer, BufferStore]
+) -> Reduction | None:
+    """The reduction that accumulates in this order of its values."""
     values = [store.value for store in updates]
-    identity = [by_buffer[store.buffer].value for store in updates]
+    identity = [starts[store.buffer].value for store in updates]
     accumulators = [BufferLoad(store.buffer, store.indices) for store in updates]
     for reducer in REDUCERS:
         if reducer.arity == len(updates) and _starts_from(reducer, identity):
@@ -152,7 +163,7 @@ def recognize_reduction(block: Block) -> Reduction | None:
 
 
 def _stores_of_update(body: Stmt) -> tuple[BufferStore, ...] | None:
-    """The stores of a body; variables bound in front of them are put in."""
+    """The stores of a body; variables bound in front of them are put in, in their order."""
     values: dict[Var, PrimExpr] = {}
     while isinstance(body, LetStmt):
         values[body.var] = substitute(body.value, values)
@@ -162,6 +173,9 @@ def _stores_of_update(body: Stmt) -> tuple[BufferStore, ...] | None:
         return None
     if len(stores) > 1 and not all(store.value in values for store in stores):
         return None  # a later store would see what an earlier one wrote
+    if len(stores) > 1:
+        order = {variable: position for position, variable in enumerate(values)}
+        stores = tuple(sorted(stores, key=lambda store: order[store.value]))  # type: ignore[index]
     return tuple(BufferStore(s.buffer, substitute(s.value, values), s.indices) for s in stores)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, BlockRealize, For, SeqStmt, Stmt, children, map_children, replace
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.scope import lowest_common_ancestor
+from tilewright.schedule.scope import DEFINITIONS, lowest_common_ancestor
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -26,14 +26,18 @@ class StatementAroundBlock(PrimitiveError):
 Edit = Callable[[Stmt], "Stmt | None"]
 
 
-def check_removable(block: StmtSRef) -> StmtSRef:
-    """The outermost statement that holds nothing but the block and can go with it."""
+def check_removable(block: StmtSRef, users: Sequence[StmtSRef] = ()) -> StmtSRef:
+    """The outermost statement that holds nothing but the block and can go with it.
+
+    `users` are the blocks and loops that get what is taken away: definitions may stand around the
+    block where they stand around all of these, too.
+    """
     top = block
     while True:
         parent = top.parent
         assert parent is not None
         assert parent.stmt is not None
-        body = parent.stmt.body
+        body = _below_definitions(parent.stmt.body, [top, *users])
         if type(body) is SeqStmt:
             _require_plain(block, body.seq[position_in(body, top)], top)
             return top
@@ -41,6 +45,23 @@ def check_removable(block: StmtSRef) -> StmtSRef:
         if type(parent.stmt) is Block:
             raise OnlyBlockOfScope(block, block=block.name, scope=parent.name)
         top = parent
+
+
+def check_stands_free(block: StmtSRef, top: StmtSRef) -> None:
+    """Nothing stands between `top`, which holds a block, and the block around it."""
+    assert top.parent is not None
+    assert top.parent.stmt is not None
+    body = top.parent.stmt.body
+    _require_plain(block, body.seq[position_in(body, top)] if type(body) is SeqStmt else body, top)
+
+
+def _below_definitions(body: Stmt, held: Sequence[StmtSRef]) -> Stmt:
+    """The innermost statement in `body` around which there are only definitions for all `held`."""
+    item = body.seq[position_in(body, held[0])] if type(body) is SeqStmt else body
+    shared = len(held) > 1 and all(_holds(item, each.stmt) for each in held)
+    if shared and isinstance(item, DEFINITIONS):
+        return _below_definitions(item.body, held)
+    return body
 
 
 def _require_plain(block: StmtSRef, item: Stmt, expected: StmtSRef) -> None:

@@ -6,22 +6,33 @@ import enum
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import (
+    Allocate,
+    AllocateConst,
     Block,
     BlockRealize,
     Buffer,
     BufferRegion,
     BufferStore,
+    DeclBuffer,
     For,
+    LetStmt,
+    Node,
+    PrimExpr,
     SeqStmt,
     Stmt,
     children,
+    pre_order_visit,
 )
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
+
+# Statements that give a name to something for their body, which always runs.
+DEFINITIONS = (AllocateConst, Allocate, DeclBuffer, LetStmt)
 
 
 class DepKind(enum.IntEnum):
@@ -181,6 +192,32 @@ def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
             pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
         elif kind is not BufferStore:
             pending.extend(reversed([c for c in children(node) if isinstance(c, Stmt)]))
+
+
+def used_between_blocks(stmt: Stmt | PrimExpr, buffer: Buffer) -> bool:
+    """True when bounds of loops, bindings or conditions around blocks read a buffer."""
+    found: list[Node] = []
+
+    def look(node: Any) -> bool:
+        if node is buffer.data or getattr(node, "buffer", None) is buffer:
+            found.append(node)
+        return type(node) is not Block
+
+    pre_order_visit(stmt, look)
+    return bool(found)
+
+
+def bounds_read(stmt: Stmt, buffer: Buffer) -> bool:
+    """True when a loop runs as often as an element of a buffer says."""
+    found: list[Node] = []
+
+    def look(node: Any) -> bool:
+        if isinstance(node, For):
+            found.extend(b for b in (node.min, node.extent) if used_between_blocks(b, buffer))
+        return isinstance(node, Stmt) and type(node) is not Block
+
+    pre_order_visit(stmt, look)
+    return bool(found)
 
 
 def loops_of(sref: StmtSRef) -> list[StmtSRef]:

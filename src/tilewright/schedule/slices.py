@@ -4,16 +4,31 @@ A block that reads what it writes (a scan, an update in place) is neither comple
 so that nothing is known of the order in which its iterations may run. Where one index of all
 accesses to such a buffer is the same iterator, its values still cannot meet: rows of a scan along
 columns, for example.
+
+A block without iterators says by its regions what it touches; where these are tiles of equal size,
+numbered by loops, iterations with different numbers cannot meet either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tilewright.ir import Block, BufferRegion, IntImm, IterType, PrimExpr, Range, Var, uses_var
+from tilewright.arith import Analyzer, IterMapLevel, detect_iter_map
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BufferRegion,
+    IntImm,
+    IterType,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    uses_var,
+)
 from tilewright.ir.structure import expr_deep_equal
 from tilewright.schedule.conditions import has_affine_binding
-from tilewright.schedule.scope import realize_of
+from tilewright.schedule.scope import is_ancestor, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -84,4 +99,39 @@ def _bound_index(axis: Range, block: StmtSRef) -> PrimExpr | None:
 def _decided_by(variable: Var, block: StmtSRef) -> list[PrimExpr]:
     """The bindings of a block that change with a loop."""
     values = realize_of(block).iter_values
-    return [value for value in values if uses_var(value, lambda var: var is variable)]
+    return [value for value in values if _uses(value, variable)]
+
+
+def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
+    """True when a block without iterators writes other elements in each iteration of a loop."""
+    inside = [sref.loop for sref in loops_of(block) if is_ancestor(loop, sref)]
+    domains = {each.loop_var: Range(each.min, each.extent) for each in inside}
+    analyzer = Analyzer()
+    analyzer.bind_all(domains)
+    return not block.block.iter_vars and all(
+        _tells_apart(loop.loop.loop_var, _tile_numbers(region, analyzer), domains)
+        for region in block.block.writes
+    )
+
+
+def _tile_numbers(region: BufferRegion, analyzer: Analyzer) -> list[PrimExpr]:
+    """The numbers of a tile along the axes on which tiles of its size stand side by side."""
+    numbers = []
+    for axis in region.region:
+        if not isinstance(axis.extent, IntImm) or axis.extent.value < 1:
+            continue
+        if analyzer.can_prove_equal(axis.min % axis.extent, const(0, axis.min.dtype)):
+            numbers.append(analyzer.simplify(axis.min // axis.extent))
+    return numbers
+
+
+def _tells_apart(variable: Var, numbers: list[PrimExpr], domains: Mapping[Var, Range]) -> bool:
+    """True when different values of a loop never give the same numbers."""
+    moving = [number for number in numbers if uses_var(number, domains.__contains__)]
+    used = {v: dom for v, dom in domains.items() if any(_uses(number, v) for number in moving)}
+    found = detect_iter_map(moving, used, TRUE, IterMapLevel.BIJECTIVE)
+    return variable in used and not found.errors
+
+
+def _uses(expr: PrimExpr, variable: Var) -> bool:
+    return uses_var(expr, lambda var: var is variable)

@@ -32,6 +32,7 @@ from tilewright.schedule.sref import SchedulableStmt, StmtSRef
 
 VERIFY_SREF_TREE = 1
 VERIFY_CACHED_FLAGS = 2
+VERIFY_PROGRAM = 4
 
 
 class BlockInfo:
@@ -309,10 +310,12 @@ def _swap(body: Stmt, old: Any, new: Any, seq_index: int) -> Stmt:
         if body.block is old:  # type: ignore[attr-defined]
             return replace_fields(body, block=new)
         return body
-    if kind is SeqStmt and seq_index >= 0:
+    if kind is SeqStmt and 0 <= seq_index < len(body.seq):  # type: ignore[attr-defined]
         items: tuple[Stmt, ...] = body.seq  # type: ignore[attr-defined]
-        changed = _swap(items[seq_index], old, new, -1)
-        return SeqStmt((*items[:seq_index], changed, *items[seq_index + 1 :]))
+        item = items[seq_index]
+        changed = _swap(item, old, new, -1)
+        if changed is not item:  # else the position is one in another sequence, further inside
+            return SeqStmt((*items[:seq_index], changed, *items[seq_index + 1 :]))
     if kind is For or kind is Block:
         return body
     return map_children(

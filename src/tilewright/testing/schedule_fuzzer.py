@@ -38,7 +38,7 @@ from tilewright.ir import (
 )
 from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 from tilewright.schedule.instruction import Outputs, Primitive
-from tilewright.schedule.state import VERIFY_SREF_TREE
+from tilewright.schedule.state import VERIFY_PROGRAM, VERIFY_SREF_TREE
 from tilewright.testing import oracle
 from tilewright.testing.schedule_checks import (
     assert_same_arrays,
@@ -51,7 +51,7 @@ from tilewright.testing.schedule_fuzz_workloads import random_program
 MAX_STEPS = 12
 LIKINGS = (0.2, 1.0, 1.0, 5.0)
 # Flags are not verified: computed anew they may know less than what a primitive is sure to keep.
-DEBUG_MASK = VERIFY_SREF_TREE
+DEBUG_MASK = VERIFY_SREF_TREE | VERIFY_PROGRAM
 
 
 @dataclass(frozen=True)

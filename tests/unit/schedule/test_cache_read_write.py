@@ -8,9 +8,9 @@ import pytest
 
 import tilewright as tw
 from tilewright.errors import ScheduleError
-from tilewright.ir import PrimFunc
+from tilewright.ir import PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule
-from tilewright.script import tir as T
+from tilewright.script import from_source, tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 
 
@@ -159,18 +159,113 @@ def test_several_writers(primitive: str) -> None:
     )
 
 
-def test_a_read_of_the_old_value_cannot_see_the_cache() -> None:
-    assert _refused(old_and_new, "cache_read", "before", 0, "local") == (
+def test_what_is_read_before_it_is_written() -> None:
+    sch = Schedule(old_and_new, debug_mask="all")
+    after = sch.get(sch.get_block("after"))
+    sch.cache_read("before", 0, "local")
+    assert sch.mod.script().count("B_local[") == 4  # the copy, and the block that reads early
+    assert sch.get(sch.get_block("after")) is after
+    sch.cache_read("after", 0, "local")
+    assert_same_result(old_and_new, sch.mod)
+    verify_trace_roundtrip(sch, old_and_new)
+
+
+@T.prim_func
+def handed_on(A: T.Buffer((16,), "float32"), B: T.Buffer((17,), "float32")) -> None:
+    for i in range(16):
+        with T.block("read"):
+            vi = T.axis.spatial(16, i)
+            A[vi] = B[vi]
+        with T.block("write"):
+            vi = T.axis.spatial(16, i)
+            B[vi + 1] = A[vi] * 2.0
+
+
+def test_a_read_of_what_the_last_iteration_wrote_cannot_be_cached() -> None:
+    assert _refused(handed_on, "cache_read", "read", 0, "local") == (
         "ScheduleError: cache_read: no block that reads 'B' after it was written is to read the "
         "cache; give a block, or consumer_blocks, of this scope that read it then"
     )
-    sch = Schedule(old_and_new, debug_mask="all")
-    before = sch.get_block("before")
-    kept = sch.get(before)
-    sch.cache_read("after", 0, "local")
-    assert sch.get(before) is kept
-    assert_same_result(old_and_new, sch.mod)
-    verify_trace_roundtrip(sch, old_and_new)
+
+
+@T.prim_func
+def changed_by_a_call(data: T.Buffer((64,), "int32")) -> None:
+    for _ in range(1):
+        with T.block("call"):
+            T.reads(data[0:64])
+            T.writes(data[0:64])
+            T.evaluate(T.call_extern("int32", "change", data.data))
+
+
+@T.prim_func
+def called_on_copies(data: T.Buffer((64,), "int32")) -> None:
+    data_local = T.alloc_buffer((64,), "int32", scope="local")
+    data_global = T.alloc_buffer((64,), "int32")
+    data_global_1 = T.alloc_buffer((64,), "int32")
+    for ax0 in range(64):
+        with T.block("data_global"):
+            v0 = T.axis.spatial(64, ax0)
+            data_global[v0] = data[v0]
+    for _ in range(1):
+        for ax0 in range(64):
+            with T.block("data_local"):
+                v0 = T.axis.spatial(64, ax0)
+                data_local[v0] = data_global[v0]
+        with T.block("call"):
+            T.reads(data_local[0:64])
+            T.writes(data_local[0:64])
+            T.evaluate(T.call_extern("int32", "change", data_local.data))
+        for ax0 in range(64):
+            with T.block("data_local"):
+                v0 = T.axis.spatial(64, ax0)
+                data_global_1[v0] = data_local[v0]
+    for ax0 in range(64):
+        with T.block("data_global"):
+            v0 = T.axis.spatial(64, ax0)
+            data[v0] = data_global_1[v0]
+
+
+def test_copies_around_a_call_that_changes_its_argument() -> None:
+    sch = Schedule(changed_by_a_call, debug_mask="all")
+    fill, store = sch.cache_inplace("call", 0, "local")
+    sch.cache_read(fill, 0, "global", [fill])
+    sch.cache_write(store, 0, "global")
+    assert_structural_equal(sch.mod["main"].body, called_on_copies.body, map_free_vars=True)
+    verify_trace_roundtrip(sch, changed_by_a_call)
+
+
+@T.prim_func
+def written_then_read(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")) -> None:
+    B = T.alloc_buffer((16, 16))
+    for i in range(4):
+        with T.block("scope"):
+            vi = T.axis.spatial(4, i)
+            for a, b in T.grid(4, 16):
+                with T.block("B"):
+                    va, vb = T.axis.remap("SS", [a, b])
+                    B[vi * 4 + va, vb] = A[vi * 4 + va, vb] * 2.0
+            for a, b in T.grid(4, 16):
+                with T.block("C"):
+                    va, vb = T.axis.remap("SS", [a, b])
+                    C[vi * 4 + va, vb] = B[vi * 4 + va, 15 - vb] + 1.0
+
+
+def test_a_scope_that_reads_what_it_has_written() -> None:
+    sch = Schedule(written_then_read, debug_mask="all")
+    sch.cache_write("scope", 0, "shared")
+    assert "T.reads(B_shared[vi * 4 + va, 15 - vb])" in sch.mod.script()
+    assert_same_result(written_then_read, sch.mod)
+    verify_trace_roundtrip(sch, written_then_read)
+
+
+def test_a_scope_that_reads_more_than_it_has_written() -> None:
+    source = written_then_read.script().replace("B[vi * 4 + va, 15 - vb]", "B[vi + va, 15 - vb]")
+    func = from_source(source.replace("T.reads(A", "# T.reads(A"))
+    assert isinstance(func, PrimFunc)
+    assert _refused(func, "cache_write", "scope", 0, "shared") == (
+        "ScheduleError: cache_write: block 'scope' reads buffer 'B', which it writes, before it "
+        "is in the cache; use cache_inplace, which also fills the cache"
+    )
 
 
 def test_a_block_that_updates_its_buffer_in_place() -> None:

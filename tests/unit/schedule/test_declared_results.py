@@ -39,8 +39,9 @@ def _load(path: Path) -> ModuleType:
 
 
 _WORKLOADS: dict[str, Callable[[], PrimFunc]] = {
-    **vars(_load(_SHARED / "workloads.py")),
-    **vars(_load(_SHARED / "unusual_workloads.py")),
+    name: function
+    for path in _SHARED.glob("*workloads.py")
+    for name, function in vars(_load(path)).items()
 }
 
 

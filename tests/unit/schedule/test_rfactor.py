@@ -339,6 +339,63 @@ def test_stores_that_see_each_other_are_no_pair() -> None:
     assert recognize_reduction(block_of(program(text))) is None  # type: ignore[arg-type]
 
 
+@T.prim_func
+def repeated(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32")):
+    for _, i, k in T.grid(2, 8, 16):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+def test_a_loop_without_iterators(matmul: PrimFunc) -> None:
+    """Where it runs once, its only iteration is the whole reduction."""
+    sch = Schedule(matmul, debug_mask="all")
+    unit = sch.add_unit_loop(sch.get_block("C"))
+    made = sch.rfactor(unit, 0)
+    assert [sch.get(loop).extent for loop in sch.get_loops(made)] == [32, 48, 24, 1]  # type: ignore[union-attr]
+    assert [sch.get(loop).extent for loop in sch.get_loops("C")] == [32, 48, 1]  # type: ignore[union-attr]
+    assert_same_result(matmul, sch.mod)
+    verify_trace_roundtrip(sch, matmul)
+    twice = Schedule(repeated, error_render_level="fast")
+    with pytest.raises(ScheduleError, match="no iterator is bound to it"):
+        twice.rfactor(twice.get_loops("B")[0], 0)
+
+
+@pytest.mark.parametrize("swapped", ["init", "stores", "both", "values"])
+def test_stores_in_any_order(swapped: str) -> None:
+    init = ["best[vi] = -1", 'least[vi] = T.max_value("float32")']
+    values = [
+        "p: T.int32 = T.Select(least[vi] <= V[vi, vk], best[vi], I[vi, vk])",
+        "v: T.float32 = T.Select(least[vi] <= V[vi, vk], least[vi], V[vi, vk])",
+    ]
+    stores = ["best[vi] = p", "least[vi] = v"]
+    for name, lines in (("init", init), ("stores", stores), ("values", values)):
+        if swapped in (name, "both"):
+            lines.reverse()
+    body = "\n                ".join([*values, *stores])
+    start = "\n                    ".join(init)
+    func = from_source(f"""@T.prim_func
+def main(I: T.Buffer((8, 16), "int32"), V: T.Buffer((8, 16)), best: T.Buffer((8,), "int32"), \\
+         least: T.Buffer((8,))):
+        for i, k in T.grid(8, 16):
+            with T.block("argmin"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    {start}
+                {body}
+""")
+    assert isinstance(func, PrimFunc)
+    sch = Schedule(func, debug_mask="all")
+    outer, _ = sch.split(sch.get_loops("argmin")[1], [4, 4])
+    sch.rfactor(outer, 1)
+    text = sch.mod.script()
+    assert text.index("best_rf = T.alloc_buffer") < text.index("least_rf = T.alloc_buffer")
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
 def test_refused(matmul: PrimFunc) -> None:
     sch = Schedule(matmul, error_render_level="fast")
     i, j, k = sch.get_loops("C")
@@ -352,9 +409,6 @@ def test_refused(matmul: PrimFunc) -> None:
         with pytest.raises(ScheduleError) as caught:
             sch.rfactor(loop, axis)
         assert str(caught.value) == f"ScheduleError: rfactor: {reason}"
-    unit = sch.add_unit_loop(sch.get_block("C"))
-    with pytest.raises(ScheduleError, match="no iterator is bound to it"):
-        sch.rfactor(unit, 0)
     fused = sch.fuse(j, k)
     with pytest.raises(ScheduleError, match="a spatial iterator is bound to it"):
         sch.rfactor(fused, 0)

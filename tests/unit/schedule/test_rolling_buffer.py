@@ -220,3 +220,60 @@ def test_a_block_that_fills_its_window_at_once(tile: int) -> None:
     assert [getattr(extent, "value", None) for extent in buffer.shape] == [tile + 2, 12]
     verify_trace_roundtrip(sch, func)
     assert_same_result(func, sch.mod)
+
+
+POOLINGS = """
+@T.prim_func
+def main(A: T.Buffer((23, 23), "int32"), D: T.Buffer((8, 8), "int32")):
+    B = T.alloc_buffer((21, 21), "int32")
+    C = T.alloc_buffer((10, 10), "int32")
+    for i, j, r, s in T.grid(21, 21, 3, 3):
+        with T.block("B"):
+            vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+            with T.init():
+                B[vi, vj] = -128
+            B[vi, vj] = T.max(B[vi, vj], A[vi + vr, vj + vs])
+    for i, j, r, s in T.grid(10, 10, 3, 3):
+        with T.block("C"):
+            vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+            with T.init():
+                C[vi, vj] = -128
+            C[vi, vj] = T.max(C[vi, vj], B[vi * 2 + vr, vj * 2 + vs])
+    for i, j, r, s in T.grid(8, 8, 3, 3):
+        with T.block("D"):
+            vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+            with T.init():
+                D[vi, vj] = -128
+            D[vi, vj] = T.max(D[vi, vj], C[vi + vr, vj + vs])
+"""
+
+
+@pytest.mark.parametrize("order", ["BC", "CB"])
+@pytest.mark.parametrize("tile", [1, 3, 4])
+@pytest.mark.parametrize("columns", [False, True])
+def test_several_buffers_roll_along_one_loop(order: str, tile: int, columns: bool) -> None:
+    func = from_source(POOLINGS)
+    assert isinstance(func, PrimFunc)
+    sch = Schedule(func, debug_mask="all")
+    rows, inner = sch.split(sch.get_loops("D")[0], [None, tile])
+    if columns:
+        column = sch.get_loops("D")[2]
+        outer, _ = sch.split(column, [None, 4])
+        sch.reorder(rows, outer, inner)
+        rows = outer
+    sch.compute_at("C", rows)
+    sch.compute_at("B", rows)
+    for name in order:
+        sch.rolling_buffer(name, 0)
+    assert_same_result(func, sch.mod)
+    verify_trace_roundtrip(sch, func)
+
+
+def test_a_buffer_rolls_once() -> None:
+    func = from_source(POOLINGS)
+    assert isinstance(func, PrimFunc)
+    sch = Schedule(func, debug_mask="all", error_render_level="fast")
+    sch.compute_at("C", sch.get_loops("D")[0])
+    sch.rolling_buffer("C", 0)
+    with pytest.raises(ScheduleError, match="cannot be a producer of a rolling buffer"):
+        sch.rolling_buffer("C", 0)

@@ -27,7 +27,9 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import replace
+from tilewright.ir.stmt import no_op
 from tilewright.schedule.block_iterators import IteratorSubstitution
+from tilewright.schedule.conditions import check_names_no_loops
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import forget_flow
 from tilewright.schedule.init_block import initialization, reads_with_writes
@@ -169,6 +171,8 @@ def blockized_loop(
         copy_path(loop, block, inner_realize),
         init,
     )
+    check_names_no_loops(block, outer, loop)
+    check_names_no_loops(block, replace(outer, body=no_op()))
     new = BlockRealize(inner.outer_values, inner.outer_predicate, outer)
     return BlockizedLoop(new, block, realize.block, inner_realize.block)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import Buffer, BufferRegion, Range
+from tilewright.ir import Buffer, BufferRegion, For, IntImm, Range
 from tilewright.schedule.cache_place import (
-    Place,
     RelaxedRegion,
     inside_buffer,
+    is_fixed_box,
     place_before,
+    place_first,
     relaxed_region,
 )
 from tilewright.schedule.cache_stage import (
@@ -30,6 +31,7 @@ from tilewright.schedule.cache_stage import (
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import region_cover
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.regions import loops_from
 from tilewright.schedule.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -61,17 +63,21 @@ def cache_read(
     top = scope_root(block)
     scope = scope_of(state, top)
     writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
+    early = [] if writer is None else _readers_before(scope, writer, buffer)
+    if early and all(reader in early for reader in consumers or [block]):
+        writer, consumers = None, consumers or early  # what they read is there from the beginning
     readers = _chosen_readers(scope, writer, buffer, block, consumers)
     check_matched_buffers(readers, buffer, storage_scope)
     if writer is None:
-        place = Place(top)
+        place = place_first(top, buffer)
         region = RelaxedRegion(_input_region(top, buffer), True)
     else:
         _check_region_cover(state, readers, buffer)
         location = lowest_common_ancestor((writer, readers[0]))
         place = place_before(location, writer, readers[0])
         region = relaxed_region(state, writer, written_region(writer, buffer), place)
-    cache = make_cache(buffer, storage_scope, region.ranges, compact=place.location.is_block)
+    compact = is_fixed_box(place, region.ranges)
+    cache = make_cache(buffer, storage_scope, region.ranges, compact=compact)
     nest, copy = copy_nest(cache, into_cache=True)
     edit = ScopeEdit(top, buffers=[cache.buffer])
     edit.use_cache(readers, cache)
@@ -79,6 +85,21 @@ def cache_read(
     edit.apply(state)
     complete = region.is_exact and place.location.is_block
     return mark_copy_block(state, copy, complete=complete)
+
+
+def _readers_before(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
+    """The blocks that read a buffer, none of them ever after a block that writes it."""
+    before = scope.positions[writer]
+    return [
+        reader
+        for reader in scope.buffer_readers.get(buffer, ())
+        if scope.positions[reader] < before
+        and all(_runs_once(loop) for loop in loops_from(lowest_common_ancestor((reader, writer))))
+    ]
+
+
+def _runs_once(loop: For) -> bool:
+    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
 
 
 def _chosen_readers(

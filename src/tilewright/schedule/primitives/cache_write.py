@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Block, Buffer
-from tilewright.schedule.cache_place import Place, RelaxedRegion, place_before, relaxed_region
+from tilewright.schedule.cache_place import (
+    Place,
+    RelaxedRegion,
+    is_fixed_box,
+    place_before,
+    relaxed_region,
+)
 from tilewright.schedule.cache_stage import (
     ScopeEdit,
     accessed_region,
@@ -21,7 +27,7 @@ from tilewright.schedule.cache_stage import (
     spell_cache,
 )
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow
+from tilewright.schedule.flags import forget_flow, reads_only_its_own
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
 from tilewright.schedule.scope import lowest_common_ancestor, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
@@ -55,7 +61,7 @@ def cache_write(
     top = scope_root(block)
     scope = scope_of(state, top)
     only_writer(scope.buffer_writers[buffer], buffer)
-    if reads_buffer(block.block, buffer):
+    if reads_buffer(block.block, buffer) and not reads_only_its_own(state, block, buffer):
         raise WriterReadsItsBuffer(block, block=block.name, buffer=buffer.name)
     readers = readers_after(scope, block, buffer)
     chosen = [reader for reader in readers if reader in consumers]
@@ -66,7 +72,8 @@ def cache_write(
         place = place_before(lowest_common_ancestor((block, others[0])), block, others[0])
     relaxed = relaxed_region(state, block, region, place)
     check_no_gaps(block, buffer, relaxed, place, top.block)
-    cache = make_cache(buffer, storage_scope, relaxed.ranges, compact=place.location.is_block)
+    compact = is_fixed_box(place, relaxed.ranges)
+    cache = make_cache(buffer, storage_scope, relaxed.ranges, compact=compact)
     nest, copy = copy_nest(cache, into_cache=False)
     edit = ScopeEdit(top, buffers=[cache.buffer])
     edit.use_cache((block, *chosen), cache)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import (
     Block,
-    BlockRealize,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -113,7 +112,7 @@ def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
     for consumer in consumers:
         check_plain_loads(consumer, store.buffer)
     check_reads_stay_inside(scope, block, consumers)
-    return InlinePlan(block, check_removable(block), consumers, store)
+    return InlinePlan(block, check_removable(block, consumers), consumers, store)
 
 
 def single_store(block: StmtSRef) -> BufferStore:
@@ -182,11 +181,10 @@ class LoadReplacer(Rewriter):
         return self.value_of(load) if load.buffer is self._buffer else load
 
     def visit_block(self, node: Block) -> Block:
-        body = self.visit(node.body)
-        init = None if node.init is None else self.visit(node.init)
-        if body is node.body and init is node.init:
+        changed: Block = self.generic_visit(node)
+        if changed is node and not any(region.buffer is self._buffer for region in node.reads):
             return node
-        after = with_detected_reads(replace(node, body=body, init=init), without=self._buffer)
+        after = with_detected_reads(changed, without=self._buffer)
         self.renewed[node] = after
         return after
 
@@ -200,17 +198,13 @@ class _Inliner(LoadReplacer):
             iter_var.var: domain_of(iter_var).min for iter_var in block.iter_vars
         }
 
-    def visit_block_realize(self, node: BlockRealize) -> BlockRealize:
-        if not self._consumers or node.block in self._consumers:
-            return self.inside(node)
-        return node
-
-    def inside(self, node: BlockRealize) -> BlockRealize:
-        """Everything below a consumer is rewritten."""
-        consumers, self._consumers = self._consumers, set()
-        block = self.visit(node.block)
+    def visit_block(self, node: Block) -> Block:
+        if self._consumers and node not in self._consumers:
+            return node
+        consumers, self._consumers = self._consumers, set()  # what is below a consumer changes, too
+        block = super().visit_block(node)
         self._consumers = consumers
-        return node if block is node.block else replace(node, block=block)
+        return block
 
     def value_of(self, load: BufferLoad) -> PrimExpr:
         values = dict(self._units)

@@ -17,7 +17,13 @@ from tilewright.schedule.instruction import (
     keywords,
     register_primitive,
 )
-from tilewright.schedule.relocate import check_removable, inserted, path_below, without
+from tilewright.schedule.relocate import (
+    check_removable,
+    check_stands_free,
+    inserted,
+    path_below,
+    without,
+)
 from tilewright.schedule.scope import DepKind, scope_of, scope_root
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -43,6 +49,7 @@ def compute_root(state: ScheduleState, block: StmtSRef) -> None:
     removed = check_removable(block)
     if removed is top:
         return  # its loops are its own
+    check_stands_free(block, top)
     if not (is_complete_block(state, block) or is_reduction_block(state, block)):
         raise NotAStage(block, block=block.name)
     _check_producers(state, root, top, block)

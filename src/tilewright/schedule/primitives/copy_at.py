@@ -29,6 +29,7 @@ from tilewright.ir import (
     expr_deep_equal,
     free_vars,
     substitute,
+    uses_var,
 )
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.cache_place import Place, RelaxedRegion, relaxed_region
@@ -41,6 +42,7 @@ from tilewright.schedule.cache_stage import (
     check_storage_scope,
     reads_buffer,
 )
+from tilewright.schedule.conditions import all_loops_above
 from tilewright.schedule.copy_block import loop_nest
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import forget_flow
@@ -148,11 +150,17 @@ def write_at(
     ]
     ranges = _hull(boxes)
     _check_written_first(state, loop, buffer, users, boxes[0])
-    if not any(box.is_exact and _same_ranges(box.ranges, ranges) for box in boxes):
+    exact = any(box.is_exact and _same_ranges(box.ranges, ranges) for box in boxes)
+    if not exact or _may_not_run(loop):
         raise WritesWithGaps(loop, loop=loop.name, buffer=buffer.name)
     cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
     place = Place(loop, items[last], at_end=True)
     return _insert(state, loop, cache, users, place, into_cache=False)
+
+
+def _may_not_run(loop: StmtSRef) -> bool:
+    """True when loops around a loop decide how often it runs, which may be never."""
+    return uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
 
 
 def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
@@ -240,7 +248,7 @@ def _insert(
 
 def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
-    domains = {around.loop_var: Range(around.min, around.extent) for around in loops_from(loop)}
+    domains = {loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent), **all_loops_above(loop)}
     used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
     iterators = [
         IterVar(domains[var], Var(f"v{number}", var.dtype), IterType.DATA_PAR)

@@ -59,7 +59,7 @@ def fuse(state: ScheduleState, loops: Sequence[StmtSRef], *, preserve_unit_iters
     )
     body = rewriter.rewrite(stmts[-1].body)
     target = For(fused, const(0, dtype), extent, ForKind.SERIAL, body)
-    state.replace(loops[0], target)
+    state.replace(loops[0], target, rewriter.reuse)
     return state.srefs[target]
 
 

@@ -17,7 +17,7 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.races import depends_on, is_unit
 from tilewright.schedule.scope import child_blocks, realize_of, scope_of, scope_root
-from tilewright.schedule.slices import touches_own_slices
+from tilewright.schedule.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -122,7 +122,7 @@ def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[St
     """A block that does not depend on the loop may only fill buffers private to an iteration."""
     root = scope_root(loop)
     for block in blocks:
-        if depends_on(loop.loop, realize_of(block).iter_values):
+        if depends_on(loop.loop, realize_of(block).iter_values) or writes_own_tiles(loop, block):
             continue
         for region in block.block.writes:
             if _is_seen_outside(state, root, blocks, region.buffer):

@@ -32,7 +32,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.ir.renew import Renewer
-from tilewright.schedule.conditions import LoopHasAnnotations
+from tilewright.schedule.conditions import LoopHasAnnotations, check_names_no_loops
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.init_block import reads_with_writes
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
@@ -89,6 +89,7 @@ def loop_partition(
     if len(blocks) != 1:
         raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
     (block,) = blocks
+    check_names_no_loops(block)
     reduces = _is_reduction_loop(block, loop)
     around = loops_of(block)
     iter_vars, values, renamed = _outer_iterators(block, around[: around.index(loop)], loop.name)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import For, IterType, Stmt, Var, free_vars, uses_var
-from tilewright.ir.node import replace
-from tilewright.schedule.conditions import has_affine_binding
+from tilewright.ir.node import nodes_in, replace
+from tilewright.schedule.conditions import has_affine_binding, has_affine_binding_below
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.scope import child_blocks, realize_of
+from tilewright.schedule.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 
@@ -49,13 +49,12 @@ def reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
         return
     chain = _chain(loops)
     blocks = child_blocks(state, chain[0])
-    for block in blocks:
-        _check_block(state, block)
     wanted = iter(loops)
     chosen = set(loops)
     order = [next(wanted) if loop in chosen else loop for loop in chain]
     _check_bounds(order)
     for block in blocks:
+        _check_block(state, block, chain[0])
         if block.block.init is not None:
             _check_reduction(block, chain, order)
     body: Stmt = chain[-1].loop.body
@@ -96,13 +95,16 @@ def _depth(sref: StmtSRef) -> int:
     return depth
 
 
-def _check_block(state: ScheduleState, block: StmtSRef) -> None:
+def _check_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
+    """Iterations of the loops from `top` on may run in any order."""
     kinds = (IterType.DATA_PAR, IterType.COMM_REDUCE)
     if any(iter_var.iter_type not in kinds for iter_var in block.block.iter_vars):
         raise BlockNotReorderable(
             block, block=block.name, why="has iterators that are neither spatial nor reductions"
         )
-    if not has_affine_binding(state, block):
+    if not has_affine_binding(state, block) and not has_affine_binding_below(
+        block, [loop for loop in loops_of(block) if is_ancestor(top, loop)]
+    ):
         raise BlockNotReorderable(block, block=block.name, why="has bindings that are not affine")
 
 
@@ -136,7 +138,7 @@ def _check_bounds(order: Sequence[StmtSRef]) -> None:
             variable = inner.loop.loop_var
             if any(
                 uses_var(bound, _is(variable))
-                for bound in (stmt.min, stmt.extent)
+                for bound in (stmt.min, stmt.extent, *nodes_in(stmt.annotations))
                 if bound.child_fields or bound is variable
             ):
                 raise OuterDependsOnInner(outer, inner, outer=outer.name, inner=inner.name)

@@ -41,7 +41,7 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.access import block_access_regions
-from tilewright.schedule.conditions import why_not_complete
+from tilewright.schedule.conditions import check_names_no_loops, why_not_complete
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.flags import check_stage_pipeline, forget_flow, produced_box
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
@@ -62,6 +62,7 @@ from tilewright.schedule.scope import (
     realize_of,
     scope_of,
     scope_root,
+    used_between_blocks,
 )
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
@@ -83,6 +84,11 @@ class ProducerNotComplete(PrimitiveError):
 class SeveralConsumers(PrimitiveError):
     reason = "the producer {producer!r} of block {block!r} has {count} consumers"
     remedy = "its result would still be needed; inline or move the other consumers first"
+
+
+class UsedBetweenBlocks(PrimitiveError):
+    reason = "buffer {buffer!r}, which block {block!r} reads, decides which iterations run"
+    remedy = "bounds of loops, bindings and conditions would still need it"
 
 
 class HasPredicate(PrimitiveError):
@@ -155,7 +161,9 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     producer = _only_producer(scope, block)
     check_not_output(root, producer)
     made = single_store(producer)
-    removed = check_removable(block)
+    if used_between_blocks(root.block.body, made.buffer):
+        raise UsedBetweenBlocks(block, producer, block=block.name, buffer=made.buffer.name)
+    removed = check_removable(block, [producer])
     check_plain_loads(block, made.buffer)
     around = [loop.loop for loop in loops_of(producer)]
     check_no_race(producer, realize_of(producer).iter_values, around)
@@ -172,6 +180,7 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
     body = _merged_body(store, made, inverse)
+    check_names_no_loops(block, replace(producer.block, body=body), producer)
     return ReverseInlinePlan(block, producer, removed, made.buffer, body, predicate)
 
 

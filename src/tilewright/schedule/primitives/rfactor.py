@@ -35,6 +35,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
+from tilewright.schedule.block_iterators import kept_annotations
 from tilewright.schedule.conditions import check_starts_at_zero, why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.init_block import copied_loop
@@ -176,12 +177,16 @@ def _uses(expr: PrimExpr, variable: Var) -> bool:
     return uses_var(expr, lambda var: var is variable)
 
 
+def _runs_once(loop: For) -> bool:
+    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
+
+
 def _check_factored_loop(nest: Nest, loop: StmtSRef) -> None:
     variable = nest.factored.loop_var
     why = ""
     if variable in nest.spatial:
         why = "a spatial iterator is bound to it"
-    elif variable not in nest.reducing:
+    elif variable not in nest.reducing and not _runs_once(nest.factored):
         why = "no iterator is bound to it"
     if why:
         raise NotReductionLoop(loop, nest.block, loop=loop.name, block=nest.block.name, why=why)
@@ -196,8 +201,7 @@ def _check_other_loops(nest: Nest) -> None:
         if reduces and loop.loop_var in nest.spatial:
             raise MixedLoop(sref, nest.block, **names)
         unbound = not reduces and loop.loop_var not in nest.spatial
-        runs_once = isinstance(loop.extent, IntImm) and loop.extent.value == 1
-        if unbound and inside_reduction and not runs_once:
+        if unbound and inside_reduction and not _runs_once(loop):
             raise UnboundLoopInside(sref, nest.block, **names)
         inside_reduction = inside_reduction or reduces
         if reduces and isinstance(loop.body, SeqStmt):
@@ -339,7 +343,7 @@ def _partial_block(
         f"{block.name_hint}_rf",
         body,
         init,
-        annotations=block.annotations,
+        annotations=kept_annotations(block.annotations, iterators.renamed),
     )
     return BlockRealize(iterators.values, nest.realize.predicate, made)
 
@@ -373,7 +377,7 @@ def _final_block(
         block.name_hint,
         body,
         init,
-        annotations=block.annotations,
+        annotations=kept_annotations(block.annotations, renamed, block.iter_vars),
     )
     return BlockRealize(tuple(values), predicate, made)
 

@@ -24,14 +24,13 @@ from tilewright.ir import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferRegion,
-    BufferStore,
     FloorDiv,
     For,
     ForKind,
     IntImm,
     IterType,
+    IterVar,
     Mul,
     PrimExpr,
     Range,
@@ -46,7 +45,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.expr import GE, GT, LE, LT
-from tilewright.ir.node import map_children, replace
+from tilewright.ir.node import replace
 from tilewright.schedule.allocated_buffer import (
     AllocationChanger,
     allocating_block,
@@ -71,6 +70,9 @@ from tilewright.schedule.state import BlockInfo, ScheduleState
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
+
+
+_POSITIONS = (IterType.DATA_PAR, IterType.OPAQUE)
 
 
 class NoSuchWrite(PrimitiveError):
@@ -137,8 +139,9 @@ def _written_region(block: StmtSRef, write_index: int) -> BufferRegion:
 
 def _consumers(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
     scope = scope_of(state, scope_root(block))
-    if why_not_complete(scope, block):
-        why = why_not_reduction(state, scope, block)
+    # Rolling another buffer along the same loop made iterators opaque; they still tell positions.
+    if why_not_complete(scope, block, _POSITIONS):
+        why = why_not_reduction(state, scope, block, _POSITIONS)
         if why:
             raise NotAProducer(block, block=block.name, why=why)
     dependencies = [*scope.from_block(block), *scope.to_block(block)]
@@ -320,45 +323,41 @@ class _Roller(AllocationChanger):
         rolled = floormod(indices[axis], self._size)
         return (*indices[:axis], rolled, *indices[axis + 1 :])
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
-        indices = map_children(node, self.visit).indices
+    def with_buffer(self, node: Any) -> Any:
         if node.buffer is not self._old:
-            return replace(node, indices=indices) if indices is not node.indices else node
-        return BufferLoad(self.buffers[self._old], self._wrapped(indices), node.predicate)
+            return super().with_buffer(node)
+        new = self.buffers[self._old]
+        if isinstance(node, BufferRegion):
+            return BufferRegion(new, self._wrapped_region(node.region))
+        return replace(node, buffer=new, indices=self._wrapped(node.indices))
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
-        changed: BufferStore = map_children(node, self.visit)
-        if node.buffer is not self._old:
-            return changed
-        indices = self._wrapped(changed.indices)
-        return replace(changed, buffer=self.buffers[self._old], indices=indices)
-
-    def visit_buffer_region(self, node: BufferRegion) -> Any:
-        if node.buffer is not self._old:
-            return node
+    def _wrapped_region(self, region: tuple[Range, ...]) -> tuple[Range, ...]:
         axis = self._axis
-        dimension = node.region[axis]
+        dimension = region[axis]
         if isinstance(dimension.extent, IntImm) and dimension.extent.value == 1:
             rolled = Range(floormod(dimension.min, self._size), dimension.extent)
         else:
             rolled = Range(const(0, self._size.dtype), self._size)
-        region = (*node.region[:axis], rolled, *node.region[axis + 1 :])
-        return BufferRegion(self.buffers[self._old], region)
+        return (*region[:axis], rolled, *region[axis + 1 :])
 
     def visit_block_realize(self, node: BlockRealize) -> Any:
         block: Block = self.visit(node.block)
         predicate = node.predicate
         if node.block is self._producer:
             predicate = logical_and(predicate, self._guard)
-        if block is not node.block:
-            iter_vars = tuple(
-                replace(iter_var, iter_type=IterType.OPAQUE)
-                if uses_var(value, lambda var: var is self._loop_var)
-                else iter_var
-                for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True)
-            )
+        pairs = zip(block.iter_vars, node.iter_values, strict=True)
+        iter_vars = tuple(self._iterator(iter_var, value) for iter_var, value in pairs)
+        if any(uses_var(value, self._is_rolled) for value in node.iter_values):
             block = self.reuse[node.block] = replace(block, iter_vars=iter_vars)
         return BlockRealize(node.iter_values, predicate, block)
+
+    def _iterator(self, iter_var: IterVar, value: PrimExpr) -> IterVar:
+        """The order of iterations counts along the loop that rolls."""
+        rolled = uses_var(value, self._is_rolled)
+        return replace(iter_var, iter_type=IterType.OPAQUE) if rolled else iter_var
+
+    def _is_rolled(self, variable: Var) -> bool:
+        return variable is self._loop_var
 
 
 def _run(

@@ -88,7 +88,7 @@ def split(
     for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
         body = For(variable, const(0, variable.dtype), extent, ForKind.SERIAL, body)
     assert isinstance(body, For)
-    state.replace(loop, body)
+    state.replace(loop, body, rewriter.reuse)
     return _loops_from(state, body, len(variables))
 
 

@@ -114,9 +114,9 @@ def _check_contiguous(
 ) -> None:
     if given.strides or given not in _whole_operands(intrin):
         return
-    rank = len(given.shape)
     source = operand.buffer
-    mine = _strides(source.strides, source.shape)[-rank:]
+    leading = len(source.shape) - len(given.shape)
+    mine = _strides(source.strides, source.shape)[leading:]
     wanted = _strides((), given.shape)
     for extent, stride, expected in zip(given.shape, mine, wanted, strict=True):
         if _number(extent) != 1 and stride != expected:

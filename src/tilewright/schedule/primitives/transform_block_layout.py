@@ -25,7 +25,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.schedule.block_iterators import IteratorSubstitution
-from tilewright.schedule.conditions import check_starts_at_zero
+from tilewright.schedule.conditions import check_names_no_loops, check_starts_at_zero
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.layout import iteration
@@ -117,6 +117,7 @@ def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:
         raise NotAlone(top, block, loop=top.name, block=block.name)
     for loop in loops:
         check_starts_at_zero(loop)
+    check_names_no_loops(block)
     realize = realize_of(block)
     variables = {loop.loop.loop_var for loop in loops}
     used = {value for value in realize.iter_values if isinstance(value, Var)}

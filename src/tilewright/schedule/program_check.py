@@ -1,0 +1,48 @@
+"""Checking what a primitive made of a program, for `debug_mask`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.errors import WellFormedError
+from tilewright.ir import Block, Buffer, DeclBuffer, IRModule, post_order_visit, verify_well_formed
+
+
+def verify_program(before: IRModule, after: IRModule, step: str) -> None:
+    """Check that a well-formed program stayed one and lost all names of what it no longer has."""
+    if after is before:
+        return
+    stale = (_declared(before) - _declared(after)) & set(_used(after))
+    if stale:
+        names = ", ".join(sorted(repr(buffer.name) for buffer in stale))
+        raise AssertionError(f"{step} left uses of buffers that are no longer there: {names}")
+    try:
+        verify_well_formed(after)
+    except WellFormedError as error:
+        if verify_well_formed(before, assert_mode=False):
+            raise AssertionError(f"{step} broke the program: {error}") from error
+
+
+def _declared(module: IRModule) -> set[Buffer]:
+    """All buffers that are parameters, allocated, matched or declared."""
+    found = {buffer for func in module.functions.values() for buffer in func.buffer_map.values()}
+    for node in _nodes(module):
+        if isinstance(node, Block):
+            found.update(node.alloc_buffers)
+            found.update(match.buffer for match in node.match_buffers)
+        elif isinstance(node, DeclBuffer):
+            found.add(node.buffer)
+    return found
+
+
+def _used(module: IRModule) -> Iterator[Buffer]:
+    """The buffers of all accesses and regions."""
+    return (node.buffer for node in _nodes(module) if hasattr(node, "buffer"))
+
+
+def _nodes(module: IRModule) -> list[Any]:
+    found: list[Any] = []
+    for func in module.functions.values():
+        post_order_visit(func.body, found.append)
+    return found
