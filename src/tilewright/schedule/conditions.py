@@ -133,6 +133,27 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     return all(not total.args or _is_one(total.args[0].scale) for total in found.indices)
 
 
+def _has_ragged_rows(block: StmtSRef) -> bool:
+    """True when only how many values a result adds up differs, e.g. in the rows of a CSR matrix.
+
+    The loops of the results make every combination once; those of the reductions, which no result
+    is bound to, may run as far as the others say.
+    """
+    realize = realize_of(block)
+    results = [
+        value
+        for iter_var, value in zip(block.block.iter_vars, realize.iter_values, strict=True)
+        if iter_var.iter_type is IterType.DATA_PAR
+    ]
+    used = {var for value in results for var in free_vars(value)}
+    outer = [loop.loop for loop in loops_of(block) if loop.loop.loop_var in used]
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in outer}
+    if any(_depends(domain, domains) for domain in domains.values()):
+        return False
+    distinct = len(set(map(id, results))) == len(results)
+    return distinct and _is_true(realize.predicate) and all(v in domains for v in results)
+
+
 def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:
     return type(domain.extent) is not IntImm and uses_var(domain, loops.__contains__)
 
@@ -177,7 +198,7 @@ def why_not_reduction(
     stmt = block.block
     if stmt.init is None:
         return "it has no init statement"
-    if not has_affine_binding(state, block):
+    if not has_affine_binding(state, block) and not _has_ragged_rows(block):
         return "its bindings are not affine"
     kinds = (*spatial, IterType.COMM_REDUCE)
     if any(iter_var.iter_type not in kinds for iter_var in stmt.iter_vars):

@@ -71,7 +71,7 @@ def _index_map_text(value: IndexMap) -> str:
 
 def _quoted(text: str) -> str:
     """A string in double quotes, as TVM writes it; what would not read back is escaped."""
-    return msgspec.json.encode(text).decode()
+    return msgspec.json.encode(str(text)).decode()  # a plain one: scopes are a kind of string
 
 
 def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:
