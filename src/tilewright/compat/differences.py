@@ -73,7 +73,6 @@ MISSING: Mapping[str, str] = {
     "tvm.meta_schedule.testing.tlcbench": _NETWORKS,
     "tvm.meta_schedule.testing.local_rpc": "programs are measured on this machine",
     "tvm.meta_schedule.testing.custom_builder_runner": _NETWORKS,
-    "tvm.meta_schedule.trace_apply": "use Trace.apply_to_schedule",
     "tvm.micro": "microcontrollers are not supported",
     "tvm.contrib": "libraries that TVM calls are not bound here",
     "tvm.driver.tvmc": "the command line is `tilewright`",
