@@ -143,6 +143,29 @@ def test_parallel_iterations_have_results_of_their_own() -> None:
     sch.unroll(loop)
 
 
+def test_an_iterator_that_says_nothing_about_the_results_makes_no_iteration_independent() -> None:
+    """The common block of a partition is bound to all loops around it and writes the same."""
+
+    @T.prim_func
+    def beside(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i in range(5):
+            with T.block("B"):
+                vi = T.axis.spatial(5, i)
+                B[vi] = A[vi] + 1
+        for i in range(5):
+            with T.block("C"):
+                vi = T.axis.spatial(5, i)
+                C[vi] = A[vi] * 2
+
+    sch = Schedule(beside, error_render_level="fast")
+    sch.reverse_compute_at("C", sch.get_loops("B")[0], preserve_unit_loops=True)
+    sch.loop_partition(sch.get_loops("C")[-1], [3, None])
+    (common,) = (name for name in ("C_i_common", "C_ax0_common") if name in sch.mod.script())
+    with pytest.raises(ScheduleError, match="write the same elements of 'C' in block"):
+        sch.parallel(sch.get_loops(common)[0])
+
+
 @pytest.mark.parametrize("primitive", ["compute_at", "compute_inline"])
 def test_results_of_a_parallel_iteration_stay_in_it(primitive: str) -> None:
     """The only reader of what each iteration makes for itself left the loop: a race."""

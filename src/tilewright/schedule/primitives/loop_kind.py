@@ -122,13 +122,27 @@ def _check_own_results(state: ScheduleState, loop: StmtSRef, blocks: Sequence[St
     """A block that does not depend on the loop may only fill buffers private to an iteration."""
     root = scope_root(loop)
     for block in blocks:
-        if depends_on(loop.loop, realize_of(block).iter_values) or writes_own_tiles(loop, block):
+        if _writes_by_loop(loop, block) or writes_own_tiles(loop, block):
             continue
         for region in block.block.writes:
             if _is_seen_outside(state, root, blocks, region.buffer):
                 raise IterationsShareResult(
                     loop, block, loop=loop.name, block=block.name, buffer=region.buffer.name
                 )
+
+
+def _writes_by_loop(loop: StmtSRef, block: StmtSRef) -> bool:
+    """True when the loop says, through iterators of a block, what the block writes."""
+    realize = realize_of(block)
+    moving = {
+        iter_var.var
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if depends_on(loop.loop, [value])
+    }
+    return all(
+        any(uses_var(axis.min, moving.__contains__) for axis in region.region)
+        for region in block.block.writes
+    )
 
 
 def _is_seen_outside(
