@@ -15,6 +15,7 @@ import pytest
 from tilewright.errors import TuneError
 from tilewright.ir import as_module
 from tilewright.measure import LocalBuilder, LocalRunner
+from tilewright.measure.evaluator import EvaluatorConfig
 from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool
 from tilewright.measure.wire import Reply, frame
 from tilewright.records import BuilderInput, FailureKind, RunnerInput, args_info_of
@@ -46,7 +47,9 @@ def test_child_of_a_task_does_not_answer_for_the_next(pool: WorkerPool) -> None:
 
 
 def test_kernel_that_forks_is_measured_like_any_other() -> None:
-    builder, runner = LocalBuilder(max_workers=1), LocalRunner(seed=1)
+    # Each call doubles the processes, since children go on with the measurement: so make few calls.
+    once = EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0)
+    builder, runner = LocalBuilder(max_workers=1), LocalRunner(evaluator_config=once, seed=1)
     kernels = [faults.forks, faults.double, faults.triple]
     built = builder.build([BuilderInput(as_module(kernel), Target("llvm")) for kernel in kernels])
     paths = [str(result.artifact_path) for result in built]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.cost_model.prior import Machine, estimate
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, as_module
 from tilewright.records import args_info_of
@@ -21,6 +22,7 @@ from tilewright.target import Target
 from tilewright.testing.oracle import run
 from tilewright.testing.space_generation import generate_design_space
 from tilewright.tune import default_schedule
+from tilewright.tune.fallback import SHORT_SECONDS
 
 
 @T.prim_func
@@ -128,9 +130,10 @@ def test_the_schedule_without_a_search(func: PrimFunc) -> None:
     text = str(sch.mod)
     if func is both_ways:
         assert TILING_STRUCTURE not in text
-    else:
-        assert "T.parallel" in text
-        assert '"slices"' in text or func is in_place  # which is a pass like any other
+        return
+    seconds = estimate(sch.mod["main"], Machine.of(Target("llvm")))
+    assert "T.parallel" in text or seconds < SHORT_SECONDS
+    assert '"slices"' in text or func is in_place  # which is a pass like any other
 
 
 Step = Callable[[Schedule], Any]
