@@ -46,6 +46,7 @@ from tilewright.ir import (
     children,
     const,
     expr_deep_equal,
+    has_load,
     logical_and,
     map_children,
     replace,
@@ -203,7 +204,7 @@ class _Resolver(Rewriter):
         return self._reader.read(node).expr(node.dtype) if node.dtype in _INDEX_TYPES else node
 
     def visit_select(self, node: Select) -> PrimExpr:
-        if not _has_load(node):
+        if not has_load(node):
             return const(1, node.dtype)
         condition = self.condition(node.condition)
         if isinstance(condition, IntImm):
@@ -233,13 +234,3 @@ class _Resolver(Rewriter):
     def _either(self, condition: IntImm, chosen: PrimExpr, otherwise: PrimExpr) -> PrimExpr:
         result: PrimExpr = self.visit(chosen if condition.value else otherwise)
         return result
-
-
-def _has_load(node: Node) -> bool:
-    rest = [node]  # a loop, because tables of constants are long chains of choices
-    while rest:
-        current = rest.pop()
-        if isinstance(current, BufferLoad):
-            return True
-        rest.extend(children(current))
-    return False

@@ -169,6 +169,7 @@ from tilewright.ir.visit import (
     T as T,
     Visitor as Visitor,
     free_vars as free_vars,
+    has_load as has_load,
     ir_transform as ir_transform,
     post_order_visit as post_order_visit,
     pre_order_visit as pre_order_visit,

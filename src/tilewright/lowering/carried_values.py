@@ -28,6 +28,7 @@ from tilewright.ir import (
     IfThenElse,
     IntImm,
     MatchBufferRegion,
+    Node,
     Not,
     PrimExpr,
     Range,
@@ -37,7 +38,9 @@ from tilewright.ir import (
     While,
     expr_deep_equal,
     free_vars,
+    has_load,
     logical_and,
+    pre_order_visit,
     substitute,
     uses_var,
 )
@@ -89,6 +92,20 @@ def _tests(path: _Path) -> Iterator[PrimExpr]:
     for part in path:
         if isinstance(part, _Tests):
             yield from part.tests
+
+
+def _is_read_by_data(block: Block, buffer: Buffer) -> bool:
+    """True when a block itself reads elements whose indices lie in memory."""
+    found = False
+
+    def look(node: Node) -> bool:
+        nonlocal found
+        if isinstance(node, BufferLoad) and node.buffer is buffer:
+            found = found or any(map(has_load, node.indices))
+        return not found and not isinstance(node, Block)
+
+    pre_order_visit(block.body, look)
+    return found
 
 
 class _Scanner(Visitor):
@@ -153,7 +170,8 @@ class _Scanner(Visitor):
         self._path.pop()
 
     def _visit_block(self, block: Block) -> None:
-        if not takes_pointer(block.body, self._buffer.data) and not block.match_buffers:
+        hidden = takes_pointer(block.body, self._buffer.data) or block.match_buffers
+        if not hidden and not _is_read_by_data(block, self._buffer):
             self.visit(block.body)
             return
         for match in block.match_buffers:
@@ -161,7 +179,7 @@ class _Scanner(Visitor):
         self._visit_regions(block)
 
     def _visit_regions(self, block: Block) -> None:
-        """For memory that is used through pointers or views, what the block declares counts."""
+        """What the block declares, for memory used through pointers, views or stored indices."""
         for region in block.reads:
             if region.buffer is self._buffer:
                 self._read(region.region)

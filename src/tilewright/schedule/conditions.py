@@ -17,6 +17,7 @@ from tilewright.ir import (
     Var,
     const,
     free_vars,
+    has_load,
     uses_var,
 )
 from tilewright.ir.access import inputs_of
@@ -134,10 +135,10 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
 
 
 def _has_ragged_rows(block: StmtSRef) -> bool:
-    """True when only how many values a result adds up differs, e.g. in the rows of a CSR matrix.
+    """True when data say how many values a result adds up, e.g. in the rows of a CSR matrix.
 
     The loops of the results make every combination once; those of the reductions, which no result
-    is bound to, may run as far as the others say.
+    is bound to, may run as far as data say.
     """
     realize = realize_of(block)
     results = [
@@ -151,7 +152,10 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     if any(_depends(domain, domains) for domain in domains.values()):
         return False
     distinct = len(set(map(id, results))) == len(results)
-    return distinct and _is_true(realize.predicate) and all(v in domains for v in results)
+    if not distinct or not _is_true(realize.predicate) or not all(v in domains for v in results):
+        return False
+    inner = [loop.loop for loop in loops_of(block) if loop.loop.loop_var not in used]
+    return all(type(loop.extent) is IntImm or has_load(loop.extent) for loop in inner)
 
 
 def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:

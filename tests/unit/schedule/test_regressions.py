@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
@@ -164,6 +166,52 @@ def test_an_iterator_that_says_nothing_about_the_results_makes_no_iteration_inde
     (common,) = (name for name in ("C_i_common", "C_ax0_common") if name in sch.mod.script())
     with pytest.raises(ScheduleError, match="write the same elements of 'C' in block"):
         sch.parallel(sch.get_loops(common)[0])
+
+
+def test_what_parallel_iterations_have_for_themselves_is_not_padded_outside() -> None:
+    @T.prim_func
+    def private(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        B = T.alloc_buffer((8,))
+        for i in range(8):
+            for j in range(8):
+                with T.block("B"):
+                    vj = T.axis.spatial(8, j)
+                    B[vj] = A[vj] + 1.0
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[vi]
+
+    sch = Schedule(private, error_render_level="fast")
+    sch.parallel(sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError) as failure:
+        sch.transform_layout("B", ("write", 0), lambda i: (i // 3, i % 3), pad_value=0.0)
+    assert str(failure.value) == (
+        "ScheduleError: transform_layout: all iterations of the parallel loop 'i' would write what "
+        "block 'B' writes; make the loop parallel only where each iteration writes elements of its "
+        "own"
+    )
+
+
+def test_parallel_iterations_read_their_own_copies_by_stored_indices() -> None:
+    @T.prim_func
+    def product(A: T.Buffer((9, 4), "float32"), C: T.Buffer((5, 4), "float32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for i, j, k, m in T.grid(5, 4, 3, 3):
+            with T.block("C"):
+                vi, vj, vk, vm = T.axis.remap("SSRR", [i, j, k, m])
+                with T.init():
+                    C[vi, vj] = 0.0
+                C[vi, vj] = C[vi, vj] + A[vk * 3 + vm, vj]
+
+    sch = Schedule(product)
+    sch.read_at(sch.get_loops("C")[2], "C", 0, "global")
+    sch.parallel(sch.get_loops("C")[0])
+    sch.cache_index("C", "local", cse_thresh=1)
+    assert "A_global[index_var_0[" in sch.mod.script()
+    a, found = np.random.default_rng(0).random((9, 4), np.float32), np.empty((5, 4), np.float32)
+    tw.build(sch.mod)(a, found)
+    np.testing.assert_allclose(found, np.broadcast_to(a.sum(axis=0), (5, 4)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("primitive", ["compute_at", "compute_inline"])

@@ -80,10 +80,9 @@ def test_a_domain_that_a_loop_decides() -> None:
 
 
 def test_such_loops_are_not_independent() -> None:
-    text = same_afterwards(
+    assert "its bindings are not affine" in refused(
         triangle, lambda sch: sch.decompose_reduction("B", sch.get_loops("B")[1])
     )
-    assert text.index("B_init") < text.index("for k in range(i)")
     assert "may leave parts of 'B' unwritten" in refused(
         triangle, lambda sch: sch.write_at(sch.get_loops("B")[1], "B", 0, "local")
     )

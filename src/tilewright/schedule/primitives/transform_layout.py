@@ -33,7 +33,8 @@ from tilewright.schedule.layout import (
 )
 from tilewright.schedule.layout_opaque import padded_loops
 from tilewright.schedule.layout_padding import Padding, assumption, padded_writer, with_fill
-from tilewright.schedule.scope import leaf_realizes
+from tilewright.schedule.races import check_no_race
+from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of, scope_of
 from tilewright.schedule.sref import StmtSRef
 from tilewright.schedule.state import ScheduleState
 from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
@@ -93,6 +94,8 @@ def transform_layout(
     padding = None
     if not assume_injective:
         padding = _padding(block, buffer, new, index_map, pad_value)
+    if padding is not None:
+        _check_writers(state, site)
     rewriter = LayoutRewriter(buffer, new, index_map)
     changed, fresh = _rewrite_owner(site, rewriter, padding)
     rewriter.check(block)
@@ -102,6 +105,13 @@ def transform_layout(
         info = state.info(state.srefs[made])
         info.affine_binding = None
         info.region_cover = True if info.region_cover is None else info.region_cover
+
+
+def _check_writers(state: ScheduleState, site: BufferSite) -> None:
+    """What parallel iterations have for themselves cannot be padded by a block outside of them."""
+    for writer in scope_of(state, site.owner).buffer_writers.get(site.buffer, ()):
+        loops = [loop.loop for loop in loops_of(writer)]
+        check_no_race(writer, realize_of(writer).iter_values, loops)
 
 
 def _remember_flow(state: ScheduleState, buffer: Buffer) -> None:

@@ -27,15 +27,14 @@ from tilewright.ir import (
     IfThenElse,
     Let,
     LetStmt,
-    Node,
     Op,
     PrimExpr,
     SeqStmt,
     Stmt,
     Var,
     Visitor,
-    children,
     expr_deep_equal,
+    has_load,
     is_no_op,
     pre_order_visit,
     substitute,
@@ -104,7 +103,7 @@ def _perfect_nest(loop: For) -> tuple[list[For], Stmt]:
     chain, body = [loop], loop.body
     outer = {loop.loop_var}
     while isinstance(body, For) and not any(
-        uses_var(bound, outer.__contains__) or _has_load(bound) for bound in (body.min, body.extent)
+        uses_var(bound, outer.__contains__) or has_load(bound) for bound in (body.min, body.extent)
     ):
         chain.append(body)
         outer.add(body.loop_var)
@@ -116,10 +115,6 @@ def _agrees(
     known: tuple[Buffer, tuple[PrimExpr, ...]], buffer: Buffer, indices: tuple[PrimExpr, ...]
 ) -> bool:
     return known[0] is buffer and expr_deep_equal(known[1], indices)
-
-
-def _has_load(expr: Node) -> bool:
-    return isinstance(expr, BufferLoad) or any(map(_has_load, children(expr)))
 
 
 class _Accesses(Visitor):
@@ -146,11 +141,11 @@ class _Accesses(Visitor):
 
     def is_varying(self, write: tuple[Buffer, tuple[PrimExpr, ...]]) -> bool:
         """True if an index depends on inner loops or on memory."""
-        return any(uses_var(i, self._inner_vars.__contains__) or _has_load(i) for i in write[1])
+        return any(uses_var(i, self._inner_vars.__contains__) or has_load(i) for i in write[1])
 
     def uniform_exprs_use(self, parallel: set[Var]) -> bool:
         """True if the bounds of an inner loop are not the same for all parallel iterations."""
-        return any(uses_var(e, parallel.__contains__) or _has_load(e) for e in self._uniform)
+        return any(uses_var(e, parallel.__contains__) or has_load(e) for e in self._uniform)
 
     # --- the walk ---
 
