@@ -110,6 +110,7 @@ PINNED_ELSEWHERE = {
     "test_widen_accumulator.py": ("primitives.widen_accumulator: NotAnAccumulation NotWider",),
     "test_regressions.py": (
         "primitives.loop_kind: IterationsShareResult",
+        "primitives.reindex: ReadsMoreThanItsPart",
         "primitives.reorder: ReductionOutOfOrder",
         "races: ReadOutsideParallelLoop",
         "reverse_placement: ConsumersRunBefore",

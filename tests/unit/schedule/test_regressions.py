@@ -168,6 +168,28 @@ def test_an_iterator_that_says_nothing_about_the_results_makes_no_iteration_inde
         sch.parallel(sch.get_loops(common)[0])
 
 
+def test_a_part_of_a_program_reads_what_it_declares() -> None:
+    @T.prim_func
+    def largest(A: T.Buffer((3, 9), "int32"), B: T.Buffer((9,), "int32")):
+        T.func_attr({"tir.noalias": T.bool(True)})
+        for j, k in T.grid(9, 3):
+            with T.block("B"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                with T.init():
+                    B[vj] = -1
+                B[vj] = T.max(B[vj], A[vk, vj])
+
+    sch = Schedule(largest, error_render_level="fast")
+    sch.loop_partition(sch.get_loops("B")[0], [None, 4], preserve_unit_iters=False)
+    with pytest.raises(ScheduleError) as failure:
+        sch.reindex("B_j1", ("read", 0))
+    assert str(failure.value) == (
+        "ScheduleError: reindex: the copy for all values of the iterators of block 'B_j1' would "
+        "read more than block 'B_j1_partition' around it says; reindex before the program is cut "
+        "into parts"
+    )
+
+
 def test_what_parallel_iterations_have_for_themselves_is_not_padded_outside() -> None:
     @T.prim_func
     def private(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):

@@ -65,6 +65,14 @@ class SkipsIterations(PrimitiveError):
     remedy = "what it writes can be reindexed when its bindings take each combination of values"
 
 
+class ReadsMoreThanItsPart(PrimitiveError):
+    reason = (
+        "the copy for all values of the iterators of block {block!r} would read more than block "
+        "{part!r} around it says"
+    )
+    remedy = "reindex before the program is cut into parts"
+
+
 def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> StmtSRef:
     """Copy what the block reads (side 0), or writes (side 1), in the order of its iterators."""
     region = accessed_region(block, "writes" if side else "reads", index)
@@ -78,6 +86,8 @@ def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> Stm
     if not _runs_for_all_values(state, block):
         if side == 1:
             raise SkipsIterations(block, block=block.name)
+        if top.parent is not None:
+            raise ReadsMoreThanItsPart(block, top, block=block.name, part=top.name)
         access = replace(access, is_conditional=True)
     check_always_inside(block, buffer, access)
     indices = _simplified(stmt, access.indices)
