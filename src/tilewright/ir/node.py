@@ -54,8 +54,8 @@ def children(node: Node) -> Iterator[Node]:
             yield from value
         elif value is not None:
             yield value
-    if node.has_annotations:
-        yield from nodes_in(node.annotations)  # type: ignore[attr-defined] # as the flag says
+    if node.has_annotations and node.annotations:  # type: ignore[attr-defined] # as the flag says
+        yield from nodes_in(node.annotations)  # type: ignore[attr-defined]
 
 
 def nodes_in(value: Any) -> Iterator[Node]:

@@ -19,6 +19,7 @@ from tilewright.ir import (
     BufferStore,
     DeclBuffer,
     For,
+    IntImm,
     LetStmt,
     Node,
     PrimExpr,
@@ -213,7 +214,8 @@ def bounds_read(stmt: Stmt, buffer: Buffer) -> bool:
 
     def look(node: Any) -> bool:
         if isinstance(node, For):
-            found.extend(b for b in (node.min, node.extent) if used_between_blocks(b, buffer))
+            bounds = [b for b in (node.min, node.extent) if type(b) is not IntImm]
+            found.extend(b for b in bounds if used_between_blocks(b, buffer))
         return isinstance(node, Stmt) and type(node) is not Block
 
     pre_order_visit(stmt, look)

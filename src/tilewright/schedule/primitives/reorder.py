@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import For, IterType, Stmt, Var, free_vars, uses_var
+from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, uses_var
 from tilewright.ir.node import nodes_in, replace
 from tilewright.schedule.conditions import has_affine_binding, has_affine_binding_below
 from tilewright.schedule.errors import PrimitiveError
@@ -134,13 +134,13 @@ def _check_reduction(
 def _check_bounds(order: Sequence[StmtSRef]) -> None:
     for position, outer in enumerate(order):
         stmt = outer.loop
-        for inner in order[position + 1 :]:
-            variable = inner.loop.loop_var
-            if any(
-                uses_var(bound, _is(variable))
-                for bound in (stmt.min, stmt.extent, *nodes_in(stmt.annotations))
-                if bound.child_fields or bound is variable
-            ):
+        bounds = [
+            bound
+            for bound in (stmt.min, stmt.extent, *nodes_in(stmt.annotations))
+            if type(bound) is not IntImm
+        ]
+        for inner in order[position + 1 :] if bounds else ():
+            if any(uses_var(bound, _is(inner.loop.loop_var)) for bound in bounds):
                 raise OuterDependsOnInner(outer, inner, outer=outer.name, inner=inner.name)
 
 
