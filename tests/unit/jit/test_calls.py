@@ -294,7 +294,7 @@ def test_looking_at_it(matmul: JitFunction, capsys: pytest.CaptureFixture[str]) 
 
 TAKES = "matmul() takes 2 arguments (A: float32[16, 24], B: float32[24, 8]), or 3 with what it "
 TAKES += "returns (C: float32[16, 8]), got "
-C = np.empty((16, 8), "float32")
+C = np.zeros((16, 8), "float32")
 MISTAKES: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((A,), {}, f"{TAKES}1"),
     ((A, B, C, C), {}, f"{TAKES}4"),
