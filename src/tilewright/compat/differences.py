@@ -1,4 +1,4 @@
-"""What TVM 0.14 has and we do not, by path, each with the reason.
+"""Names of TVM 0.14 that are not here, by path, each with the reason.
 
 An import of such a path, or of anything below it, raises an ImportError that says the reason.
 """

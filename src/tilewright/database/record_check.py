@@ -1,4 +1,4 @@
-"""Whether a record may be used: its author may be anybody, and results must not change.
+"""Checks a record before its first use: its author may be anybody, and results must not change.
 
 Steps that promise nothing (`unsafe_*`) are refused. All others are compared with the plain program
 on random data the first time that they are used on a machine. What was found lies in the user's

@@ -1,4 +1,4 @@
-"""How a function is called: what it takes, what it returns, and which sizes follow from that."""
+"""The calling convention of a function: its arguments, its results, and the sizes they imply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all calls of one combination of shapes have in common: the kernel, and what it returns."""
+"""The plan that all calls with the same shapes share: the kernel and its results."""
 
 from __future__ import annotations
 

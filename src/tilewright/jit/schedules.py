@@ -1,4 +1,4 @@
-"""Which schedule a program gets, and remembering it.
+"""Chooses the schedule of a program, and remembers it.
 
 In this order: the one that was chosen before (it travels with a pickled function), the best that a
 database knows, the one that a search finds, the one that is calculated without a search.

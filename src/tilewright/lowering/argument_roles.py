@@ -1,4 +1,4 @@
-"""What a function does with each argument: reads it, makes it, or changes it.
+"""The role of each argument of a function: read, made, or changed.
 
 A function makes an array if it reads no element before it has written it, as a sum does that begins
 with 0. What cannot be proven counts as changed, so that nobody leaves out contents that matter.

@@ -1,4 +1,4 @@
-"""What the local builder and runner do themselves where no hook is given, for hooks that add to it.
+"""The default hooks of the local builder and runner, for hooks of one's own that add to them.
 
 `default_build` is in `build_task`. Arrays are made of what the runner hands to hooks: arguments
 as `["TENSOR", dtype, shape]`.

@@ -1,4 +1,4 @@
-"""What the code of a program depends on, as a key: equal keys mean equal code."""
+"""A key of all that the code of a program depends on: equal keys mean equal code."""
 
 from __future__ import annotations
 

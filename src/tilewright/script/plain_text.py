@@ -1,4 +1,4 @@
-"""What a script may say of Python when it comes as text, perhaps from somebody else.
+"""The part of Python that a script may use when it comes as text, perhaps from somebody else.
 
 A decorated function is part of a Python program; text is not, so `from_source` never hands any of
 it to Python. It knows the functions below, no attribute that leads inside an object, and the few

@@ -1,4 +1,4 @@
-"""What GPU kernels need that are lowered already: launches, allocations and vectors, no blocks."""
+"""Resources of GPU kernels that are lowered already: launches, allocations and vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an active import hook tells the rest of the package.
+"""State of an active import hook, for the rest of the package.
 
 Code written for another package runs under a hook that offers its names. It shall also print those
 names, and find them in the processes that it starts.

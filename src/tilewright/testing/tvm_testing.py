@@ -1,4 +1,4 @@
-"""What tests written for TVM import from `tvm.testing`; needs pytest where TVM's does."""
+"""The helpers of `tvm.testing`, for tests written for TVM; needs pytest where TVM's does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedulers written for TVM call and read.
+"""Members that schedulers written for TVM call and read.
 
 TVM measures a round while it looks for the next task; here a round is over when the next task is
 asked for. So nothing is ever running that would have to be joined.
