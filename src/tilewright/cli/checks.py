@@ -1,4 +1,4 @@
-"""What `tilewright doctor` looks at: one function a subject, listed in `CHECKS`."""
+"""The checks of `tilewright doctor`: one function a subject, listed in `CHECKS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuning run looks like: a live table on a screen, plain lines in a pipe, JSON on demand."""
+"""Displays of a tuning run: a live table on a screen, plain lines in a pipe, JSON on demand."""
 
 from __future__ import annotations
 

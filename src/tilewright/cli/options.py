@@ -1,4 +1,4 @@
-"""What options mean: budgets, targets, the database."""
+"""Options of several commands: budgets, targets, the database."""
 
 from __future__ import annotations
 

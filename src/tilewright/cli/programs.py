@@ -1,4 +1,4 @@
-"""What a user names on the command line becomes a program: `GMM:0`, `file.py:func`."""
+"""Turns what a user names on the command line into a program: `GMM:0`, `file.py:func`."""
 
 from __future__ import annotations
 

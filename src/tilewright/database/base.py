@@ -1,4 +1,4 @@
-"""What a database of tuning records is."""
+"""The interface of a database of tuning records."""
 
 from __future__ import annotations
 

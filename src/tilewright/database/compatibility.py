@@ -1,4 +1,4 @@
-"""Whether a record that was measured for one target may be used for another.
+"""Decides whether a record that was measured for one target may be used for another.
 
 The kind must be the same. A CPU must have all extensions that the record could use; a GPU must be
 of an architecture that runs its code and grant at least the resources that the schedule could

@@ -1,4 +1,4 @@
-"""What happened while tuning: runs, their trials in order, and how many candidates got how far.
+"""The history of tuning: runs, their trials in order, and how many candidates got how far.
 
 The records of a database say what is best; the history says how the search got there. Reports read
 best-so-far curves, failures by cause, predictions against measurements and the funnel from it.

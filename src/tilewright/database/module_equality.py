@@ -1,4 +1,4 @@
-"""When two programs are the same workload."""
+"""Equality of programs: two that are equal here are the same workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two commits the same record, so that committing again changes nothing."""
+"""The key of a record: committing a record again under the same key changes nothing."""
 
 from __future__ import annotations
 

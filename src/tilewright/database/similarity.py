@@ -1,4 +1,4 @@
-"""Which known workload comes nearest to one that is not known, and in what the two differ."""
+"""Finds the known workload nearest to an unknown one, and names the differences."""
 
 from __future__ import annotations
 

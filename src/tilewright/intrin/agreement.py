@@ -1,4 +1,4 @@
-"""Whether an instruction does what its description says: both run here, on the same numbers.
+"""Tests that an instruction does what its description says: both run here, on the same numbers.
 
 The numbers are random over the whole range of a type (or the range for which an instruction claims
 to be exact) and at its ends, in all combinations. Integers must agree exactly, floats up to

@@ -1,4 +1,4 @@
-"""Which regions of which buffers a block reads and writes, seen from its own iterators.
+"""Finds the regions of buffers that a block reads and writes, in terms of its own iterators.
 
 Loops inside the block are relaxed to the box they sweep; a dimension whose bounds cannot be
 expressed is taken whole. Blocks nested inside count by what they declare.

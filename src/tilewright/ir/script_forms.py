@@ -1,4 +1,4 @@
-"""What the short forms of script mean.
+"""Meanings of the short forms of script.
 
 The parser builds `a + b`, `T.exp(x)` or `A[i:i + 4]` with the functions here; the printer writes a
 short form only where these functions would give the very same node back. Both sides therefore

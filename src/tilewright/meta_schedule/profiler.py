@@ -1,3 +1,3 @@
-"""Where the time of a tuning run goes."""
+"""Measures the parts of a tuning run's time."""
 
 from tilewright.tune import Profiler as Profiler

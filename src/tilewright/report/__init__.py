@@ -1,4 +1,4 @@
-"""What tuning found, for people: figures of merit, record ids, and a report in one HTML file."""
+"""Results of tuning for people: figures of merit, record ids, and a report in one HTML file."""
 
 from tilewright.report.collect import TaskSummary as TaskSummary, collect as collect
 from tilewright.report.packing import (

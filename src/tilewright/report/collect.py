@@ -1,4 +1,4 @@
-"""What a database knows of each task, gathered for tables and reports."""
+"""Gathers the facts about each task of a database for tables and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of kernels whose weights are packed before the clock starts."""
+"""Notes about kernels whose weights are packed before the clock starts."""
 
 from __future__ import annotations
 

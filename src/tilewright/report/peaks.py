@@ -1,4 +1,4 @@
-"""What a machine can do at best: arithmetic and bandwidth, as it is built or as it is right now.
+"""Peaks of a machine: arithmetic and bandwidth, as it is built or as it is right now.
 
 A processor changes its speed with its load and its temperature, and shares caches and memory. So
 the peaks that measured times are compared with are measured beside them: multiply-adds on registers

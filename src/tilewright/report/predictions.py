@@ -1,4 +1,4 @@
-"""How well a cost model ranked candidates, from what a database keeps of them.
+"""Quality of a cost model's rankings, from the predictions that a database keeps.
 
 A prediction is a score: it orders the candidates of one round, for whom a model was asked at once.
 The next round has another model (none was trained before the first), and other scores.

@@ -1,4 +1,4 @@
-"""What a machine could do at best: no program is faster than its arithmetic and its data allow.
+"""The roofline of a machine: no program is faster than its arithmetic and its data allow.
 
 The peaks of the machine are measured beside the kernels, or else those that it is built for. A
 share of the roofline tells a kernel that leaves a factor of five from one that leaves nothing.

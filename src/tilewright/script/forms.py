@@ -1,4 +1,4 @@
-"""What the statements of script evaluate to.
+"""Values that the statements of script evaluate to.
 
 `T.grid(4, 4)` or `T.reads(A[i])` is an ordinary call; it yields one of these records, and the
 statement parser gives it its meaning where it stands. Nothing here touches any global state.

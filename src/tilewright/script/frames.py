@@ -1,4 +1,4 @@
-"""What the parser remembers while it is inside a function, a block or a loop."""
+"""State of the parser while it is inside a function, a block or a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program is compiled for: `Target`, its kinds and tags, and what this machine offers."""
+"""Targets of compilation: `Target`, its kinds and tags, and the abilities of this machine."""
 
 from tilewright.target.cpu import CpuDescription
 from tilewright.target.intrin_rules import register_intrin_rule, remove_intrin_rule

@@ -1,4 +1,4 @@
-"""Which CPUs have tile registers (AMX), and whether the operating system lets programs use them.
+"""Tells CPUs with tile registers (AMX), and asks the operating system for leave to use them.
 
 LLVM lists the extensions when the CPU has them and the system saves tiles between threads. That is
 not enough: Linux hands tiles out on request only, and a sandbox may not know the request.

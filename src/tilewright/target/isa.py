@@ -1,4 +1,4 @@
-"""Which instruction-set extensions a CPU has, asked from LLVM by name.
+"""Lists the instruction-set extensions of a CPU, asked from LLVM by name.
 
 For the CPU of this machine LLVM lists its features. For any other CPU it does not, so we compile
 one small function for each extension and look whether the instruction that only this extension has

@@ -1,4 +1,4 @@
-"""How the position of the best value is found: of two (position, value) pairs one is kept."""
+"""Reductions to the position of the best value: of two (position, value) pairs one is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators that NumPy lacks should give, written plainly in NumPy."""
+"""References for operators that NumPy lacks, written plainly in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule refuses: a program, what is tried on it, and the text of the error."""
+"""Refusals of a schedule: a program, a step that is tried on it, and the text of the error."""
 
 from __future__ import annotations
 

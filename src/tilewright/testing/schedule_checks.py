@@ -1,4 +1,4 @@
-"""What every test of a schedule checks: its trace repeats it, and results stay the same."""
+"""Checks for every test of a schedule: its trace repeats it, and results stay the same."""
 
 from __future__ import annotations
 

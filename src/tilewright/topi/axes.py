@@ -1,4 +1,4 @@
-"""What the operators share: axes called `ax0, ax1, ...`, axis numbers, extents, window sizes."""
+"""Axes of operators: names `ax0, ax1, ...`, axis numbers, extents, window sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators made of statements share: loop nests, and when rows are worth several threads."""
+"""Loop nests of operators that are made of statements, and when rows are worth several threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How TVM's versions spell the same things.
+"""Spellings of the same things in different versions of TVM.
 
 `0.14` is the version whose names Tilewright follows, `0.25` the one that installs today; TVM 0.25
 reads what is written in its dialect. The layout of graphs of 0.14 is taken from files of that time.

@@ -1,4 +1,4 @@
-"""Where names that no node introduces must be defined.
+"""Places the definitions of names that no node introduces.
 
 A statement may use variables and buffers that nothing around it binds: a buffer that flattening
 made, the variable of a `Let`, or everything in a statement printed alone. Each is defined right

@@ -1,4 +1,4 @@
-"""What a hybrid script may call: each name as IR, and as plain Python on NumPy arrays."""
+"""Functions that a hybrid script may call: each as IR, and as plain Python on NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every member of a family must do: suites to run on your own members as we do on ours."""
+"""Conformance suites: run them on your own members of a family as we do on ours."""

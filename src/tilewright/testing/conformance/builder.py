@@ -1,4 +1,4 @@
-"""What every builder must do.
+"""Checks that every builder must pass.
 
 from tilewright.testing.conformance import builder
 

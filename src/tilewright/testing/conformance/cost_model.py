@@ -1,4 +1,4 @@
-"""What every cost model must do; a check takes a function that makes one, and a folder for files.
+"""Checks that every cost model must pass; each takes a function that makes one, and a folder.
 
 from tilewright.testing.conformance import cost_model
 

@@ -1,4 +1,4 @@
-"""What every database that keeps records must do.
+"""Checks that every database that keeps records must pass.
 
 from tilewright.testing.conformance import database
 

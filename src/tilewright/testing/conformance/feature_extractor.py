@@ -1,4 +1,4 @@
-"""What every feature extractor must do.
+"""Checks that every feature extractor must pass.
 
 from tilewright.testing.conformance import feature_extractor
 

@@ -1,4 +1,4 @@
-"""What every measure callback must do.
+"""Checks that every measure callback must pass.
 
 from tilewright.testing.conformance import measure_callback
 

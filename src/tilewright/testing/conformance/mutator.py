@@ -1,4 +1,4 @@
-"""What every mutator must do.
+"""Checks that every mutator must pass.
 
 from tilewright.testing.conformance import mutator
 

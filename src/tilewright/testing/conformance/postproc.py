@@ -1,4 +1,4 @@
-"""What every post-processor must do.
+"""Checks that every post-processor must pass.
 
 from tilewright.testing.conformance import postproc
 

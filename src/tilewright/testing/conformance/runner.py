@@ -1,4 +1,4 @@
-"""What every runner must do; a check takes a function that makes one, and artefacts for it.
+"""Checks that every runner must pass; each takes a function that makes one, and artefacts.
 
 from tilewright.testing.conformance import runner
 

@@ -1,4 +1,4 @@
-"""What every schedule rule must do.
+"""Checks that every schedule rule must pass.
 
 from tilewright.testing.conformance import schedule_rule
 

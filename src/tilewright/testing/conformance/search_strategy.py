@@ -1,4 +1,4 @@
-"""What every search strategy must do.
+"""Checks that every search strategy must pass.
 
 from tilewright.testing.conformance import search_strategy
 

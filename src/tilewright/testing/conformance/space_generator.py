@@ -1,4 +1,4 @@
-"""What every space generator must do.
+"""Checks that every space generator must pass.
 
 from tilewright.testing.conformance import space_generator
 

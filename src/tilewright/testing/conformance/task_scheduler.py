@@ -1,4 +1,4 @@
-"""What every task scheduler must do.
+"""Checks that every task scheduler must pass.
 
 from tilewright.testing.conformance import task_scheduler
 

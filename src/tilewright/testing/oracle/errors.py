@@ -1,4 +1,4 @@
-"""What can go wrong while a program is interpreted."""
+"""Errors of the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loop nests may be computed for many iterations at once, and the proof that they may.
+"""Computes many iterations of a loop nest at once where that provably changes nothing.
 
 Take a nest whose body writes every buffer at one index only, reads it back only at that index, and
 let V be the loops that the index uses. If the index is different for every point of V, no point

@@ -1,4 +1,4 @@
-"""What builtin operators and extern functions compute.
+"""Values of builtin operators and extern functions.
 
 Float functions are computed in float64 and rounded once, so the result is the best one of its type.
 `register_extern` teaches the oracle C functions and LLVM intrinsics that a program calls by name.

@@ -1,0 +1,128 @@
+"""Finds definitions of `src/` that nothing uses, and fails if there are any.
+
+`python tools/dead_code.py` compares the functions, classes, methods and constants that the source
+defines with the names that code reads (in any expression, import, or string, since registries and
+tables of names are strings). What only tests use has no user either; in `testing/`, tests are the
+users. Pages and examples count: what they show is part of the interface.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = "src/tilewright"
+PROGRAMS = ("src", "examples", "benchmarks", "tools")
+PAGES = ("docs", "README.md", "pyproject.toml")
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+# Prefixes of methods that are called by a name made from a node's class or by a library.
+DISPATCHED = ("visit_", "rewrite_", "pytest_", "_repr_", "__")
+
+# Names of TVM's interface and of protocols that others call; nothing of ours does.
+ALLOWED = frozenset({"asnumpy", "create_module", "_fields_"})
+
+
+def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """The names that statements define for others, with their lines; members of classes, too."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if not _is_handed_over(node):
+                yield node.name, node.lineno
+            if isinstance(node, ast.ClassDef):
+                yield from definitions(node.body)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((item.id, node.lineno) for item in targets if isinstance(item, ast.Name))
+
+
+def _is_handed_over(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Whether a decorator calls or registers the definition, so that nobody has to name it."""
+    plain = {"dataclass", "property", "staticmethod", "classmethod", "cached_property", "cache"}
+    plain |= {
+        "lru_cache",
+        "abstractmethod",
+        "override",
+        "runtime_checkable",
+        "contextmanager",
+        "final",
+    }
+    return any(_name_of(item) not in plain for item in node.decorator_list)
+
+
+def _name_of(node: ast.expr) -> str:
+    while isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def uses(tree: ast.Module) -> Counter[str]:
+    """The names that a program reads; docstrings do not count."""
+    found: Counter[str] = Counter()
+    docstrings = {id(text) for text in _docstrings(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            found[node.attr] += 1
+        elif isinstance(node, ast.alias):
+            found.update(node.name.split("."))
+        elif isinstance(node, ast.keyword) and node.arg:
+            found[node.arg] += 1
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+        ):
+            found.update(WORD.findall(node.value))
+    return found
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first.value
+
+
+def unused(root: Path) -> list[str]:
+    """One line for each definition that nothing reads."""
+    used = sum((uses(_parse(path)) for path in _files(root, PROGRAMS, ".py")), Counter[str]())
+    for path in _files(root, PAGES, ".md", ".toml"):
+        used.update(WORD.findall(path.read_text(encoding="utf-8")))
+    by_tests = sum((uses(_parse(path)) for path in _files(root, ("tests",), ".py")), Counter[str]())
+    lines = []
+    for path in _files(root, (SOURCE,), ".py"):
+        known = used + by_tests if "testing" in path.parts else used
+        for name, line in definitions(_parse(path).body):
+            if not known[name] and name not in ALLOWED and not name.startswith(DISPATCHED):
+                lines.append(f"{path.relative_to(root)}:{line}: nothing uses `{name}`")
+    return lines
+
+
+def _files(root: Path, places: tuple[str, ...], *endings: str) -> Iterator[Path]:
+    for place in places:
+        path = root / place
+        yield from (
+            [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in endings)
+        )
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def main() -> int:
+    """Prints what is unused; 1 if there is anything."""
+    lines = unused(Path(__file__).parents[1])
+    print("\n".join([*lines, f"{len(lines)} definitions without a user"]))
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
