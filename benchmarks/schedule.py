@@ -20,7 +20,7 @@ from harness import HEADER, TVM_PYTHON, Report, Rival, Row, finish, interleaved,
 from tilewright import te
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.instruction import Outputs, Primitive
+from tilewright.schedule.trace.instruction import Outputs, Primitive
 
 HERE = Path(__file__).resolve().parent
 TRACE = HERE / "programs" / "matmul_trace.json"

@@ -14,10 +14,10 @@ from typing import Any
 from tilewright import tir
 from tilewright.ir import For, IntImm, IterType, Var, replace, substitute
 from tilewright.schedule import LoopRV, Primitive, PrimitiveError, Trace, register_primitive
-from tilewright.schedule.conditions import loop_iter_type
-from tilewright.schedule.instruction import keywords
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.conditions.checks import loop_iter_type
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import keywords
 from tilewright.testing.handwritten import matmul
 
 # --- what can go wrong: one class a precondition --------------------------------------------------

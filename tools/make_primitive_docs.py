@@ -22,7 +22,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from tilewright.schedule import PrimitiveError, Schedule
-from tilewright.schedule.instruction import Primitive, all_primitives
+from tilewright.schedule.trace.instruction import Primitive, all_primitives
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "primitives"

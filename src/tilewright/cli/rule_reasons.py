@@ -18,9 +18,9 @@ from tilewright.schedule.analysis import (
     has_trivial_binding,
     writes_output,
 )
-from tilewright.schedule.conditions import is_reduction_block
+from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.scope import child_blocks, loops_of, realize_of
+from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
 from tilewright.space.annotations import INLINE_RULE
 from tilewright.space.base import ScheduleRule
 from tilewright.space.conditions import (

@@ -29,7 +29,7 @@ from tilewright.cost_model.training import TrainingWatch
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, feature_extractors
 from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 
 _logger = logging.getLogger(__name__)
 _WARMUP, _WARMUP_WITH_PRIOR = 100, 16

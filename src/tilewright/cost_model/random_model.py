@@ -12,7 +12,7 @@ from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.samples import read_arrays, write_arrays
 from tilewright.errors import TuneError
 from tilewright.records import MeasureCandidate, RunnerResult
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 
 
 @cost_models.register("random")

@@ -17,8 +17,8 @@ from tilewright.schedule.analysis import has_block, is_output_block
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
-from tilewright.schedule.scope import loops_of
-from tilewright.schedule.trace import learned, results_of, rvs_in, translated
+from tilewright.schedule.state.scope import loops_of
+from tilewright.schedule.trace.trace import learned, results_of, rvs_in, translated
 from tilewright.space.conditions import all_iters_spatial, is_root
 from tilewright.space.defaults import create_schedule_rules, kind_of_target
 from tilewright.space.gpu_limits import MAX_THREADS, required_gpu_number

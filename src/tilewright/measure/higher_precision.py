@@ -41,7 +41,11 @@ from tilewright.ir import (
 )
 from tilewright.ir.op import MATH_OPS, Op
 from tilewright.measure.artifact import precise_name
-from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.copy_block import (
+    make_copy_block,
+    realize_in_loops,
+    spatial_iterator,
+)
 
 WIDE = DType("float64")
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.handles import BlockRV, LoopRV
-from tilewright.schedule.instruction import get_primitive
 from tilewright.schedule.schedule import BlockLike, Factor, Schedule
-from tilewright.schedule.scope import leaf_realizes
+from tilewright.schedule.state.handles import BlockRV, LoopRV
+from tilewright.schedule.state.scope import leaf_realizes
+from tilewright.schedule.trace.instruction import get_primitive
 
 
 def tile(

@@ -29,22 +29,22 @@ from tilewright.ir import (
 from tilewright.ir.access import inputs_of
 from tilewright.ir.function import as_module
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
-from tilewright.schedule.flag_check import verify_cached_flags
-from tilewright.schedule.flags import adopt_initial_flags, settle_flags
-from tilewright.schedule.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
-from tilewright.schedule.instruction import (
+from tilewright.schedule.state.flag_check import verify_cached_flags
+from tilewright.schedule.state.flags import adopt_initial_flags, settle_flags
+from tilewright.schedule.state.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
+from tilewright.schedule.state.program_check import verify_program
+from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
+from tilewright.schedule.state.state import VERIFY_CACHED_FLAGS, VERIFY_PROGRAM, ScheduleState
+from tilewright.schedule.trace.instruction import (
     Instruction,
     Outputs,
     Primitive,
     find_method,
     get_primitive,
 )
-from tilewright.schedule.program_check import verify_program
-from tilewright.schedule.random import RandomEngine
-from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state import VERIFY_CACHED_FLAGS, VERIFY_PROGRAM, ScheduleState
-from tilewright.schedule.trace import Trace
-from tilewright.schedule.trace_text import with_rvs
+from tilewright.schedule.trace.random import RandomEngine
+from tilewright.schedule.trace.text import with_rvs
+from tilewright.schedule.trace.trace import Trace
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

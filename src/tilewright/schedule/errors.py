@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, Node
-from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef
 
 Excerpt = Callable[[IRModule, Sequence[Node]], str]
 

@@ -18,9 +18,9 @@ from tilewright.schedule.core import (
     WrongArgument,
     as_index_map,
 )
-from tilewright.schedule.handles import BlockRV, ExprRV, LoopRV
-from tilewright.schedule.layout import as_pad_value
+from tilewright.schedule.layouts.layout import as_pad_value
 from tilewright.schedule.primitives.declared_access import bounds_map, side_number
+from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
 
 BlockLike: TypeAlias = BlockRV | str
 Factor: TypeAlias = int | PrimExpr | None

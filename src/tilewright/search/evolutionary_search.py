@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.errors import TuneError
 from tilewright.records import TuningRecord
 from tilewright.schedule import Schedule
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import search_strategies
 from tilewright.search.evolution import Evolution, EvolutionSettings
 from tilewright.search.known import for_same_machine, hash_of_record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import TuneError
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import search_strategies
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import TuneError
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 
 if TYPE_CHECKING:
     from tilewright.search.replayer import Draft

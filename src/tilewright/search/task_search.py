@@ -17,7 +17,7 @@ from tilewright.records import (
     candidate_hash,
 )
 from tilewright.schedule import Schedule
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy
 from tilewright.search.known import KnownCandidates, records_of
 from tilewright.search.replayer import Draft, Replayer

@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from tilewright.ir import IRModule
 from tilewright.schedule import BlockRV, Schedule, Trace
-from tilewright.schedule.random import normalize_seed
+from tilewright.schedule.trace.random import normalize_seed
 from tilewright.support.plugins import Family
 from tilewright.target import Target
 

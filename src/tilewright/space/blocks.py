@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.scope import child_blocks
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import child_blocks
+from tilewright.schedule.state.state import ScheduleState
 
 
 def blocks_in_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:

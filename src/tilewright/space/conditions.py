@@ -8,9 +8,9 @@ from tilewright.ir import Block, BlockRealize, IntImm, IterType, PrimExpr, Range
 from tilewright.ir.access import inputs_of
 from tilewright.schedule import StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.schedule.conditions import is_reduction_block, loop_iter_type
-from tilewright.schedule.scope import loops_of, scope_root
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.conditions.checks import is_reduction_block, loop_iter_type
+from tilewright.schedule.state.scope import loops_of, scope_root
+from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.annotations import TILING_STRUCTURE
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.ir import BlockRealize, For, IntImm, IterType, PrimExpr, SeqStmt, Var, children
-from tilewright.schedule.scope import leaf_realizes, loops_of
-from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state.scope import leaf_realizes, loops_of
+from tilewright.schedule.state.sref import StmtSRef
 
 
 @dataclass(frozen=True)

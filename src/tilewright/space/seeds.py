@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 
 
 class HasRandState(Protocol):

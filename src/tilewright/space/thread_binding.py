@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.ir import ForKind, IterType, SeqStmt
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
-from tilewright.schedule.conditions import loop_iter_type
-from tilewright.schedule.scope import loops_of
+from tilewright.schedule.conditions.checks import loop_iter_type
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.conditions import constant_extent, is_root, is_tiled
 
 # The number of threads for a loop, given how many it can use at most.

@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.ir import Block, Buffer, IntImm, IterType
 from tilewright.schedule import BlockRV, LoopRV, Schedule, compose
-from tilewright.schedule.instruction import find_method
+from tilewright.schedule.trace.instruction import find_method
 from tilewright.testing.schedule_fuzz_intrinsics import INTRINSICS, FuzzIntrinsic
 
 FACTORS = (1, 2, 2, 3, 4, 4, 5, 8)

@@ -37,8 +37,8 @@ from tilewright.ir import (
     verify_well_formed,
 )
 from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
-from tilewright.schedule.instruction import Outputs, Primitive
-from tilewright.schedule.state import VERIFY_PROGRAM, VERIFY_SREF_TREE
+from tilewright.schedule.state.state import VERIFY_PROGRAM, VERIFY_SREF_TREE
+from tilewright.schedule.trace.instruction import Outputs, Primitive
 from tilewright.testing import oracle
 from tilewright.testing.schedule_checks import (
     assert_same_arrays,

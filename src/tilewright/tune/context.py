@@ -20,7 +20,7 @@ from tilewright.records import (
     task_mod,
 )
 from tilewright.schedule import Schedule
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy, search_strategies
 from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import create_space_generator

@@ -23,7 +23,7 @@ from tilewright.ir import IRModule, PrimFunc, symbols_of
 from tilewright.lowering import lower
 from tilewright.records import MeasureCandidate
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target

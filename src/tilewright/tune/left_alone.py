@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from tilewright.ir import For, IntImm, IRModule, IterType, Node, children
 from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.schedule.conditions import why_not_compact
-from tilewright.schedule.scope import child_blocks, loops_of
-from tilewright.schedule.slices import free_positions
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.conditions.checks import why_not_compact
+from tilewright.schedule.conditions.slices import free_positions
+from tilewright.schedule.state.scope import child_blocks, loops_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
 
 _OTHER_ITERATORS = {IterType.ORDERED: "ordered", IterType.OPAQUE: "opaque"}
 

@@ -12,8 +12,8 @@ import tilewright as tw
 from tilewright.intrin.x86 import AVX512_DOT_16x4_INTRIN, VNNI_DOT_16x4_INTRIN
 from tilewright.ir import IterType, PrimFunc
 from tilewright.schedule import Schedule
-from tilewright.schedule.conditions import loop_iter_type
-from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
+from tilewright.schedule.conditions.checks import loop_iter_type
+from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.script import tir as T
 from tilewright.target import Target
 from tilewright.testing import oracle

@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright import meta_schedule as ms
 from tilewright.ir import PrimFunc, floordiv, floormod
 from tilewright.schedule import Schedule
-from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
+from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.script import tir as T
 from tilewright.target import Target
 from tilewright.testing.contraction_forms import FORMS

@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, assert_structural_equal, verify_well_formed
 from tilewright.schedule import Schedule
-from tilewright.schedule.handles import LoopRV
-from tilewright.schedule.scope import realize_of
-from tilewright.schedule.subspace import extent_of
+from tilewright.schedule.regions.subspace import extent_of
+from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state.scope import realize_of
 from tilewright.script import tir as T
 from tilewright.testing.handwritten import matmul as matmul_of
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule, ScheduleState, StmtSRef
-from tilewright.schedule.placement import plan_compute_at
+from tilewright.schedule.moves.compute_at import plan_compute_at
 from tilewright.schedule.primitives import compute_at
 from tilewright.schedule.primitives.sample_compute_location import compute_locations
 from tilewright.script import tir as T

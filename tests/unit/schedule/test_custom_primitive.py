@@ -13,7 +13,7 @@ import pytest
 from tilewright.errors import RegistryError, ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Primitive, Schedule, register_primitive
-from tilewright.schedule.instruction import keywords, positional
+from tilewright.schedule.trace.instruction import keywords, positional
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "custom_primitive.py"

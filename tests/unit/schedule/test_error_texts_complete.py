@@ -28,7 +28,7 @@ TABLES = ("test_error_texts_moves.py", "test_error_texts_rewrites.py")
 # A group of names shares its module: "module: Class Class".
 PINNED_ELSEWHERE = {
     "test_allocated_buffers.py": (
-        "allocated_buffer: NotAllocated",
+        "layouts.allocated_buffer: NotAllocated",
         "primitives.storage_align: AxisOutOfRange BadAlignment FactorNotPositive",
         "primitives.unsafe_set_dtype: NotADtype",
     ),
@@ -41,18 +41,18 @@ PINNED_ELSEWHERE = {
         "primitives.cache_inplace: NotUpdatedInPlace",
     ),
     "test_cache_read_write.py": (
-        "cache_stage: BadStorageScope BufferIndexOutOfRange MatchedBufferScope",
-        "cache_stage: SeveralWriters",
+        "caches.stage: BadStorageScope BufferIndexOutOfRange MatchedBufferScope",
+        "caches.stage: SeveralWriters",
         "primitives.cache_read: NoReaderToCache",
         "primitives.cache_write: PartialWrite WriterReadsItsBuffer",
     ),
     "test_compose.py": ("primitives.compute_root: NotAStage ProducersInTheWay",),
     "test_compute_at.py": (
-        "flags: NotStagePipeline",
-        "placement: IndexOutOfRange IsOutputBlock LoopAroundBlock NeighboursOutsideLoop",
-        "placement: NothingToComputeFor UnknownIterations",
-        "relocate: StatementAroundBlock",
-        "reverse_placement: IterationsLost ProducerLeavesGaps ReductionOutOfOrder",
+        "state.flags: NotStagePipeline",
+        "moves.compute_at: IndexOutOfRange IsOutputBlock LoopAroundBlock NeighboursOutsideLoop",
+        "moves.compute_at: NothingToComputeFor UnknownIterations",
+        "moves.relocate: StatementAroundBlock",
+        "moves.reverse_compute_at: IterationsLost ProducerLeavesGaps ReductionOutOfOrder",
     ),
     "test_copy_at.py": (
         "primitives.copy_at: LoopNotAround ReadAfterWritten ReadsOldValues WritesWithGaps",
@@ -83,10 +83,10 @@ PINNED_ELSEWHERE = {
         "primitives.compute_inline: ValueUsesOtherIterator",
         "primitives.reverse_compute_inline: HasPredicate IndicesNotBijective NotCovered",
         "primitives.reverse_compute_inline: NotOneProducer ProducerNotComplete UnlikeLoads",
-        "races: WrittenByAll",
+        "conditions.races: WrittenByAll",
     ),
     "test_loop_kind_annotate.py": (
-        "conditions: NotCompactDataflow",
+        "conditions.checks: NotCompactDataflow",
         "primitives.annotate: BadAnnotationValue NoSuchAnnotation",
         "primitives.loop_kind: IteratorNotParallel UnknownThreadAxis",
     ),
@@ -112,11 +112,11 @@ PINNED_ELSEWHERE = {
         "primitives.loop_kind: IterationsShareResult",
         "primitives.reindex: ReadsMoreThanItsPart",
         "primitives.reorder: ReductionOutOfOrder",
-        "races: ReadOutsideParallelLoop",
-        "reverse_placement: ConsumersRunBefore",
+        "conditions.races: ReadOutsideParallelLoop",
+        "moves.reverse_compute_at: ConsumersRunBefore",
     ),
     "test_reindex.py": (
-        "buffer_access: MayLieOutside NotAccessedInOneWay ReadAndWritten",
+        "regions.buffer_access: MayLieOutside NotAccessedInOneWay ReadAndWritten",
         "primitives.reindex: IteratorNotFromZero SkipsIterations",
         "primitives.reindex_cache: ElementsCollide NegativeIndex NotASinglePoint",
         "primitives.reindex_cache: OtherIterators UnderCondition WrongNumberOfIndices",
@@ -137,12 +137,12 @@ PINNED_ELSEWHERE = {
         "primitives.reorder_block_iter_var: NotAPermutation RootHasNoIterators",
     ),
     "test_stale_names.py": (
-        "conditions: NamesLoopsAround",
-        "placement: DecidesIterations",
+        "conditions.checks: NamesLoopsAround",
+        "moves.compute_at: DecidesIterations",
         "primitives.reverse_compute_inline: UsedBetweenBlocks",
     ),
     "test_split.py": (
-        "conditions: LoopDoesNotStartAtZero LoopHasAnnotations",
+        "conditions.checks: LoopDoesNotStartAtZero LoopHasAnnotations",
         "core: NotANumber",
         "primitives.split: FactorNotPositive NoFactors ProductTooSmall",
         "primitives.split: SeveralInferredFactors",
@@ -155,7 +155,7 @@ PINNED_ELSEWHERE = {
         "primitives.transform_block_layout: NotBijective WrongArity",
     ),
     "test_transform_layout.py": (
-        "layout: BufferIsView OpaqueAccess",
+        "layouts.layout: BufferIsView OpaqueAccess",
         "primitives.set_axis_separator: BadSeparators",
         "primitives.transform_layout: BadPadValue BufferHasStrides IntroducesPadding",
         "primitives.transform_layout: WrongRank",

@@ -132,7 +132,7 @@ CASES = [
         "merge: loop 'j' is not the only statement in loop 'i'",
     ),
     Refusal(
-        "placement.NeitherCompleteNorReduction",
+        "moves.compute_at.NeitherCompleteNorReduction",
         halves,
         lambda sch: sch.compute_at("low", sch.get_loops("C")[0]),
         "compute_at: block 'low' is neither a complete nor a reduction block: it is not the "
@@ -140,14 +140,14 @@ CASES = [
         "can be moved",
     ),
     Refusal(
-        "placement.NotInTheSameScope",
+        "moves.compute_at.NotInTheSameScope",
         nested,
         lambda sch: sch.compute_at("B", sch.get_loops("C")[0]),
         "compute_at: block 'B' and loop 'j' are not in the same scope; choose a loop under "
         "block 'root'",
     ),
     Refusal(
-        "relocate.OnlyBlockOfScope",
+        "moves.relocate.OnlyBlockOfScope",
         alone,
         lambda sch: sch.compute_inline("B"),
         "compute_inline: block 'B' is the only one under 'root'; a scope cannot be left empty",
@@ -203,7 +203,7 @@ CASES = [
         enable_check=False,
     ),
     Refusal(
-        "reverse_placement.CannotFollowProducer",
+        "moves.reverse_compute_at.CannotFollowProducer",
         wraps_around,
         lambda sch: sch.reverse_compute_at("C", sch.get_loops("B")[0]),
         "reverse_compute_at: index `vi % 4` of block 'C' does not say which of its iterations"
@@ -211,7 +211,7 @@ CASES = [
         "their producer",
     ),
     Refusal(
-        "reverse_placement.NotYetProduced",
+        "moves.reverse_compute_at.NotYetProduced",
         reads_everything,
         lambda sch: sch.reverse_compute_at("C", sch.get_loops("B")[0]),
         "reverse_compute_at: block 'C' would read parts of buffer 'B' that are not written in"

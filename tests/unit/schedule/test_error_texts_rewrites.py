@@ -181,7 +181,7 @@ CASES = [
         "rfactor: spatial and reduction iterators of block 'C' are both bound to loop 'f'",
     ),
     Refusal(
-        "init_block.GuardAcrossLoops",
+        "moves.init_block.GuardAcrossLoops",
         late_start,
         lambda sch: sch.decompose_reduction("C", sch.get_loops("C")[0]),
         "decompose_reduction: the condition `n <= k` of block 'C' does not say when its "
@@ -252,7 +252,7 @@ CASES = [
         "rolling_buffer: block 'B' cannot be a producer of a rolling buffer: match_buffer is used",
     ),
     Refusal(
-        "layout.BufferUnknown",
+        "layouts.layout.BufferUnknown",
         declared,
         lambda sch: sch.transform_layout("C", ("read", 0), lambda i: i),
         "transform_layout: buffer 'B' is neither allocated around block 'C' nor a parameter",

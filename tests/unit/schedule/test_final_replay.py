@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir import structural_equal
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.instruction import KEEP_IN_PLACE, get_primitive
+from tilewright.schedule.trace.instruction import KEEP_IN_PLACE, get_primitive
 from tilewright.testing.te_workload import create_te_workload
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
-from tilewright.schedule.flag_check import verify_cached_flags
-from tilewright.schedule.flags import is_stage_pipeline, region_cover
+from tilewright.schedule.state.flag_check import verify_cached_flags
+from tilewright.schedule.state.flags import is_stage_pipeline, region_cover
 from tilewright.testing.placement_programs import (
     guarded_writer,
     half_written,

@@ -11,7 +11,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
 from tilewright.schedule.primitives.sample_perfect_tile import draw_tile, factorize
-from tilewright.schedule.random import MODULUS, RandomEngine, normalize_seed
+from tilewright.schedule.trace.random import MODULUS, RandomEngine, normalize_seed
 
 SPREAD = range(1, MODULUS, MODULUS // 40)
 

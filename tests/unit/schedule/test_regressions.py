@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
-from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.script import tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

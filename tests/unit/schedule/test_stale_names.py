@@ -15,8 +15,8 @@ import pytest
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc, assert_structural_equal, replace
 from tilewright.schedule import Primitive, Schedule
-from tilewright.schedule.instruction import keywords
-from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.trace.instruction import keywords
 from tilewright.script import from_source, tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

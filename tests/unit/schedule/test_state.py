@@ -8,13 +8,13 @@ import pytest
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, For, PrimFunc, replace
 from tilewright.schedule import Schedule, StmtSRef
-from tilewright.schedule.conditions import (
+from tilewright.schedule.conditions.checks import (
     has_affine_binding,
     is_complete_block,
     is_reduction_block,
     loop_iter_type,
 )
-from tilewright.schedule.scope import (
+from tilewright.schedule.state.scope import (
     DepKind,
     is_ancestor,
     lowest_common_ancestor,

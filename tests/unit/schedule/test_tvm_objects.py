@@ -13,7 +13,7 @@ from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
 from tilewright.ir import Call, FloatImm, PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
+from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 from tilewright.script import tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

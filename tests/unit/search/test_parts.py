@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from tilewright.errors import TuneError
 from tilewright.records import TuningRecord, Workload, args_info_of
 from tilewright.schedule import Schedule
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search import SearchStatistics
 from tilewright.search.evolution import mutator_chances, parent_weights
 from tilewright.search.known import KnownCandidates, for_same_machine, trace_key

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.schedule import Schedule
-from tilewright.schedule.scope import realize_of
+from tilewright.schedule.state.scope import realize_of
 from tilewright.script import tir as T
 from tilewright.space.contiguity import contiguous_loops
 from tilewright.space.loop_nest import first_not_spatial, nest_above

@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from tilewright.schedule.conditions import LoopHasAnnotations
-from tilewright.schedule.instruction import get_primitive
+from tilewright.schedule.conditions.checks import LoopHasAnnotations
 from tilewright.schedule.primitives.loop_kind import UnknownThreadAxis
+from tilewright.schedule.trace.instruction import get_primitive
 
 ROOT = Path(__file__).parents[3]
 

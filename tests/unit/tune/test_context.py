@@ -12,7 +12,7 @@ from tilewright.database import MemoryDatabase
 from tilewright.errors import RegistryError, TargetError, TuneError
 from tilewright.ir import IRModule
 from tilewright.records import RunnerResult
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search import EvolutionarySearch, ReplayTrace
 from tilewright.space.generators import PostOrderApply, ScheduleFn
 from tilewright.target import Target

@@ -11,7 +11,7 @@ from tilewright.database import MemoryDatabase
 from tilewright.errors import RegistryError, TuneError
 from tilewright.records import FailureKind, MeasureCandidate, RunnerResult
 from tilewright.schedule import Schedule
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all, tile_two

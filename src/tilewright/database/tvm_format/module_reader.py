@@ -47,7 +47,7 @@ from tilewright.ir import (
     While,
 )
 from tilewright.ir.json import checked_node
-from tilewright.schedule.tvm_objects import EXPR_MAKERS, Maker, ObjectGraph
+from tilewright.schedule.trace.tvm_objects import EXPR_MAKERS, Maker, ObjectGraph
 from tilewright.support.decoding import decoding
 
 Fields = Mapping[str, Any]

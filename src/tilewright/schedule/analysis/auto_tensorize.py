@@ -27,8 +27,8 @@ from tilewright.ir import (
     multiply,
 )
 from tilewright.schedule.analysis.tensorize_info import description_block
-from tilewright.schedule.handles import BlockRV
-from tilewright.schedule.tensor_match import DescriptionMatcher, Mismatch
+from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -21,10 +21,10 @@ from tilewright.ir import (
     Var,
     children,
 )
-from tilewright.schedule.conditions import has_affine_binding
-from tilewright.schedule.handles import BlockRV
-from tilewright.schedule.scope import loops_of, realize_of, scope_root
-from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.conditions.checks import has_affine_binding
+from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state.scope import loops_of, realize_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

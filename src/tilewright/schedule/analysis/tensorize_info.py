@@ -21,9 +21,9 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.tensor_intrin import description_nest
-from tilewright.schedule.handles import BlockRV
-from tilewright.schedule.scope import realize_of
-from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state.scope import realize_of
+from tilewright.schedule.state.sref import StmtSRef
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

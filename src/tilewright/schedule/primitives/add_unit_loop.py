@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import INT32, For, ForKind, Stmt, Var, const
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import realize_of
-from tilewright.schedule.splice import replace_in_parent
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import realize_of
+from tilewright.schedule.state.splice import replace_in_parent
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

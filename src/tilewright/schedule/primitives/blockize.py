@@ -28,13 +28,13 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.ir.stmt import no_op
-from tilewright.schedule.block_iterators import IteratorSubstitution
-from tilewright.schedule.conditions import check_names_no_loops
+from tilewright.schedule.conditions.checks import check_names_no_loops
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow
-from tilewright.schedule.init_block import initialization, reads_with_writes
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import (
+from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.moves.init_block import initialization, reads_with_writes
+from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings, extent_of
+from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.scope import (
     leaf_realizes,
     loops_of,
     lowest_common_ancestor,
@@ -42,10 +42,10 @@ from tilewright.schedule.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.splice import copy_path, replace_in_parent, replace_run_in_parent
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
-from tilewright.schedule.subspace import DividedBindings, Part, divide_bindings, extent_of
+from tilewright.schedule.state.splice import copy_path, replace_in_parent, replace_run_in_parent
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -39,14 +39,14 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.cache_place import Place
-from tilewright.schedule.cache_stage import ScopeEdit, check_storage_scope, mark_copy_block
-from tilewright.schedule.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.place import Place
+from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import leaf_realizes, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import leaf_realizes, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import eval_set, region_union, to_range
 from tilewright.ir import Buffer, BufferRegion, Range, expr_deep_equal, substitute
-from tilewright.schedule.cache_place import Place, inside_buffer
-from tilewright.schedule.cache_stage import (
+from tilewright.schedule.caches.place import Place, inside_buffer
+from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,
     accessed_region,
@@ -20,11 +20,11 @@ from tilewright.schedule.cache_stage import (
     written_region,
 )
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import realize_of, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, BufferRegion, For, IntImm, Range
-from tilewright.schedule.cache_place import (
+from tilewright.schedule.caches.place import (
     RelaxedRegion,
     inside_buffer,
     is_fixed_box,
@@ -14,7 +14,7 @@ from tilewright.schedule.cache_place import (
     place_first,
     relaxed_region,
 )
-from tilewright.schedule.cache_stage import (
+from tilewright.schedule.caches.stage import (
     ScopeEdit,
     accessed_region,
     check_matched_buffers,
@@ -29,12 +29,12 @@ from tilewright.schedule.cache_stage import (
     written_region,
 )
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import region_cover
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.regions import loops_from
-from tilewright.schedule.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.regions.relaxed import loops_from
+from tilewright.schedule.state.flags import region_cover
+from tilewright.schedule.state.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

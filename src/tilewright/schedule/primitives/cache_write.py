@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Block, Buffer
-from tilewright.schedule.cache_place import (
+from tilewright.schedule.caches.place import (
     Place,
     RelaxedRegion,
     is_fixed_box,
     place_before,
     relaxed_region,
 )
-from tilewright.schedule.cache_stage import (
+from tilewright.schedule.caches.stage import (
     ScopeEdit,
     accessed_region,
     check_matched_buffers,
@@ -27,11 +27,11 @@ from tilewright.schedule.cache_stage import (
     spell_cache,
 )
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow, reads_only_its_own
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.scope import lowest_common_ancestor, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.flags import forget_flow, reads_only_its_own
+from tilewright.schedule.state.scope import lowest_common_ancestor, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

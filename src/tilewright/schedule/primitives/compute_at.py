@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.placement import Plan, plan_compute_at
+from tilewright.schedule.moves.compute_at import Plan, plan_compute_at
+from tilewright.schedule.moves.relocate import move
+from tilewright.schedule.moves.reverse_compute_at import plan_reverse_compute_at
 from tilewright.schedule.primitives.compute_inline import compute_inline
 from tilewright.schedule.primitives.reverse_compute_inline import reverse_compute_inline
-from tilewright.schedule.relocate import move
-from tilewright.schedule.reverse_placement import plan_reverse_compute_at
-from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -22,18 +22,18 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import Node
-from tilewright.schedule.access import with_detected_reads
-from tilewright.schedule.conditions import why_not_complete
+from tilewright.schedule.conditions.checks import why_not_complete
+from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.placement import check_not_output
-from tilewright.schedule.races import check_reads_stay_inside
-from tilewright.schedule.regions import domain_of
-from tilewright.schedule.relocate import check_removable, remove
-from tilewright.schedule.scope import DepKind, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.moves.compute_at import check_not_output
+from tilewright.schedule.moves.relocate import check_removable, remove
+from tilewright.schedule.regions.declared import with_detected_reads
+from tilewright.schedule.regions.relaxed import domain_of
+from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import TRUE, BlockRealize, For, ForKind, PrimExpr, Stmt, Var, const, replace
-from tilewright.schedule.conditions import is_complete_block, is_reduction_block
+from tilewright.schedule.conditions.checks import is_complete_block, is_reduction_block
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow
-from tilewright.schedule.handles import BlockRV
-from tilewright.schedule.instruction import (
-    Outputs,
-    Primitive,
-    get_primitive,
-    keywords,
-    register_primitive,
-)
-from tilewright.schedule.relocate import (
+from tilewright.schedule.moves.relocate import (
     check_removable,
     check_stands_free,
     inserted,
     path_below,
     without,
 )
-from tilewright.schedule.scope import DepKind, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.handles import BlockRV
+from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import (
+    Outputs,
+    Primitive,
+    get_primitive,
+    keywords,
+    register_primitive,
+)
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

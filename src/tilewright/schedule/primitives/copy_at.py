@@ -32,8 +32,9 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.cache_place import Place, RelaxedRegion, relaxed_region
-from tilewright.schedule.cache_stage import (
+from tilewright.schedule.caches.copy_block import loop_nest
+from tilewright.schedule.caches.place import Place, RelaxedRegion, relaxed_region
+from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,
     accessed_region,
@@ -42,16 +43,15 @@ from tilewright.schedule.cache_stage import (
     check_storage_scope,
     reads_buffer,
 )
-from tilewright.schedule.conditions import all_loops_above
-from tilewright.schedule.copy_block import loop_nest
+from tilewright.schedule.conditions.checks import all_loops_above
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import forget_flow
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.placement import shares_memory
-from tilewright.schedule.regions import loops_from
-from tilewright.schedule.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.moves.compute_at import shares_memory
+from tilewright.schedule.regions.relaxed import loops_from
+from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

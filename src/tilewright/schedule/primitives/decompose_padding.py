@@ -39,15 +39,21 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.block_iterators import IteratorSubstitution
-from tilewright.schedule.conditions import why_not_complete
+from tilewright.schedule.conditions.checks import why_not_complete
+from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.predicates import conjuncts
-from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of, scope_of, scope_root
-from tilewright.schedule.splice import copy_path, replace_in_parent
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.state.scope import (
+    leaf_realizes,
+    loops_of,
+    realize_of,
+    scope_of,
+    scope_root,
+)
+from tilewright.schedule.state.splice import copy_path, replace_in_parent
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

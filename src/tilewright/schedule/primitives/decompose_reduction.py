@@ -19,14 +19,14 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions import why_not_reduction
+from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.init_block import initialization, reads_with_writes
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import loops_of, realize_of, scope_of, scope_root
-from tilewright.schedule.splice import copy_path, replace_in_parent
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.moves.init_block import initialization, reads_with_writes
+from tilewright.schedule.state.scope import loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.splice import copy_path, replace_in_parent
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -11,9 +11,9 @@ from tilewright.ir import Block, BlockRealize, children
 from tilewright.ir.node import Node
 from tilewright.ir.stmt import Stmt
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import DepKind, child_blocks, loops_of, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
+from tilewright.schedule.state.scope import DepKind, child_blocks, loops_of, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.support.suggestions import did_you_mean
 
 if TYPE_CHECKING:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions import (
+from tilewright.schedule.conditions.checks import (
     READS_ITS_RESULT,
     NotCompactDataflow,
     check_compact_dataflow,
     why_not_compact,
 )
+from tilewright.schedule.conditions.races import depends_on, is_unit
+from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.races import depends_on, is_unit
-from tilewright.schedule.scope import child_blocks, realize_of, scope_of, scope_root
-from tilewright.schedule.slices import touches_own_slices, writes_own_tiles
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

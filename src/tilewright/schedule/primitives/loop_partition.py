@@ -32,15 +32,15 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.ir.renew import Renewer
-from tilewright.schedule.conditions import LoopHasAnnotations, check_names_no_loops
+from tilewright.schedule.conditions.checks import LoopHasAnnotations, check_names_no_loops
+from tilewright.schedule.conditions.interference import Access, accesses_of
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.init_block import reads_with_writes
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.interference import Access, accesses_of
-from tilewright.schedule.scope import child_blocks, loops_of, realize_of
-from tilewright.schedule.splice import copy_path, replace_in_parent
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.moves.init_block import reads_with_writes
+from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
+from tilewright.schedule.state.splice import copy_path, replace_in_parent
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

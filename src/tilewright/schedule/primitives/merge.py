@@ -20,14 +20,18 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions import check_plain_loop
+from tilewright.schedule.conditions.checks import check_plain_loop
+from tilewright.schedule.conditions.interference import (
+    accesses_of,
+    conflicts,
+    stays_within_iteration,
+)
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.interference import accesses_of, conflicts, stays_within_iteration
-from tilewright.schedule.scope import lowest_common_ancestor, scope_root
-from tilewright.schedule.splice import splice
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import lowest_common_ancestor, scope_root
+from tilewright.schedule.state.splice import splice
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -32,13 +32,13 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions import why_not_complete, why_not_reduction
+from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import check_stage_pipeline
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import BlockScope, loops_of, realize_of, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.state.flags import check_stage_pipeline
+from tilewright.schedule.state.scope import BlockScope, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

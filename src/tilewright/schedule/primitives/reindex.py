@@ -21,22 +21,30 @@ from tilewright.ir import (
     free_vars,
     substitute,
 )
-from tilewright.schedule.buffer_access import AccessChanger, check_always_inside, single_access
-from tilewright.schedule.cache_place import Place, domains_between, takes_all_values
-from tilewright.schedule.cache_stage import (
+from tilewright.schedule.caches.copy_block import (
+    make_copy_block,
+    realize_in_loops,
+    spatial_iterator,
+)
+from tilewright.schedule.caches.place import Place, domains_between, takes_all_values
+from tilewright.schedule.caches.stage import (
     ScopeEdit,
     accessed_region,
     mark_copy_block,
     readers_after,
 )
-from tilewright.schedule.conditions import has_affine_binding
-from tilewright.schedule.copy_block import make_copy_block, realize_in_loops, spatial_iterator
+from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.scope import leaf_realizes, realize_of, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.regions.buffer_access import (
+    AccessChanger,
+    check_always_inside,
+    single_access,
+)
+from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.state.scope import leaf_realizes, realize_of, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -29,13 +29,9 @@ from tilewright.ir import (
     free_vars,
     substitute,
 )
-from tilewright.schedule.buffer_access import (
-    AccessChanger,
-    check_always_inside,
-    single_access,
-)
-from tilewright.schedule.cache_place import Place, is_reached_freely, place_before
-from tilewright.schedule.cache_stage import (
+from tilewright.schedule.caches.copy_block import make_copy_block
+from tilewright.schedule.caches.place import Place, is_reached_freely, place_before
+from tilewright.schedule.caches.stage import (
     ScopeEdit,
     accessed_region,
     cache_buffer,
@@ -44,18 +40,22 @@ from tilewright.schedule.cache_stage import (
     only_writer,
     readers_after,
 )
-from tilewright.schedule.copy_block import make_copy_block
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import check_stage_pipeline, forget_flow
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.scope import (
+from tilewright.schedule.regions.buffer_access import (
+    AccessChanger,
+    check_always_inside,
+    single_access,
+)
+from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.state.scope import (
     lowest_common_ancestor,
     realize_of,
     scope_of,
     scope_root,
 )
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, uses_var
 from tilewright.ir.node import nodes_in, replace
-from tilewright.schedule.conditions import has_affine_binding, has_affine_binding_below
+from tilewright.schedule.conditions.checks import has_affine_binding, has_affine_binding_below
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.scope import child_blocks, is_ancestor, loops_of, realize_of
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -41,21 +41,20 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.access import block_access_regions
-from tilewright.schedule.conditions import check_names_no_loops, why_not_complete
+from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
+from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import check_stage_pipeline, forget_flow, produced_box
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.placement import UnknownIterations, check_not_output, values_of
+from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_output, values_of
+from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.primitives.compute_inline import (
     HasInit,
     NotComplete,
     check_plain_loads,
     single_store,
 )
-from tilewright.schedule.races import check_no_race
-from tilewright.schedule.regions import Surroundings, View, domain_of, interval_of
-from tilewright.schedule.relocate import check_removable, remove
-from tilewright.schedule.scope import (
+from tilewright.schedule.regions.relaxed import Surroundings, View, domain_of, interval_of
+from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow, produced_box
+from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
     loops_of,
@@ -64,8 +63,9 @@ from tilewright.schedule.scope import (
     scope_root,
     used_between_blocks,
 )
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -35,17 +35,17 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
-from tilewright.schedule.block_iterators import kept_annotations
-from tilewright.schedule.conditions import check_starts_at_zero, why_not_reduction
+from tilewright.schedule.conditions.checks import check_starts_at_zero, why_not_reduction
+from tilewright.schedule.conditions.predicates import conjuncts
+from tilewright.schedule.conditions.reducers import Reduction, recognize_reduction
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.init_block import copied_loop
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.predicates import conjuncts
-from tilewright.schedule.reducers import Reduction, recognize_reduction
-from tilewright.schedule.scope import child_blocks, loops_of, realize_of, scope_of, scope_root
-from tilewright.schedule.splice import splice
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.moves.block_iterators import kept_annotations
+from tilewright.schedule.moves.init_block import copied_loop
+from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.splice import splice
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

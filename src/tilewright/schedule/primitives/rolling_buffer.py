@@ -46,17 +46,16 @@ from tilewright.ir import (
 )
 from tilewright.ir.expr import GE, GT, LE, LT
 from tilewright.ir.node import replace
-from tilewright.schedule.allocated_buffer import (
+from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
+from tilewright.schedule.conditions.predicates import conjuncts
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.layouts.allocated_buffer import (
     AllocationChanger,
     allocating_block,
     change_allocation,
 )
-from tilewright.schedule.conditions import why_not_complete, why_not_reduction
-from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import region_cover
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.predicates import conjuncts
-from tilewright.schedule.scope import (
+from tilewright.schedule.state.flags import region_cover
+from tilewright.schedule.state.scope import (
     DepKind,
     is_ancestor,
     loops_of,
@@ -65,8 +64,9 @@ from tilewright.schedule.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import BlockInfo, ScheduleState
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import BlockInfo, ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

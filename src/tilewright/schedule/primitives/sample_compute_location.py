@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import For, IntImm, IterType
-from tilewright.schedule.conditions import loop_iter_types
+from tilewright.schedule.conditions.checks import loop_iter_types
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
-from tilewright.schedule.scope import (
+from tilewright.schedule.state.scope import (
     DepKind,
     is_ancestor,
     loops_of,
@@ -23,8 +22,9 @@ from tilewright.schedule.scope import (
     scope_of,
     scope_root,
 )
-from tilewright.schedule.sref import INLINE_MARK, ROOT_MARK, StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.random import RandomEngine
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

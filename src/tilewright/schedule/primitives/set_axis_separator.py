@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, replace
-from tilewright.schedule.allocated_buffer import AllocationChanger
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.layout import buffer_site, change_buffer
+from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
+from tilewright.schedule.layouts.layout import buffer_site, change_buffer
 from tilewright.schedule.primitives.transform_layout import buffer_text
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

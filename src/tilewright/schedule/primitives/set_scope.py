@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import HANDLE, Buffer, PointerType, Var
 from tilewright.ir.node import replace
-from tilewright.schedule.allocated_buffer import (
+from tilewright.schedule.caches.stage import accessed_region, check_storage_scope
+from tilewright.schedule.layouts.allocated_buffer import (
     AllocationChanger,
     allocating_block,
     change_allocation,
 )
-from tilewright.schedule.cache_stage import accessed_region, check_storage_scope
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -36,15 +36,15 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import bitwise_xor
 from tilewright.ir.node import replace
-from tilewright.schedule.cache_place import Place, domains_between, takes_all_values
-from tilewright.schedule.cache_stage import ScopeEdit, accessed_region
-from tilewright.schedule.conditions import why_not_reduction
-from tilewright.schedule.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
+from tilewright.schedule.caches.place import Place, domains_between, takes_all_values
+from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
+from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.scope import is_ancestor, loops_of, realize_of, scope_of, scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -18,12 +18,12 @@ from tilewright.ir import (
     const,
     less,
 )
-from tilewright.schedule.bindings import BindingRewriter, domains_above
-from tilewright.schedule.conditions import check_plain_loop
+from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.moves.bindings import BindingRewriter, domains_above
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -24,12 +24,12 @@ from tilewright.ir import (
 from tilewright.ir.renew import Renewer
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
 from tilewright.schedule.primitives.blockize import blockized_loop
-from tilewright.schedule.splice import replace_in_parent
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
-from tilewright.schedule.tensor_match import Mismatch, Operand, match_description
+from tilewright.schedule.state.splice import replace_in_parent
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.tensor.match import Mismatch, Operand, match_description
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -24,15 +24,15 @@ from tilewright.ir import (
     free_vars,
     replace,
 )
-from tilewright.schedule.block_iterators import IteratorSubstitution
-from tilewright.schedule.conditions import check_names_no_loops, check_starts_at_zero
+from tilewright.schedule.conditions.checks import check_names_no_loops, check_starts_at_zero
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
-from tilewright.schedule.layout import iteration
-from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
-from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
+from tilewright.schedule.layouts.layout import iteration
+from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -21,23 +21,23 @@ from tilewright.ir import (
     replace,
     seq,
 )
+from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.flags import region_cover
-from tilewright.schedule.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.layout import (
+from tilewright.schedule.layouts.layout import (
     BufferSite,
     LayoutRewriter,
     buffer_site,
     change_buffer,
     why_not_injective,
 )
-from tilewright.schedule.layout_opaque import padded_loops
-from tilewright.schedule.layout_padding import Padding, assumption, padded_writer, with_fill
-from tilewright.schedule.races import check_no_race
-from tilewright.schedule.scope import leaf_realizes, loops_of, realize_of, scope_of
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
-from tilewright.schedule.trace_text import index_map_from_json, index_map_to_json
+from tilewright.schedule.layouts.opaque import padded_loops
+from tilewright.schedule.layouts.padding import Padding, assumption, padded_writer, with_fill
+from tilewright.schedule.state.flags import region_cover
+from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of, scope_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

@@ -24,16 +24,16 @@ from tilewright.ir import (
     const,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.allocated_buffer import AllocationChanger, change_allocation
-from tilewright.schedule.cache_stage import accessed_region
-from tilewright.schedule.conditions import is_reduction_block
+from tilewright.schedule.caches.stage import accessed_region
+from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.layouts.allocated_buffer import AllocationChanger, change_allocation
 from tilewright.schedule.primitives.cache_write import cache_write
 from tilewright.schedule.primitives.unsafe_set_dtype import element_type, with_dtype
-from tilewright.schedule.scope import scope_root
-from tilewright.schedule.sref import StmtSRef
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import scope_root
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule

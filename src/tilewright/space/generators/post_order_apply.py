@@ -14,8 +14,8 @@ from typing import Any
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.schedule.scope import child_blocks
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import child_blocks
+from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.annotations import SCHEDULE_RULE
 from tilewright.space.base import ScheduleRule, space_generators
 from tilewright.space.conditions import runs_never

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.schedule import ExprRV, Instruction, Trace
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 
 
 def main_part(trace: Trace) -> Iterator[Instruction]:

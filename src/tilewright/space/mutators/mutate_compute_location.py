@@ -9,7 +9,7 @@ from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
 from tilewright.schedule import Instruction, Schedule, Trace
 from tilewright.schedule.primitives.sample_compute_location import compute_locations
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.mutators.decisions import main_part
 

@@ -10,8 +10,8 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
-from tilewright.schedule.random import RandomEngine
-from tilewright.schedule.scope import child_blocks
+from tilewright.schedule.state.scope import child_blocks
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.annotations import PARALLEL
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.loop_nest import nest_above

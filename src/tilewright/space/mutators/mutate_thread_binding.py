@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.schedule import Instruction, Trace
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.mutators.decisions import (
     categorical_draws,

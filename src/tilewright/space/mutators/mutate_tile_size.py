@@ -6,7 +6,7 @@ import functools
 import math
 
 from tilewright.schedule import Instruction, Trace
-from tilewright.schedule.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.annotations import COOPERATIVE_FETCH
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.mutators.decisions import draws_behind, main_part, with_another_category

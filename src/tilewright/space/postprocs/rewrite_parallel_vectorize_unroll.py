@@ -13,8 +13,8 @@ from typing import Any
 from tilewright.ir import ForKind
 from tilewright.schedule import LoopRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.loop_kind import can_have_kind
-from tilewright.schedule.scope import loops_of, realize_of
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import loops_of, realize_of
+from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.annotations import (
     AUTO_UNROLL_MAX_STEP,
     PARALLEL,

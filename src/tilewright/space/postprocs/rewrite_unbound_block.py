@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.schedule import Schedule, StmtSRef
-from tilewright.schedule.scope import child_blocks
-from tilewright.schedule.state import ScheduleState
+from tilewright.schedule.state.scope import child_blocks
+from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.thread_binding import bind_block_thread_idx, largest_factor, thread_tag

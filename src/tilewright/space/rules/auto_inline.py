@@ -9,11 +9,11 @@ from tilewright.ir import Call, Node, Op, children
 from tilewright.ir.access import inputs_of
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import analyze_read_write_pattern, has_if_then_else
-from tilewright.schedule.conditions import is_complete_block
+from tilewright.schedule.conditions.checks import is_complete_block
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
-from tilewright.schedule.scope import realize_of
+from tilewright.schedule.state.scope import realize_of
 from tilewright.space.annotations import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function

@@ -13,8 +13,8 @@ from typing import Any
 from tilewright.errors import TuneError
 from tilewright.ir import IterType
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
-from tilewright.schedule.conditions import loop_iter_type
-from tilewright.schedule.scope import lowest_common_ancestor
+from tilewright.schedule.conditions.checks import loop_iter_type
+from tilewright.schedule.state.scope import lowest_common_ancestor
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import (
     constant_extent,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tilewright.errors import ScheduleError
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
-from tilewright.schedule.scope import loops_of
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before

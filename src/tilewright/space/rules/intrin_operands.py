@@ -31,8 +31,8 @@ from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_tensorize_loop_mapping
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
-from tilewright.schedule.scope import realize_of
-from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
+from tilewright.schedule.state.scope import realize_of
+from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.space.layout_free import is_layout_free
 

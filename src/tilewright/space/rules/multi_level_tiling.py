@@ -15,7 +15,7 @@ from tilewright.errors import TuneError
 from tilewright.ir import For, IntImm, IterType, SeqStmt
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_write_cache
-from tilewright.schedule.scope import loops_of
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.annotations import (
     COOPERATIVE_FETCH,
     SOFTWARE_PIPELINE_ASYNC_STAGES,

@@ -16,7 +16,7 @@ from tilewright.ir.access import inputs_of
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
-from tilewright.schedule.tensor_tiling import tile_with_tensor_intrin
+from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.annotations import (
     AUTO_TENSORIZE,
     AUTO_TENSORIZE_INIT,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.ir import IntImm
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.schedule.scope import realize_of
+from tilewright.schedule.state.scope import realize_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.rules.multi_level_tiling import MultiLevelTiling
 from tilewright.space.rules.reuse import ReuseLike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.errors import ScheduleError
 from tilewright.ir import IterType
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.schedule.conditions import loop_iter_type
+from tilewright.schedule.conditions.checks import loop_iter_type
 
 
 def reorder_and_fuse_reduction_loops(sch: Schedule, block: BlockRV) -> tuple[LoopRV, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tilewright.ir import Buffer, IterType, PrimExpr, Var, floordiv, floormod
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.schedule.scope import loops_of
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.space.contraction import Contraction
 from tilewright.space.rules.passes import enough_tasks, extent_of, own_pass

@@ -29,7 +29,7 @@ from tilewright.ir.op import Op
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.scope import loops_of
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.annotations import (
     LAYOUT_REWRITE_PREPROC,
     SKIP_ZERO_TERMS,

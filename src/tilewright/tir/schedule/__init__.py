@@ -11,7 +11,7 @@ from tilewright.schedule import (
     StmtSRef as StmtSRef,
     Trace as Trace,
 )
-from tilewright.schedule.scope import (
+from tilewright.schedule.state.scope import (
     BlockScope as BlockScope,
     Dependency as Dependency,
     DepKind as DepKind,

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.schedule import ScheduleState as State, StmtSRef
-from tilewright.schedule.conditions import has_affine_binding
+from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.core import as_debug_mask
-from tilewright.schedule.flags import adopt_initial_flags, is_stage_pipeline, region_cover
-from tilewright.schedule.scope import BlockScope, scope_of
-from tilewright.schedule.state import VERIFY_CACHED_FLAGS, VERIFY_SREF_TREE
+from tilewright.schedule.state.flags import adopt_initial_flags, is_stage_pipeline, region_cover
+from tilewright.schedule.state.scope import BlockScope, scope_of
+from tilewright.schedule.state.state import VERIFY_CACHED_FLAGS, VERIFY_SREF_TREE
 
 
 class ScheduleDebugMask(enum.IntEnum):

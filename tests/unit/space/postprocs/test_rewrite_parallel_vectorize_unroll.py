@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.ir import For, ForKind, IntImm, IRModule, PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule
-from tilewright.schedule.scope import loops_of
+from tilewright.schedule.state.scope import loops_of
 from tilewright.script import tir as T
 from tilewright.space.annotations import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.space.postprocs import RewriteParallelVectorizeUnroll

@@ -1,0 +1,1 @@
+"""Cache stages: blocks that copy a region of a buffer, and where they go."""

@@ -1,0 +1,334 @@
+"""Where a cache stage goes in its scope, and which region it has to copy there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.arith import (
+    Analyzer,
+    IntervalSet,
+    covers,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+    eval_set,
+    intersect,
+    to_range,
+)
+from tilewright.arith.interval import EVERYTHING
+from tilewright.ir import (
+    TRUE,
+    Add,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    children,
+    const,
+    expr_deep_equal,
+    free_vars,
+    maximum,
+    pre_order_visit,
+    substitute,
+    uses_var,
+)
+from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
+from tilewright.schedule.conditions.predicates import conjuncts
+from tilewright.schedule.state.scope import DEFINITIONS, leaf_realizes, realize_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a statement goes: before (or after) `anchor`, or first (or last) in the scope."""
+
+    location: StmtSRef  # the loop or block whose iterations each run the statement
+    anchor: Stmt | None = None
+    at_end: bool = False
+    siblings: SeqStmt | None = None  # what holds the anchor, if it is not alone
+
+    @property
+    def surroundings(self) -> Stmt:
+        """The statement that runs whenever a statement at this place does."""
+        assert self.location.stmt is not None
+        return self.location.stmt.body if self.siblings is None else self.siblings
+
+
+def place_first(scope: StmtSRef, buffer: Buffer) -> Place:
+    """Before everything in a scope that can touch a buffer: where it is defined, or at the top."""
+    found: list[Stmt] = []
+
+    def look(node: Any) -> bool:
+        own = getattr(node, "buffer_var", None) is buffer.data
+        if isinstance(node, DEFINITIONS) and (own or getattr(node, "buffer", None) is buffer):
+            found.append(node.body)
+        return isinstance(node, Stmt) and not isinstance(node, Block)
+
+    pre_order_visit(scope.block.body, look)
+    if not found:
+        return Place(scope)
+    body = found[-1]
+    return Place(scope, body.seq[0] if isinstance(body, SeqStmt) else body)
+
+
+def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Place:
+    """Between two blocks below `location`, their lowest common ancestor, right before `later`."""
+    assert location.stmt is not None
+    assert earlier.stmt is not None
+    assert later.stmt is not None
+    body = location.stmt.body
+    while True:
+        if isinstance(body, SeqStmt):
+            siblings, body = body, next(item for item in body.seq if _holds(item, later.stmt))
+            if not _holds(body, earlier.stmt):
+                return Place(location, body, siblings=siblings)
+        else:
+            body = next(
+                child
+                for child in children(body)
+                if isinstance(child, Stmt) and _holds(child, later.stmt)
+            )
+
+
+def _holds(stmt: Stmt, block: Stmt) -> bool:
+    return any(realize.block is block for realize in leaf_realizes(stmt))
+
+
+@dataclass(frozen=True)
+class RelaxedRegion:
+    """What a block touches while the loops between it and some location run."""
+
+    ranges: tuple[Range, ...]
+    is_exact: bool  # every element in it is touched
+
+
+def relaxed_region(
+    state: ScheduleState,
+    block: StmtSRef,
+    region: BufferRegion,
+    place: Place,
+    threads: Sequence[For] = (),
+) -> RelaxedRegion:
+    """The box that a region of a block sweeps until a place is reached, inside its buffer.
+
+    `threads` are loops further out that are swept as well: those that share the box.
+    """
+    realize, location = realize_of(block), place.location
+    always = is_reached_freely(place.surroundings, realize)
+    domains = {
+        **{loop.loop_var: Range(loop.min, loop.extent) for loop in threads},
+        **domains_between(block, location),
+    }
+    if location.is_block and has_affine_binding(state, block):
+        whole = _iterator_domains(realize.block, region)
+        if whole is not None and takes_all_values(realize, domains):
+            return RelaxedRegion(whole, always)
+    variables = (iter_var.var for iter_var in realize.block.iter_vars)
+    bound = substitute(region, dict(zip(variables, realize.iter_values, strict=True)))
+    # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
+    exact = estimate_region_strict_bound(bound.region, domains, realize.predicate)
+    found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
+    if any(uses_var(domain, domains.__contains__) for domain in domains.values()):
+        exact = None  # loops that others run up to: not all combinations, and bounds may name them
+        found = [each if _stands_still(each, domains) else EVERYTHING for each in found]
+    analyzer = _analyzer_above(location)
+    ranges = tuple(
+        _clipped(interval, extent, analyzer)
+        for interval, extent in zip(found, region.buffer.shape, strict=True)
+    )
+    always = always and not _is_switched_from_above(realize.predicate, bound, domains)
+    return RelaxedRegion(ranges, exact is not None and always)
+
+
+def _stands_still(interval: IntervalSet, loops: dict[Var, Range]) -> bool:
+    ends = (interval.min_value, interval.max_value)
+    return not any(uses_var(end, loops.__contains__) for end in ends)
+
+
+def _is_switched_from_above(
+    predicate: PrimExpr, region: BufferRegion, domains: dict[Var, Range]
+) -> bool:
+    """True when a guard may leave nothing of the region in some iterations of loops above.
+
+    Guards over loops that the region follows are a matter of its bounds.
+    """
+    followed = {var for axis in region.region for var in free_vars(axis.min) if var in domains}
+    return any(
+        uses_var(part, lambda var: var not in domains) and not uses_var(part, followed.__contains__)
+        for part in conjuncts(predicate)
+    )
+
+
+def is_fixed_box(place: Place, ranges: Sequence[Range]) -> bool:
+    """True when a region is one box for a whole block, which knows where that lies."""
+    if not place.location.is_block:
+        return False
+    loops = all_loops_above(place.location)
+    return not any(uses_var(axis, loops.__contains__) for axis in ranges)
+
+
+def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
+    """The loops around a block that lie below `location`, outermost first."""
+    loops: list[For] = []
+    parent = block.parent
+    while parent is not None and parent is not location:
+        loops.append(parent.loop)
+        parent = parent.parent
+    return {loop.loop_var: Range(loop.min, loop.extent) for loop in reversed(loops)}
+
+
+def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] | None:
+    """The region over all iterations, where each index is an iterator of its own or constant."""
+    domains = {iter_var.var: iter_var.dom for iter_var in block.iter_vars}
+    ranges = []
+    for axis in region.region:
+        if not isinstance(axis.extent, IntImm) or axis.extent.value != 1:
+            return None
+        if isinstance(axis.min, IntImm):
+            ranges.append(axis)
+            continue
+        domain = domains.pop(axis.min, None) if isinstance(axis.min, Var) else None
+        if domain is None:
+            return None
+        ranges.append(domain)
+    return tuple(ranges)
+
+
+def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
+    """True when the bindings, known to leave no gaps, span the domains of the iterators.
+
+    Those of a part of a program, such as what `loop_partition` makes, do not.
+    """
+    if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+        return _takes_all_allowed(realize, loops)
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        assert iter_var.dom is not None
+        if isinstance(value, Var) and _is_domain(loops.get(value), iter_var.dom):
+            continue
+        wanted, span = _bounds(iter_var.dom), _span(value, loops)
+        if wanted is None or span is None or span[0] > wanted[0] or span[1] < wanted[1]:
+            return False
+    return True
+
+
+def _takes_all_allowed(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
+    """The same under a predicate, which may leave out values."""
+    points = [Range(value, const(1, value.dtype)) for value in realize.iter_values]
+    domains = [iter_var.dom for iter_var in realize.block.iter_vars if iter_var.dom is not None]
+    spans = estimate_region_strict_bound(points, loops, realize.predicate)
+    return spans is not None and covers(spans, domains)
+
+
+def _is_domain(loop: Range | None, domain: Range) -> bool:
+    if loop is None or not expr_deep_equal(loop.min, domain.min):
+        return False
+    return loop.extent is domain.extent or expr_deep_equal(loop.extent, domain.extent)
+
+
+def _span(value: PrimExpr, loops: dict[Var, Range]) -> tuple[int, int] | None:
+    """The smallest and the largest number that a sum of scaled loop variables can be."""
+    match value:
+        case IntImm(value=number):
+            return number, number
+        case Var():
+            return _bounds(loops[value]) if value in loops else None
+        case Add(a=a, b=b):
+            left, right = _span(a, loops), _span(b, loops)
+            if left is None or right is None:
+                return None
+            return left[0] + right[0], left[1] + right[1]
+        case Mul(a=a, b=IntImm(value=scale)) if scale >= 0:
+            inner = _span(a, loops)
+            return None if inner is None else (inner[0] * scale, inner[1] * scale)
+        case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            inner = _span(a, loops)
+            return None if inner is None else (inner[0] // divisor, inner[1] // divisor)
+        case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            inner = _span(a, loops)
+            if inner is None or inner[0] != 0:
+                return None
+            return 0, min(inner[1], divisor - 1)
+    return None
+
+
+def _bounds(domain: Range) -> tuple[int, int] | None:
+    if not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
+        return None
+    return domain.min.value, domain.min.value + domain.extent.value - 1
+
+
+def is_reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:
+    """True when nothing but loops and sequences decides whether the block runs."""
+    if stmt is realize:
+        return True
+    if isinstance(stmt, (For, *DEFINITIONS)):
+        return is_reached_freely(stmt.body, realize)
+    return isinstance(stmt, SeqStmt) and any(is_reached_freely(item, realize) for item in stmt.seq)
+
+
+def _analyzer_above(location: StmtSRef) -> Analyzer:
+    """An analyzer that knows the loops and block iterators that hold at a location."""
+    analyzer = Analyzer()
+    node: StmtSRef | None = location
+    while node is not None:
+        stmt = node.stmt
+        if isinstance(stmt, For):
+            analyzer.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
+        elif isinstance(stmt, Block):
+            for iter_var in stmt.iter_vars:
+                if iter_var.dom is not None:
+                    analyzer.bind(iter_var.var, iter_var.dom)
+        node = node.parent
+    return analyzer
+
+
+def inside_buffer(
+    location: StmtSRef, buffer: Buffer, ranges: Sequence[Range], condition: PrimExpr = TRUE
+) -> tuple[Range, ...]:
+    """The part of a region that lies in its buffer; unchanged where that is sure to be all.
+
+    Nobody asks for the region where `condition` does not hold.
+    """
+    analyzer = _analyzer_above(location)
+    with analyzer.constraint_scope(condition):
+        return tuple(
+            axis
+            if _is_inside(axis.min, axis.min + axis.extent - 1, extent, analyzer)
+            else _clipped(eval_set(axis, {}, analyzer), extent, analyzer)
+            for axis, extent in zip(ranges, buffer.shape, strict=True)
+        )
+
+
+def _is_inside(low: PrimExpr, high: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
+    return analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent)
+
+
+def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Range:
+    """What lies in the buffer; nothing is never less than nothing."""
+    if (
+        interval.has_lower_bound
+        and interval.has_upper_bound
+        and _is_inside(interval.min_value, interval.max_value, extent, analyzer)
+    ):
+        found = to_range(interval)
+    else:
+        inside = IntervalSet(const(0, extent.dtype), analyzer.simplify(extent - 1))
+        common = intersect([interval, inside], analyzer)
+        if common.is_nothing:  # all accesses are guarded away; a cache has an element nevertheless
+            return Range(const(0, extent.dtype), const(1, extent.dtype))
+        found = to_range(common, analyzer)
+    if isinstance(found.extent, IntImm) or analyzer.can_prove(found.extent >= 0):
+        return found
+    return Range(found.min, maximum(found.extent, const(0, found.extent.dtype)))

@@ -1,0 +1,367 @@
+"""What cache stages share: the copy of a region, where it goes, and who uses it afterwards.
+
+A cache stage is a new buffer, a block that copies a region from or to it, and a place for that
+block in the scope. Blocks that switch to the new buffer are rewritten, nothing else is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    HANDLE,
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferRewriter,
+    DType,
+    For,
+    IntImm,
+    IterVar,
+    MatchBufferRegion,
+    PointerType,
+    PrimExpr,
+    Range,
+    SeqStmt,
+    Stmt,
+    Var,
+    const,
+    map_children,
+    map_tuple,
+    seq,
+)
+from tilewright.ir.access import inputs_of
+from tilewright.ir.node import replace
+from tilewright.schedule.caches.copy_block import (
+    make_copy_block,
+    realize_in_loops,
+    spatial_iterator,
+)
+from tilewright.schedule.caches.place import Place
+from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
+from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, leaf_realizes
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+from tilewright.schedule.trace.instruction import Speller
+
+_SCOPES = (
+    "global",
+    "shared",
+    "local",
+    "warp",
+    "texture",
+    "wmma.matrix_a",
+    "wmma.matrix_b",
+    "wmma.accumulator",
+    "m16n8k8.matrixA",
+    "m16n8k8.matrixB",
+    "m16n8k8.matrixC",
+    "amx.tmm",
+    "metal.simdgroup",
+)
+# What follows tells memories of one kind apart: "shared.dyn", "texture:nhwc", "global2".
+_SCOPE_PATTERN = re.compile(f"({'|'.join(map(re.escape, _SCOPES))})[\\w.:-]*")
+
+
+class BadStorageScope(PrimitiveError):
+    reason = "{scope!r} is no storage scope"
+    remedy = f"use one of {', '.join(_SCOPES)}, with a tag such as 'shared.dyn' where needed"
+
+
+class BufferIndexOutOfRange(PrimitiveError, NoSuchBuffer):
+    reason = "block {block!r} {side} {count} buffers, none has number {index}"
+    remedy = "numbers start at 0, in the order of the block's {side}"
+
+
+class SeveralWriters(PrimitiveError):
+    reason = "buffer {buffer!r} is written by {count} blocks of this scope: {writers}"
+    remedy = "cache it before its computation is split into several blocks"
+
+
+class MatchedBufferScope(PrimitiveError):
+    reason = (
+        "block {block!r} matches buffer {matched!r} of scope {old!r} to a part of {buffer!r}, "
+        "which would move to scope {new!r}"
+    )
+    remedy = "declare the matched buffer with the scope of the cache"
+
+
+def check_storage_scope(scope: object) -> None:
+    """A scope that some target knows."""
+    if not isinstance(scope, str) or _SCOPE_PATTERN.fullmatch(scope) is None:
+        raise BadStorageScope(scope=scope)
+
+
+def accessed_region(block: StmtSRef, side: str, index: object) -> BufferRegion:
+    """The region that a block declares at a position of its reads or writes."""
+    stmt = block.block
+    regions = stmt.reads if side == "reads" else stmt.writes
+    if not isinstance(index, int) or not 0 <= index < len(regions):
+        raise BufferIndexOutOfRange(
+            block, block=block.name, side=side, count=len(regions), index=index
+        )
+    return regions[index]
+
+
+def only_writer(writers: Sequence[StmtSRef], buffer: Buffer) -> StmtSRef | None:
+    """The block of a scope that writes a buffer, None if there is none."""
+    if len(writers) > 1:
+        names = ", ".join(repr(writer.name) for writer in writers)
+        raise SeveralWriters(*writers, buffer=buffer.name, count=len(writers), writers=names)
+    return writers[0] if writers else None
+
+
+def reads_buffer(block: Block, buffer: Buffer) -> bool:
+    """True when a block declares that values of a buffer come into it."""
+    return any(region.buffer is buffer for region in inputs_of(block).values())
+
+
+# --- the new buffer and the copy ---------------------------------------------------------------
+
+
+def cache_buffer(buffer: Buffer, scope: str, shape: tuple[PrimExpr, ...] | None = None) -> Buffer:
+    """A compact buffer of the same kind in another scope, named after both."""
+    name = f"{buffer.name}_{scope}"
+    return Buffer(
+        Var(name, HANDLE, PointerType(buffer.dtype, scope)),
+        buffer.dtype,
+        buffer.shape if shape is None else shape,
+        name=name,
+        data_alignment=buffer.data_alignment,
+        axis_separators=buffer.axis_separators if shape is None else (),
+    )
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache of part of a buffer; `offsets` are where that part begins, None for all of it."""
+
+    original: Buffer
+    buffer: Buffer
+    ranges: tuple[Range, ...]
+    offsets: tuple[PrimExpr, ...] | None = None
+
+
+def make_cache(original: Buffer, scope: str, ranges: tuple[Range, ...], *, compact: bool) -> Cache:
+    """A cache for `ranges`: of just that size, or as large as the whole buffer."""
+    # Only a box of known size allows a smaller buffer.
+    known = all(isinstance(axis.extent, IntImm) for axis in ranges)
+    if not compact or not known or _is_whole(original, ranges):
+        return Cache(original, cache_buffer(original, scope), ranges)
+    shape = tuple(axis.extent for axis in ranges)
+    offsets = tuple(axis.min for axis in ranges)
+    return Cache(original, cache_buffer(original, scope, shape), ranges, offsets)
+
+
+def _is_whole(buffer: Buffer, ranges: Sequence[Range]) -> bool:
+    return all(
+        _is_zero(axis.min) and _same_value(axis.extent, extent)
+        for axis, extent in zip(ranges, buffer.shape, strict=True)
+    )
+
+
+def _is_zero(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0
+
+
+def _same_value(a: PrimExpr, b: PrimExpr) -> bool:
+    if a is b:
+        return True
+    if not isinstance(a, IntImm) or not isinstance(b, IntImm):
+        return False
+    return a.value == b.value and a.dtype == b.dtype
+
+
+def copy_nest(cache: Cache, *, into_cache: bool, predicate: PrimExpr = TRUE) -> tuple[Stmt, Block]:
+    """Loops with a block that copies the cached region into the cache or back from it."""
+    loops: list[tuple[Var, PrimExpr]] = []
+    iterators: list[IterVar] = []
+    bindings: list[PrimExpr] = []
+    compact = cache.offsets is not None
+    for axis, (domain, extent) in enumerate(zip(cache.ranges, cache.original.shape, strict=True)):
+        loop_var = Var(f"ax{axis}", domain.extent.dtype)
+        size = domain.extent if compact else with_dtype(extent, loop_var.dtype)
+        iterators.append(spatial_iterator(f"v{axis}", size))
+        bindings.append(loop_var if compact or _is_zero(domain.min) else domain.min + loop_var)
+        loops.append((loop_var, domain.extent))
+    at_cache: tuple[PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
+    at_original = at_cache
+    if cache.offsets is not None:
+        pairs = zip(cache.offsets, at_cache, strict=True)
+        at_original = tuple(var if _is_zero(low) else low + var for low, var in pairs)
+    ends = ((cache.original, at_original), (cache.buffer, at_cache))
+    source, target = ends if into_cache else ends[::-1]
+    block = make_copy_block(cache.buffer.name, iterators, source, target)
+    return realize_in_loops(loops, bindings, block, predicate), block
+
+
+def with_dtype(extent: PrimExpr, dtype: DType) -> PrimExpr:
+    """A constant extent in another integer type; others stay."""
+    return const(extent.value, dtype) if isinstance(extent, IntImm) else extent
+
+
+# --- switching blocks to the cache ---------------------------------------------------------------
+
+
+class CacheUser(BufferRewriter):
+    """Makes blocks use the cache instead of the buffer; remembers which block became which."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._analyzer = Analyzer()
+        self.reuse: dict[Block, Block] = {}
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return self._cache.buffer if buffer is self._cache.original else buffer
+
+    def visit_var(self, node: Var) -> Var:
+        return self._cache.buffer.data if node is self._cache.original.data else node
+
+    def with_buffer(self, node: Any) -> Any:
+        offsets = self._cache.offsets
+        if offsets is None or node.buffer is not self._cache.original:
+            return super().with_buffer(node)
+        if isinstance(node, BufferRegion):
+            region = tuple(
+                Range(self._shift(axis.min, low), axis.extent)
+                for axis, low in zip(node.region, offsets, strict=True)
+            )
+            return BufferRegion(self._cache.buffer, region)
+        pairs = zip(node.indices, offsets, strict=True)
+        indices = tuple(self._shift(index, low) for index, low in pairs)
+        return replace(node, buffer=self._cache.buffer, indices=indices)
+
+    def _shift(self, index: PrimExpr, low: PrimExpr) -> PrimExpr:
+        return index if _is_zero(low) else self._analyzer.simplify(index - low)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        return map_children(node, self.visit)
+
+    def visit_block(self, node: Block) -> Block:
+        changed: Block = super().visit_block(node)
+        if changed is not node:
+            self.reuse[node] = changed
+        return changed
+
+
+def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: Buffer, scope: str) -> None:
+    """No block, nor one inside it, matches a buffer of another scope to a part of `buffer`."""
+    for block in blocks:
+        for stmt in _with_inner_blocks(block.block):
+            for match in stmt.match_buffers:
+                if match.source.buffer is buffer and match.buffer.scope != scope:
+                    raise MatchedBufferScope(
+                        block,
+                        block=stmt.name_hint,
+                        matched=match.buffer.name,
+                        old=match.buffer.scope,
+                        buffer=buffer.name,
+                        new=scope,
+                    )
+
+
+def _with_inner_blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for realize in leaf_realizes(block.body):
+        yield from _with_inner_blocks(realize.block)
+
+
+@dataclass
+class ScopeEdit:
+    """Changes to the blocks of a scope, new statements in it and new buffers, made at once."""
+
+    scope: StmtSRef
+    reuse: dict[Block, Block] = field(default_factory=dict)
+    before: dict[Stmt, Stmt] = field(default_factory=dict)
+    after: dict[Stmt, Stmt] = field(default_factory=dict)
+    first: list[Stmt] = field(default_factory=list)
+    last: list[Stmt] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+
+    def insert(self, place: Place, stmt: Stmt) -> None:
+        """Put a statement at a place."""
+        if place.anchor is not None:
+            beside = self.after if place.at_end else self.before
+            beside[place.anchor] = seq((beside.get(place.anchor), stmt))
+        else:
+            (self.last if place.at_end else self.first).append(stmt)
+
+    def use_cache(self, blocks: Iterable[StmtSRef], cache: Cache) -> None:
+        """Let some leaf blocks of the scope use the cache."""
+        user = CacheUser(cache)
+        for block in blocks:
+            user.visit(block.block)
+        self.reuse.update(user.reuse)
+
+    def apply(self, state: ScheduleState) -> None:
+        """Carry the changes out."""
+        old = self.scope.block
+        body = self._completed(self._rebuild(old.body))
+        new = replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *self.buffers))
+        state.replace(self.scope, new, {**self.reuse, old: new})
+
+    def _completed(self, body: Stmt) -> Stmt:
+        """The body with what comes first and last, inside of definitions that hold all of it."""
+        if isinstance(body, DEFINITIONS):
+            return replace(body, body=self._completed(body.body))
+        return seq((*self.first, body, *self.last))
+
+    def _rebuild(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, BlockRealize):
+            block = self.reuse.get(stmt.block)
+            result: Stmt = stmt if block is None else replace(stmt, block=block)
+        elif isinstance(stmt, For):
+            body = self._rebuild(stmt.body)
+            result = stmt if body is stmt.body else replace(stmt, body=body)
+        elif isinstance(stmt, SeqStmt):
+            items = map_tuple(stmt.seq, self._rebuild)
+            result = stmt if items is stmt.seq else seq(items)
+        else:
+            result = map_children(
+                stmt, lambda child: self._rebuild(child) if isinstance(child, Stmt) else child
+            )
+        if stmt in self.before or stmt in self.after:
+            return seq((self.before.get(stmt), result, self.after.get(stmt)))
+        return result
+
+
+def mark_copy_block(state: ScheduleState, block: Block, *, complete: bool) -> StmtSRef:
+    """The reference to a new copy block; `complete` says that all it reads has been written."""
+    sref = state.srefs[block]
+    info = state.info(sref)
+    info.region_cover = complete or None
+    info.stage_pipeline = True
+    return sref
+
+
+def written_region(block: StmtSRef, buffer: Buffer) -> BufferRegion:
+    """What a block writes of a buffer."""
+    return next(region for region in block.block.writes if region.buffer is buffer)
+
+
+def readers_after(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
+    """The other blocks of a scope that read what `writer` wrote, in program order."""
+    return list(
+        dict.fromkeys(
+            dependency.dst
+            for dependency in scope.from_block(writer)
+            if dependency.kind is DepKind.RAW and reads_buffer(dependency.dst.block, buffer)
+        )
+    )
+
+
+def spell_cache(index_name: str) -> Speller:
+    """How cache stages with a list of consumers look in Python."""
+
+    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
+        block, consumers = inputs
+        spelled = [f"block={block}", f"{index_name}={attrs[0]}", f"storage_scope={attrs[1]}"]
+        return spelled if consumers == "[]" else [*spelled, f"consumer_blocks={consumers}"]
+
+    return spell

@@ -1,0 +1,1 @@
+"""Conditions that primitives check before they change a program."""

@@ -1,0 +1,292 @@
+"""What primitives ask of blocks and loops before they touch anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from tilewright.arith import IterMapLevel, detect_iter_map
+from tilewright.ir import (
+    Block,
+    For,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    free_vars,
+    has_load,
+    uses_var,
+)
+from tilewright.ir.access import inputs_of
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.regions.relaxed import View
+from tilewright.schedule.state.scope import (
+    BlockScope,
+    child_blocks,
+    leaf_realizes,
+    loops_of,
+    realize_of,
+    scope_of,
+    scope_over,
+    scope_root as scope_root_of,
+)
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+READS_ITS_RESULT = "it reads what it writes"
+IterTypes: TypeAlias = tuple[IterType, ...]
+_SPATIAL: IterTypes = (IterType.DATA_PAR,)
+
+
+class LoopHasAnnotations(PrimitiveError):
+    reason = "loop {loop!r} has annotations or is bound to a thread"
+    remedy = "transform it before annotating or binding it, or unannotate it first"
+
+
+class LoopDoesNotStartAtZero(PrimitiveError):
+    reason = "loop {loop!r} starts at {begin}, not at 0"
+
+
+class NotCompactDataflow(PrimitiveError):
+    reason = (
+        "block {block!r} is neither a complete block nor a reduction block under loop {loop!r}: "
+        "{why}"
+    )
+    remedy = "only loops whose blocks compute each of their outputs once can be transformed so"
+
+
+class NamesLoopsAround(PrimitiveError):
+    reason = "block {block!r} uses loop {loop!r} around it directly, not by an iterator of its own"
+    remedy = "bind the loop to an iterator of the block"
+
+
+def check_names_no_loops(
+    block: StmtSRef, made: Block | None = None, place: StmtSRef | None = None
+) -> None:
+    """A block, or what is `made` of it at a place, that knows loops around only by iterators."""
+    stmt = made or block.block
+    for loop in all_loops_above(place or block):
+        if uses_var(stmt, lambda var, loop=loop: var is loop):  # type: ignore[misc]
+            raise NamesLoopsAround(block, block=block.name, loop=loop.name)
+
+
+def all_loops_above(sref: StmtSRef) -> dict[Var, Range]:
+    """The domains of all loops around a block or loop, also around the blocks that hold it."""
+    found: dict[Var, Range] = {}
+    node = sref.parent
+    while node is not None:
+        if isinstance(node.stmt, For):
+            found[node.stmt.loop_var] = Range(node.stmt.min, node.stmt.extent)
+        node = node.parent
+    return found
+
+
+def check_plain_loop(loop: StmtSRef) -> None:
+    """A loop that starts at 0, without annotations and thread binding."""
+    stmt = loop.loop
+    if stmt.annotations or stmt.thread_binding is not None:
+        raise LoopHasAnnotations(loop, loop=loop.name)
+    check_starts_at_zero(loop)
+
+
+def check_starts_at_zero(loop: StmtSRef) -> None:
+    """A loop that starts at 0."""
+    begin = loop.loop.min
+    if not isinstance(begin, IntImm) or begin.value != 0:
+        raise LoopDoesNotStartAtZero(loop, loop=loop.name, begin=begin)
+
+
+def has_affine_binding(state: ScheduleState, block: StmtSRef) -> bool:
+    """True when the block's iterators take every combination of their values, each once."""
+    info = state.info(block)
+    if info.affine_binding is None:
+        info.affine_binding = compute_affine_binding(block)
+    return info.affine_binding
+
+
+def compute_affine_binding(block: StmtSRef) -> bool:
+    """The same from the program as it is now."""
+    return block.parent is None or has_affine_binding_below(block, loops_of(block))
+
+
+def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool:
+    """The same for the innermost loops around a block while those around them stand still."""
+    realize = realize_of(block)
+    if not loops:
+        return True
+    domains = {loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent) for loop in loops}
+    if any(_depends(domain, domains) for domain in domains.values()):
+        return False  # such loops do not make all combinations
+    values = realize.iter_values
+    distinct = len({id(value) for value in values}) == len(values)
+    plain = all(type(value) is Var and value in domains for value in values)
+    if distinct and plain and _is_true(realize.predicate):
+        return True
+    points = [Range(value, const(1, value.dtype)) for value in values]
+    if View(realize, [loop.loop for loop in loops]).is_one_to_one(points):
+        return True
+    found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
+    if len(found.indices) != len(values):
+        return not values
+    return all(not total.args or _is_one(total.args[0].scale) for total in found.indices)
+
+
+def _has_ragged_rows(block: StmtSRef) -> bool:
+    """True when data say how many values a result adds up, e.g. in the rows of a CSR matrix.
+
+    The loops of the results make every combination once; those of the reductions, which no result
+    is bound to, may run as far as data say.
+    """
+    realize = realize_of(block)
+    results = [
+        value
+        for iter_var, value in zip(block.block.iter_vars, realize.iter_values, strict=True)
+        if iter_var.iter_type is IterType.DATA_PAR
+    ]
+    used = {var for value in results for var in free_vars(value)}
+    outer = [loop.loop for loop in loops_of(block) if loop.loop.loop_var in used]
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in outer}
+    if any(_depends(domain, domains) for domain in domains.values()):
+        return False
+    distinct = len(set(map(id, results))) == len(results)
+    if not distinct or not _is_true(realize.predicate) or not all(v in domains for v in results):
+        return False
+    inner = [loop.loop for loop in loops_of(block) if loop.loop.loop_var not in used]
+    return all(type(loop.extent) is IntImm or has_load(loop.extent) for loop in inner)
+
+
+def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:
+    return type(domain.extent) is not IntImm and uses_var(domain, loops.__contains__)
+
+
+def _is_true(predicate: PrimExpr) -> bool:
+    return isinstance(predicate, IntImm) and bool(predicate.value)
+
+
+def _is_one(scale: PrimExpr) -> bool:
+    return isinstance(scale, IntImm) and scale.value == 1
+
+
+def why_not_complete(scope: BlockScope, block: StmtSRef, spatial: IterTypes = _SPATIAL) -> str:
+    """Why a block is no complete block; empty when it is one.
+
+    Iterators of the types `spatial` count as spatial.
+    """
+    stmt = block.block
+    if any(iter_var.iter_type not in spatial for iter_var in stmt.iter_vars):
+        return "it has iterators that are not spatial"
+    if any(_depends_on_loops(iter_var, block) for iter_var in stmt.iter_vars):
+        return "the domains of its iterators depend on loops around it"
+    if not _is_dominant(scope, block):
+        return "it is not the only writer of what it writes"
+    written = {region.buffer for region in stmt.writes}
+    if any(region.buffer in written for region in inputs_of(stmt).values()):
+        return READS_ITS_RESULT
+    return ""
+
+
+def _depends_on_loops(iter_var: IterVar, block: StmtSRef) -> bool:
+    domain = iter_var.dom
+    if domain is None or type(domain.extent) is IntImm:
+        return False
+    return uses_var(domain, all_loops_above(block).__contains__)
+
+
+def why_not_reduction(
+    state: ScheduleState, scope: BlockScope, block: StmtSRef, spatial: IterTypes = _SPATIAL
+) -> str:
+    """Why a block is no reduction block; empty when it is one."""
+    stmt = block.block
+    if stmt.init is None:
+        return "it has no init statement"
+    if not has_affine_binding(state, block) and not _has_ragged_rows(block):
+        return "its bindings are not affine"
+    kinds = (*spatial, IterType.COMM_REDUCE)
+    if any(iter_var.iter_type not in kinds for iter_var in stmt.iter_vars):
+        return "it has iterators that are neither spatial nor reductions"
+    if not _is_dominant(scope, block):
+        return "it is not the only writer of what it writes"
+    if _reduction_indexes_output(stmt):
+        return "a reduction iterator indexes what it writes"
+    return ""
+
+
+def _is_dominant(scope: BlockScope, block: StmtSRef) -> bool:
+    return all(
+        len(scope.buffer_writers.get(region.buffer, ())) == 1 for region in block.block.writes
+    )
+
+
+def _reduction_indexes_output(stmt: Block) -> bool:
+    reduction = {iv.var for iv in stmt.iter_vars if iv.iter_type is IterType.COMM_REDUCE}
+    if not reduction:
+        return False
+    from_region = (
+        bound for region in stmt.writes for axis in region.region for bound in (axis.min,)
+    )
+    return any(_uses(bound, reduction) for bound in from_region)
+
+
+def _uses(expr: PrimExpr, variables: set[Var]) -> bool:
+    return uses_var(expr, variables.__contains__)
+
+
+def is_complete_block(state: ScheduleState, block: StmtSRef) -> bool:
+    """All iterators spatial, the only writer of its outputs, reading none of them."""
+    return not why_not_complete(scope_of(state, scope_root_of(block)), block)
+
+
+def is_reduction_block(state: ScheduleState, block: StmtSRef) -> bool:
+    """A block with init and reduction iterators that is the only writer of its outputs."""
+    return not why_not_reduction(state, scope_of(state, scope_root_of(block)), block)
+
+
+def check_compact_dataflow(state: ScheduleState, loop: StmtSRef) -> None:
+    """Every block under a loop is complete or a reduction, as far as the loop is concerned."""
+    local = local_scope(state, loop)
+    for block in local.blocks:
+        why = _why_not_compact(state, local, block)
+        if why:
+            raise NotCompactDataflow(block, loop, block=block.name, loop=loop.name, why=why)
+
+
+def why_not_compact(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> str:
+    """Why a block under a loop is neither complete nor a reduction there; empty if it is one."""
+    return _why_not_compact(state, local_scope(state, loop), block)
+
+
+def _why_not_compact(state: ScheduleState, scope: BlockScope, block: StmtSRef) -> str:
+    why = why_not_complete(scope, block)
+    return why if why and why_not_reduction(state, scope, block) else ""
+
+
+def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
+    """The blocks under a loop with their writers counted there only."""
+    assert loop.stmt is not None
+    return scope_over(state, [realize.block for realize in leaf_realizes(loop.stmt.body)])
+
+
+def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> IterType:
+    """Spatial, reduction or opaque, by what the blocks below bind to the loop."""
+    return loop_iter_types(state, [loop])[0]
+
+
+def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[IterType]:
+    """The same for loops inside one another, outermost first."""
+    kinds: dict[Var, set[IterType]] = {loop.loop.loop_var: set() for loop in loops}
+    for block in child_blocks(state, loops[0]) if loops else ():
+        realize = realize_of(block)
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            for var in (value,) if isinstance(value, Var) else free_vars(value):
+                if var in kinds:
+                    kinds[var].add(iter_var.iter_type)
+    return [_iter_type(found) for found in kinds.values()]
+
+
+def _iter_type(kinds: set[IterType]) -> IterType:
+    if not kinds or kinds == {IterType.DATA_PAR}:
+        return IterType.DATA_PAR
+    return IterType.COMM_REDUCE if kinds == {IterType.COMM_REDUCE} else IterType.OPAQUE

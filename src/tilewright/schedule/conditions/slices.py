@@ -1,0 +1,137 @@
+"""Loops whose iterations each touch a slice of their own of what they read and write.
+
+A block that reads what it writes (a scan, an update in place) is neither complete nor a reduction,
+so that nothing is known of the order in which its iterations may run. Where one index of all
+accesses to such a buffer is the same iterator, its values still cannot meet: rows of a scan along
+columns, for example.
+
+A block without iterators says by its regions what it touches; where these are tiles of equal size,
+numbered by loops, iterations with different numbers cannot meet either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.arith import Analyzer, IterMapLevel, detect_iter_map
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BufferRegion,
+    IntImm,
+    IterType,
+    PrimExpr,
+    Range,
+    Var,
+    const,
+    uses_var,
+)
+from tilewright.ir.structure import expr_deep_equal
+from tilewright.schedule.conditions.checks import has_affine_binding
+from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+
+def free_positions(block: Block) -> list[int]:
+    """The spatial iterators of a block, by position, along which its iterations never meet.
+
+    Each of them is an index, on one axis, of all accesses to every buffer that the block writes.
+    """
+    regions = [*block.reads, *block.writes]
+    updated = [
+        [region for region in regions if region.buffer is written.buffer]
+        for written in block.writes
+    ]
+    return [
+        position
+        for position, iter_var in enumerate(block.iter_vars)
+        if iter_var.iter_type is IterType.DATA_PAR
+        and all(_has_own_index(own, iter_var.var) for own in updated)
+    ]
+
+
+def _has_own_index(regions: Sequence[BufferRegion], var: Var) -> bool:
+    """True when a variable is the index of all regions of a buffer on one of its axes."""
+    axes = zip(*(region.region for region in regions), strict=True)
+    return any(all(_element(each) is var for each in axis) for axis in axes)
+
+
+def _element(axis: Range) -> PrimExpr | None:
+    """The only index of a region on an axis."""
+    is_one = isinstance(axis.extent, IntImm) and axis.extent.value == 1
+    return axis.min if is_one else None
+
+
+def touches_own_slices(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> bool:
+    """True when no iteration of a loop touches what some blocks write in another one."""
+    accesses = [(r, block) for block in blocks for r in (*block.block.reads, *block.block.writes)]
+    written = {region.buffer for block in blocks for region in block.block.writes}
+    return all(has_affine_binding(state, block) for block in blocks) and all(
+        _is_cut_by(loop.loop.loop_var, [(r, block) for r, block in accesses if r.buffer is buffer])
+        for buffer in written
+    )
+
+
+def _is_cut_by(variable: Var, accesses: Sequence[tuple[BufferRegion, StmtSRef]]) -> bool:
+    """True when a loop decides which elements of a buffer are touched, on axes that all share."""
+    axes = range(len(accesses[0][0].region))
+    shared = [
+        values[0]
+        for values in ([_bound_index(r.region[n], block) for r, block in accesses] for n in axes)
+        if values[0] is not None and all(_is_same(value, values[0]) for value in values)
+    ]
+    decided = [value for _, block in accesses for value in _decided_by(variable, block)]
+    return bool(decided) and all(any(_is_same(value, each) for each in shared) for value in decided)
+
+
+def _is_same(value: PrimExpr | None, other: PrimExpr) -> bool:
+    return value is not None and expr_deep_equal(value, other)
+
+
+def _bound_index(axis: Range, block: StmtSRef) -> PrimExpr | None:
+    """What the iterator that is the index of an element on an axis is bound to."""
+    realize, index = realize_of(block), _element(axis)
+    values = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return next((value for iter_var, value in values if iter_var.var is index), None)
+
+
+def _decided_by(variable: Var, block: StmtSRef) -> list[PrimExpr]:
+    """The bindings of a block that change with a loop."""
+    values = realize_of(block).iter_values
+    return [value for value in values if _uses(value, variable)]
+
+
+def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
+    """True when a block without iterators writes other elements in each iteration of a loop."""
+    inside = [sref.loop for sref in loops_of(block) if is_ancestor(loop, sref)]
+    domains = {each.loop_var: Range(each.min, each.extent) for each in inside}
+    analyzer = Analyzer()
+    analyzer.bind_all(domains)
+    return not block.block.iter_vars and all(
+        _tells_apart(loop.loop.loop_var, _tile_numbers(region, analyzer), domains)
+        for region in block.block.writes
+    )
+
+
+def _tile_numbers(region: BufferRegion, analyzer: Analyzer) -> list[PrimExpr]:
+    """The numbers of a tile along the axes on which tiles of its size stand side by side."""
+    numbers = []
+    for axis in region.region:
+        if not isinstance(axis.extent, IntImm) or axis.extent.value < 1:
+            continue
+        if analyzer.can_prove_equal(axis.min % axis.extent, const(0, axis.min.dtype)):
+            numbers.append(analyzer.simplify(axis.min // axis.extent))
+    return numbers
+
+
+def _tells_apart(variable: Var, numbers: list[PrimExpr], domains: Mapping[Var, Range]) -> bool:
+    """True when different values of a loop never give the same numbers."""
+    moving = [number for number in numbers if uses_var(number, domains.__contains__)]
+    used = {v: dom for v, dom in domains.items() if any(_uses(number, v) for number in moving)}
+    found = detect_iter_map(moving, used, TRUE, IterMapLevel.BIJECTIVE)
+    return variable in used and not found.errors
+
+
+def _uses(expr: PrimExpr, variable: Var) -> bool:
+    return uses_var(expr, lambda var: var is variable)

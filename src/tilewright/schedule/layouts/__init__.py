@@ -1,0 +1,1 @@
+"""Changes of the layout of a buffer, everywhere it is used."""

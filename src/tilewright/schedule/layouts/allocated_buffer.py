@@ -1,0 +1,68 @@
+"""Changing a buffer that a block allocates, everywhere it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import Block, Buffer, BufferRewriter, MatchBufferRegion, Var
+from tilewright.ir.node import map_children, replace
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+
+class NotAllocated(PrimitiveError):
+    reason = "buffer {buffer!r} is not allocated by a block: it is a parameter or a matched buffer"
+    remedy = "only buffers that a block allocates can be changed so; cache it into one first"
+
+
+def allocating_block(block: StmtSRef, buffer: Buffer) -> StmtSRef:
+    """The block around `block`, or itself, that allocates a buffer."""
+    node: StmtSRef | None = block
+    while node is not None:
+        if node.is_block and any(known is buffer for known in node.block.alloc_buffers):
+            return node
+        node = node.parent
+    raise NotAllocated(block, buffer=buffer.name)
+
+
+class AllocationChanger(BufferRewriter):
+    """Exchanges a buffer, and what is matched to parts of it; remembers the changed blocks."""
+
+    def __init__(self, old: Buffer, new: Buffer) -> None:
+        self.buffers = {old: new}
+        self._pointers = {old.data: new.data}
+        self.reuse: dict[Block, Block] = {}
+
+    def change_match(self, buffer: Buffer) -> Buffer:
+        """What becomes of a buffer that is matched to a part of a changed one."""
+        return buffer
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return self.buffers.get(buffer, buffer)
+
+    def visit_var(self, node: Var) -> Var:
+        return self._pointers.get(node, node)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
+        old = node.buffer
+        if node.source.buffer in self.buffers and old not in self.buffers:
+            new = self.buffers[old] = self.change_match(old)
+            self._pointers[old.data] = new.data
+        node = map_children(node, self.visit)
+        buffer = self.visit_buffer(old)
+        return node if buffer is old else replace(node, buffer=buffer)
+
+    def visit_block(self, node: Block) -> Block:
+        for match in node.match_buffers:  # before the body, which uses the matched buffers
+            self.visit(match)
+        changed: Block = super().visit_block(node)
+        if changed is not node:
+            self.reuse[node] = changed
+        return changed
+
+
+def change_allocation(state: ScheduleState, owner: StmtSRef, changer: AllocationChanger) -> None:
+    """Rewrite the block that allocates a buffer and everything in it."""
+    changed = changer.visit(owner.block)
+    state.replace(owner, changed, changer.reuse)

@@ -1,0 +1,286 @@
+"""Changing the layout of a buffer everywhere it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.arith import Analyzer, IndexMap
+from tilewright.arith.bounds import POS_INF, ConstIntBound
+from tilewright.arith.numpy_eval import evaluate_on_arrays
+from tilewright.errors import ArithError, ScheduleError
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferRewriter,
+    BufferStore,
+    FloatImm,
+    For,
+    IntImm,
+    MatchBufferRegion,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    Var,
+    const,
+    convert,
+    map_children,
+    replace,
+)
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.layouts.views import has_fixed_rows, moved_view
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+_MOST_ELEMENTS_TRIED = 1 << 20
+
+
+class BufferIsView(PrimitiveError):
+    reason = "buffer {buffer!r} is a view of another one, made by match_buffer"
+    remedy = "change the buffer behind it instead"
+
+
+class BufferUnknown(PrimitiveError):
+    reason = "buffer {buffer!r} is neither allocated around block {block!r} nor a parameter"
+
+
+class OpaqueAccess(PrimitiveError):
+    reason = "buffer {buffer!r} is accessed {how}, which cannot follow a change of its layout"
+    remedy = "change the layout before tensorizing, vectorizing or passing the buffer on"
+
+
+@dataclass(frozen=True)
+class BufferSite:
+    """Where a buffer comes from: the block that holds it, and the parameter it belongs to."""
+
+    buffer: Buffer
+    owner: StmtSRef  # allocates it, or is the root of the function that takes it
+    parameter: Var | None = None
+
+
+def buffer_site(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> BufferSite:
+    """Find the definition of a buffer that a block uses."""
+    node: StmtSRef = block
+    while True:
+        stmt = node.stmt
+        if isinstance(stmt, Block):
+            if any(match.buffer is buffer for match in stmt.match_buffers):
+                raise BufferIsView(block, buffer=buffer.name)
+            if any(known is buffer for known in stmt.alloc_buffers):
+                return BufferSite(buffer, node)
+        if node.parent is None:
+            break
+        node = node.parent
+    func = state.mod.functions[state.function_of(node)]
+    for param, known in func.buffer_map.items():
+        if known is buffer:
+            return BufferSite(buffer, node, param)
+    raise BufferUnknown(block, buffer=buffer.name, block=block.name)
+
+
+class LayoutRewriter(BufferRewriter):
+    """Makes every access of a buffer one of its successor, at mapped indices.
+
+    What it cannot rewrite it takes down in `problem`.
+    """
+
+    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
+        self.old = old
+        self.new = new
+        self.index_map = index_map
+        self.problem = ""
+        self.reuse: dict[Block, Block] = {}
+        self.analyzer = Analyzer()
+
+    # --- accesses -------------------------------------------------------------------------------
+
+    def visit_buffer(self, buffer: Buffer) -> Buffer:
+        return self.new if buffer is self.old else buffer
+
+    def with_buffer(self, node: Any) -> Any:
+        if node.buffer is self.old and isinstance(node, BufferLoad | BufferStore):
+            return self._access(node)
+        if node.buffer is self.old and isinstance(node, BufferRegion):
+            return BufferRegion(self.new, self.region(node.region))
+        return super().with_buffer(node)
+
+    def _access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+        if any(index.dtype.lanes > 1 for index in node.indices):
+            self.problem = self.problem or "by vectors"
+            return node
+        return replace(node, buffer=self.new, indices=self.indices(node.indices))
+
+    def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The indices of an element in the new layout."""
+        return tuple(self.index_map.map_indices(indices, self.analyzer))
+
+    def region(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+        """The box of elements in the new layout that a box becomes."""
+        if all(_is_one(axis.extent) for axis in ranges):
+            points = self.indices(tuple(axis.min for axis in ranges))
+            return BufferRegion.from_point(self.new, points).region
+        try:
+            found = self.index_map.map_ranges(ranges, self.analyzer)
+        except ArithError:
+            return BufferRegion.full(self.new).region
+        simplify = self.analyzer.simplify
+        return tuple(Range(simplify(axis.min), simplify(axis.extent)) for axis in found)
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
+        if node.source.buffer is not self.old:
+            return super().visit_match_buffer_region(node)
+        region = moved_view(node, self.index_map, self.analyzer)
+        if region is None:
+            self.problem = self.problem or f"through its view {node.buffer.name!r}"
+            return node
+        return replace(node, source=BufferRegion(self.new, region))
+
+    def visit_var(self, node: Var) -> Var:
+        if node is self.old.data:
+            self.problem = self.problem or "through its pointer"
+        return node
+
+    # --- domains --------------------------------------------------------------------------------
+
+    def _bind(self, var: Var, domain: Range | None) -> None:
+        """A variable with one value keeps its name in indices."""
+        if domain is not None and not _is_one(domain.extent):
+            self.analyzer.bind(var, domain, allow_override=True)
+
+    def visit_for(self, node: For) -> Any:
+        self._bind(node.loop_var, Range(node.min, node.extent))
+        return map_children(node, self.visit)
+
+    def visit_block(self, node: Block) -> Block:
+        for iter_var in node.iter_vars:
+            self._bind(iter_var.var, iter_var.dom)
+        for match in node.match_buffers:
+            if match.source.buffer is self.old and has_fixed_rows(node, match.buffer):
+                self.problem = self.problem or f"through the pointer of {match.buffer.name!r}"
+        changed: Block = super().visit_block(node)
+        if changed is not node:
+            self.reuse[node] = changed
+        return changed
+
+    def check(self, place: StmtSRef) -> None:
+        """Raise if something could not be rewritten."""
+        if self.problem:
+            raise OpaqueAccess(place, buffer=self.old.name, how=self.problem)
+
+
+def _is_one(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def change_buffer(
+    state: ScheduleState,
+    site: BufferSite,
+    new: Buffer,
+    changed: Block,
+    reuse: Mapping[Block, Block],
+) -> None:
+    """Put the rewritten owner of a buffer in place, and the new buffer into the signature."""
+    owner = site.owner
+    before = owner.block
+    state.replace(owner, changed, {**reuse, before: changed})
+    if site.parameter is None:
+        return
+    name = state.function_of(owner)
+    func: PrimFunc = state.mod.functions[name]
+    buffer_map = {**func.buffer_map, site.parameter: new}
+    state.set_function(name, replace(func, buffer_map=buffer_map))
+
+
+def iteration(shape: Sequence[PrimExpr], prefix: str = "axis") -> tuple[list[Var], list[Range]]:
+    """Variables `axis0`, `axis1`, ... over a shape."""
+    variables = [Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
+    domains = [Range(const(0, extent.dtype), extent) for extent in shape]
+    return variables, domains
+
+
+def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]) -> str:
+    """Why a map might send two elements to one place, or one outside; empty if it does not."""
+    analyzer = Analyzer()
+    for extent in (*shape, *index_map.map_shape(shape)):
+        if isinstance(extent, Var):  # of less than 1 there is no element to move
+            analyzer.update(extent, ConstIntBound(1, POS_INF))
+    for var, extent in zip(index_map.initial_indices, shape, strict=True):
+        analyzer.bind(var, Range(const(0, var.dtype), extent))
+    if not all(analyzer.can_prove(index >= 0) for index in index_map.final_indices):
+        return "its indices may be negative"
+    back = inverse.map_indices(index_map.final_indices, analyzer)
+    pairs = zip(index_map.initial_indices, back, strict=True)
+    lost = [var for var, value in pairs if not analyzer.can_prove_equal(var, value)]
+    if not lost or _is_bijective(index_map, shape):
+        return ""
+    if _is_inverse_everywhere(index_map, inverse, shape):
+        return ""
+    return f"it may send several elements to one place, which does not tell {lost[0].name!r}"
+
+
+def _is_bijective(index_map: IndexMap, shape: Sequence[PrimExpr]) -> bool:
+    try:
+        index_map.inverse(shape)
+    except ArithError:
+        return False
+    return index_map.inverse_index_map is None  # what its author says is no proof
+
+
+def _is_inverse_everywhere(
+    index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]
+) -> bool:
+    """Try all elements of a buffer that is not too large, for what resists proof."""
+    extents = [extent.value for extent in shape if isinstance(extent, IntImm)]
+    if len(extents) != len(shape) or math.prod(extents) > _MOST_ELEMENTS_TRIED:
+        return False
+    grid = list(np.indices(extents))
+    values = dict(zip(index_map.initial_indices, grid, strict=True))
+    places = [
+        np.broadcast_to(evaluate_on_arrays(index, values), extents)
+        for index in index_map.final_indices
+    ]
+    there = dict(zip(inverse.initial_indices, places, strict=True))
+    back = (evaluate_on_arrays(index, there) for index in inverse.final_indices)
+    return all(
+        bool(np.array_equal(np.broadcast_to(found, extents), wanted))
+        for found, wanted in zip(back, grid, strict=True)
+    )
+
+
+def as_pad_value(pad_value: Any, ndim: int, buffer: Buffer) -> IndexMap | None:
+    """A padding value in any of the usual forms as a map from the new indices.
+
+    A number takes the type of the buffer if it can be one of its values.
+    """
+    if pad_value is None or isinstance(pad_value, IndexMap):
+        return pad_value
+    value = pad_value if callable(pad_value) else _constant_function(pad_value)
+    try:
+        return _typed(IndexMap.from_func(value, ndim=ndim, index_dtype="int32"), buffer)
+    except ArithError as error:
+        raise ScheduleError(f"the pad_value does not fit: {error}") from None
+
+
+def _constant_function(value: Any) -> Callable[..., PrimExpr]:
+    constant = convert(value)
+    return lambda *indices: constant
+
+
+def _typed(value: IndexMap, buffer: Buffer) -> IndexMap:
+    results = tuple(_literal_as(result, buffer) for result in value.final_indices)
+    return IndexMap(value.initial_indices, results)
+
+
+def _literal_as(value: PrimExpr, buffer: Buffer) -> PrimExpr:
+    match value:
+        case IntImm() if not value.dtype.is_bool:
+            return const(value.value, buffer.dtype)
+        case FloatImm() if buffer.dtype.is_float:
+            return const(value.value, buffer.dtype)
+    return value

@@ -1,0 +1,125 @@
+"""The padding of buffers that are written at loop variables instead of block iterators.
+
+The loops then run over the new layout, as those around an ordinary block do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    Node,
+    SeqStmt,
+    Stmt,
+    Var,
+    children,
+    expr_deep_equal,
+    substitute,
+)
+from tilewright.schedule.layouts.layout import iteration
+from tilewright.schedule.layouts.padding import PaddedStores, Padding, PlainAccesses
+from tilewright.schedule.regions.buffer_access import AccessChanger
+
+
+def padded_loops(body: Stmt, padding: Padding) -> tuple[For, Stmt, dict[Block, Block]] | None:
+    """The loops that write all of the old buffer, and their successors that write the padding, too.
+
+    None where there are none of this kind, or something else happens in them; `body` is that of
+    the scope.
+    """
+    items = body.seq if isinstance(body, SeqStmt) else (body,)
+    nests = [item for item in items if any(s.buffer is padding.old for s in _stores(item))]
+    top = nests[0] if len(nests) == 1 else None
+    if not isinstance(top, For):
+        return None
+    loops = _outer_loops(top, padding.old.ndim)
+    if loops is None or not _is_simple(loops[-1].body, padding.old):
+        return None
+    variables = _indices(loops[-1].body, padding.old)
+    if variables is None or not _cover(loops, variables, padding.old):
+        return None
+    new = _rewritten(loops[-1].body, variables, padding)
+    return top, new, dict(zip(_blocks(top), _blocks(new), strict=True))
+
+
+def _stores(node: Node) -> Iterator[BufferStore]:
+    if isinstance(node, BufferStore):
+        yield node
+    for child in children(node):
+        yield from _stores(child)
+
+
+def _blocks(node: Node) -> Iterator[Block]:
+    if isinstance(node, Block):
+        yield node
+    for child in children(node):
+        yield from _blocks(child)
+
+
+def _outer_loops(top: For, count: int) -> list[For] | None:
+    """So many loops, each directly inside the one before."""
+    loops: list[For] = []
+    node: Stmt = top
+    while len(loops) < count and isinstance(node, For):
+        loops.append(node)
+        node = node.body
+    return loops if len(loops) == count > 0 and all(map(_is_plain, loops)) else None
+
+
+def _is_plain(loop: For) -> bool:
+    starts_at_zero = isinstance(loop.min, IntImm) and loop.min.value == 0
+    return starts_at_zero and loop.kind is ForKind.SERIAL and not loop.annotations
+
+
+def _is_simple(stmt: Stmt, buffer: Buffer) -> bool:
+    """Nothing but stores into the buffer, in loops and blocks without iterators."""
+    match stmt:
+        case BufferStore():
+            return stmt.buffer is buffer
+        case For():
+            return _is_simple(stmt.body, buffer)
+        case SeqStmt():
+            return all(_is_simple(part, buffer) for part in stmt.seq)
+        case BlockRealize(block=block):
+            own = block.iter_vars or block.match_buffers or block.alloc_buffers or block.init
+            return not own and isinstance(stmt.predicate, IntImm) and _is_simple(block.body, buffer)
+    return False
+
+
+def _indices(stmt: Stmt, buffer: Buffer) -> list[Var] | None:
+    """The variables at which all accesses of the buffer are."""
+    finder = PlainAccesses(buffer, with_blocks=True)
+    finder.visit(stmt)
+    found: list[Any] = list(finder.indices or ())
+    plain = finder.is_plain and all(isinstance(index, Var) for index in found)
+    return found if plain and len(set(found)) == len(found) else None
+
+
+def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
+    """The variables are those of the loops, which run over all of the buffer."""
+    by_variable = {loop.loop_var: loop for loop in loops}
+    return set(variables) == set(by_variable) and all(
+        isinstance(loop.min, IntImm)
+        and loop.min.value == 0
+        and expr_deep_equal(loop.extent, extent)
+        for loop, extent in zip((by_variable[v] for v in variables), buffer.shape, strict=True)
+    )
+
+
+def _rewritten(stmt: Stmt, old: list[Var], padding: Padding) -> Stmt:
+    axes, domains = iteration(padding.new.shape)
+    body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
+    body = substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
+    body = PaddedStores(padding.new, *padding.at(axes)).rewrite(body)
+    for var, domain in zip(reversed(axes), reversed(domains), strict=True):
+        body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
+    made: Stmt = body
+    return made

@@ -1,0 +1,306 @@
+"""What happens to the elements that a padded layout adds to a buffer.
+
+An input is assumed to hold the padding value there. Otherwise somebody has to write it: the block
+that computes the buffer, if it can run over the new layout as a whole, or a nest of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.arith import IndexMap
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Rewriter,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    expr_deep_equal,
+    intrinsics,
+    logical_not,
+    logical_or,
+    map_children,
+    replace,
+    seq,
+    substitute,
+)
+from tilewright.schedule.layouts.layout import iteration
+from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.regions.buffer_access import AccessChanger
+from tilewright.schedule.state.scope import leaf_realizes
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The elements a layout adds, and what they hold."""
+
+    old: Buffer
+    new: Buffer
+    inverse: IndexMap  # new indices -> old indices
+    is_padding: PrimExpr  # over the inputs of `inverse`
+    value: IndexMap  # new indices -> the value there
+
+    def at(self, variables: Sequence[Var]) -> tuple[PrimExpr, PrimExpr]:
+        """Whether an element is padding, and what it holds then."""
+        inverse = self.inverse.with_dtype(variables[0].dtype) if variables else self.inverse
+        condition = substitute(
+            _retyped(self.is_padding, self.inverse, inverse),
+            dict(zip(inverse.initial_indices, variables, strict=True)),
+        )
+        value = self.value.with_dtype(variables[0].dtype) if variables else self.value
+        mapping = dict(zip(value.initial_indices, variables, strict=True))
+        return condition, substitute(value.final_indices[0], mapping)
+
+
+def _retyped(condition: PrimExpr, old: IndexMap, new: IndexMap) -> PrimExpr:
+    """A condition over the inputs of one map as one over those of another."""
+    if old is new:
+        return condition
+    carrier = IndexMap(old.initial_indices, (condition,)).with_dtype(new.initial_indices[0].dtype)
+    mapping = dict(zip(carrier.initial_indices, new.initial_indices, strict=True))
+    return substitute(carrier.final_indices[0], mapping)
+
+
+# --- statements of their own --------------------------------------------------------------------
+
+
+def assumption(padding: Padding) -> Stmt:
+    """A nest that promises the padding of an input."""
+    variables, iters = _iterators(padding.new)
+    condition, value = padding.at(variables)
+    load = BufferLoad(padding.new, tuple(variables))
+    promise = Evaluate(intrinsics.assume(logical_or(logical_not(condition), load == value)))
+    block = Block(
+        tuple(iters),
+        (BufferRegion.from_point(padding.new, variables),),
+        (),
+        f"buffer_{padding.new.name}_assumptions",
+        promise,
+    )
+    return _nest(padding.new, block, None)
+
+
+def fill(padding: Padding) -> Stmt:
+    """A nest that writes the padding."""
+    variables, iters = _iterators(padding.new)
+    _, value = padding.at(variables)
+    block = Block(
+        tuple(iters),
+        (),
+        (BufferRegion.from_point(padding.new, variables),),
+        f"buffer_{padding.new.name}_padding",
+        BufferStore(padding.new, value, tuple(variables)),
+    )
+    return _nest(padding.new, block, padding)
+
+
+def _iterators(buffer: Buffer) -> tuple[list[Var], list[IterVar]]:
+    variables, domains = iteration(buffer.shape, "v_axis")
+    iters = [
+        IterVar(domain, var, IterType.DATA_PAR)
+        for var, domain in zip(variables, domains, strict=True)
+    ]
+    return variables, iters
+
+
+def _nest(buffer: Buffer, block: Block, guard: Padding | None) -> Stmt:
+    loops, domains = iteration(buffer.shape)
+    predicate = TRUE if guard is None else guard.at(loops)[0]
+    body: Stmt = BlockRealize(tuple(loops), predicate, block)
+    for var, domain in zip(reversed(loops), reversed(domains), strict=True):
+        body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
+    return body
+
+
+def with_fill(body: Stmt, padding: Padding) -> Stmt:
+    """A scope body with the padding written right after the last statement that writes there."""
+    items = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    last = max(index for index, item in enumerate(items) if _writes(item, padding.new))
+    return seq([*items[: last + 1], fill(padding), *items[last + 1 :]])
+
+
+def _writes(stmt: Stmt, buffer: Buffer) -> bool:
+    return any(
+        region.buffer is buffer for leaf in leaf_realizes(stmt) for region in leaf.block.writes
+    )
+
+
+# --- the block that computes the buffer -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """A nest that computes all of a buffer: its loops, its block, the loops over the buffer."""
+
+    loops: list[For]
+    realize: BlockRealize
+    first: int  # position of the first loop over the buffer; they are consecutive
+    iters: list[Var]  # the iterators that index the buffer, in the order of its dimensions
+
+
+def padded_writer(body: Stmt, padding: Padding) -> tuple[For, Stmt, dict[Block, Block]] | None:
+    """The nest that computes the old buffer, and its successor that also writes the padding.
+
+    None where the buffer is not computed by one plain nest; `body` is that of the scope.
+    """
+    writers = [
+        leaf
+        for leaf in leaf_realizes(body)
+        if any(region.buffer is padding.old for region in leaf.block.writes)
+    ]
+    if len(writers) != 1:
+        return None
+    for item in body.seq if isinstance(body, SeqStmt) else (body,):
+        if isinstance(item, For) and any(leaf is writers[0] for leaf in leaf_realizes(item)):
+            writer = _plain_writer(item, writers[0], padding.old)
+            if writer is not None:
+                nest, block = _rewritten(writer, padding)
+                return item, nest, {writer.realize.block: block}
+    return None
+
+
+def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | None:
+    loops: list[For] = []
+    node: Stmt = top
+    while isinstance(node, For):
+        if node.kind is not ForKind.SERIAL or node.annotations or not _is_zero(node.min):
+            return None
+        loops.append(node)
+        node = node.body
+    block = realize.block
+    if node is not realize or not _is_true(realize.predicate) or len(block.writes) != 1:
+        return None
+    iters = _index_iters(block, buffer)
+    if iters is None:
+        return None
+    position = {loop.loop_var: index for index, loop in enumerate(loops)}
+    bound = dict(zip((iv.var for iv in block.iter_vars), realize.iter_values, strict=True))
+    if not all(isinstance(value, Var) and value in position for value in bound.values()):
+        return None
+    if len({id(value) for value in bound.values()}) != len(loops):
+        return None
+    places = sorted(position[bound[var]] for var in iters)  # type: ignore[index]
+    if places != list(range(places[0], places[0] + len(places))):
+        return None
+    return _Writer(loops, realize, places[0], iters)
+
+
+def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
+    """The spatial iterators that index a buffer, if every access uses just them and all of it."""
+    finder = PlainAccesses(buffer)
+    finder.visit(block)
+    if not finder.is_plain or finder.indices is None:
+        return None
+    domains = {iv.var: iv for iv in block.iter_vars}
+    result: list[Var] = []
+    for index, extent in zip(finder.indices, buffer.shape, strict=True):
+        iter_var = domains.get(index) if isinstance(index, Var) else None
+        if iter_var is None or iter_var.iter_type is not IterType.DATA_PAR:
+            return None
+        assert iter_var.dom is not None
+        if not expr_deep_equal(iter_var.dom.extent, extent):
+            return None
+        result.append(iter_var.var)
+    return result if len(set(result)) == len(result) else None
+
+
+class PlainAccesses(Visitor):
+    """The indices of a buffer, if all its accesses have the same."""
+
+    def __init__(self, buffer: Buffer, *, with_blocks: bool = False) -> None:
+        self._buffer = buffer
+        self._with_blocks = with_blocks
+        self.indices: tuple[PrimExpr, ...] | None = None
+        self.is_plain = True
+
+    def _access(self, node: BufferLoad | BufferStore) -> None:
+        if node.buffer is self._buffer:
+            known = self.indices if self.indices is not None else node.indices
+            same = all(a is b for a, b in zip(known, node.indices, strict=True))
+            self.is_plain = self.is_plain and same
+            self.indices = known
+        self.generic_visit(node)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._access(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._access(node)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        self.is_plain = self.is_plain and self._with_blocks
+        self.generic_visit(node)
+
+    def visit_match_buffer_region(self, node: Any) -> None:
+        self.is_plain = False
+
+
+def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
+    old = writer.realize.block
+    variables, iters = _iterators(padding.new)
+    changed: Block = AccessChanger(padding.old, padding.new, tuple(variables)).visit(old)
+    inverse = padding.inverse.map_indices(variables)
+    replaced = dict(zip(writer.iters, inverse, strict=True))
+    kept = [iv for iv in old.iter_vars if iv.var not in replaced]
+    changed = IteratorSubstitution(replaced, (*iters, *kept)).block(changed)
+    condition, value = padding.at(variables)
+    changed = PaddedStores(padding.new, condition, value).rewrite(changed)
+    loops, domains = iteration(padding.new.shape)
+    bindings: list[PrimExpr] = []
+    iter_vars: list[IterVar] = []
+    for iv, binding in zip(old.iter_vars, writer.realize.iter_values, strict=True):
+        if iv.var not in replaced:
+            iter_vars.append(iv)
+            bindings.append(binding)
+        elif iv.var is next(old_iv.var for old_iv in old.iter_vars if old_iv.var in replaced):
+            iter_vars.extend(iters)
+            bindings.extend(loops)
+    block = replace(changed, iter_vars=tuple(iter_vars))
+    body: Stmt = BlockRealize(tuple(bindings), TRUE, block)
+    for index, loop in reversed(list(enumerate(writer.loops))):
+        if not writer.first <= index < writer.first + len(writer.iters):
+            body = replace(loop, body=body)
+        elif index == writer.first:
+            for var, domain in zip(reversed(loops), reversed(domains), strict=True):
+                body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
+    return body, block
+
+
+class PaddedStores(Rewriter):
+    """Stores the padding value where an element is padding."""
+
+    def __init__(self, buffer: Buffer, condition: PrimExpr, value: PrimExpr) -> None:
+        self._buffer = buffer
+        self._condition = condition
+        self._value = value
+
+    def visit_buffer_store(self, node: BufferStore) -> Any:
+        changed = map_children(node, self.visit)
+        if node.buffer is not self._buffer:
+            return changed
+        value = intrinsics.if_then_else(self._condition, self._value, changed.value)
+        return replace(changed, value=value)
+
+
+def _is_zero(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0
+
+
+def _is_true(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and bool(expr.value)

@@ -1,0 +1,1 @@
+"""Moving blocks: plans, the nests they get, and the bindings of their iterators."""

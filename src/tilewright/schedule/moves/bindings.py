@@ -1,0 +1,144 @@
+"""How blocks are bound to the loops around them: substituting and simplifying those bindings.
+
+Blocks with iterators mention loop variables at most in the domains of these, so a loop
+transformation has to rewrite little more than the bindings (`BlockRealize`) below it. Blocks
+without iterators may use the loops around them anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.arith import IterMapLevel, iter_map_simplify
+from tilewright.ir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    For,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Range,
+    Var,
+    logical_and,
+    map_children,
+    map_tuple,
+    replace,
+    uses_var,
+)
+from tilewright.ir.visit import Substituter
+from tilewright.schedule.state.sref import StmtSRef
+
+Domains = dict[Var, Range]
+
+
+def domains_above(loop: StmtSRef) -> Domains:
+    """The domains of the loops around a loop, up to the nearest block, outermost first."""
+    domains: list[tuple[Var, Range]] = []
+    parent = loop.parent
+    while parent is not None and type(parent.stmt) is For:
+        domains.append((parent.stmt.loop_var, Range(parent.stmt.min, parent.stmt.extent)))
+        parent = parent.parent
+    return dict(reversed(domains))
+
+
+class BindingRewriter(Substituter):
+    """Substitutes loop variables in everything below a loop and tidies the bindings it changed.
+
+    `simple` gives for a variable the value to use where a binding is that variable and nothing
+    else: it must be in normal form already, which saves the simplification. `normal` holds the
+    bindings that are known to be in normal form; if loops are only renamed, they stay so.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[Var, PrimExpr],
+        simple: Mapping[Var, PrimExpr],
+        domains: Domains,
+        *,
+        preserve_unit_iters: bool,
+        predicate: PrimExpr | None = None,
+        normal: set[PrimExpr] | None = None,
+    ) -> None:
+        super().__init__(values.get)
+        self._normal = set() if normal is None else normal
+        self._only_renames = all(type(value) is Var for value in values.values())
+        self._values = values
+        self._simple = simple
+        self._domains = domains
+        self._preserve_unit_iters = preserve_unit_iters
+        self._predicate = predicate
+        self.reuse: dict[Block, Block] = {}  # blocks that changed, and what became of them
+
+    def visit_for(self, loop: For) -> For:
+        self._domains[loop.loop_var] = Range(self._bound(loop.min), self._bound(loop.extent))
+        return map_children(loop, self.visit)
+
+    def _bound(self, bound: PrimExpr) -> PrimExpr:
+        return bound if type(bound) is IntImm else self.rewrite(bound)
+
+    def visit_block_realize(self, realize: BlockRealize) -> BlockRealize:
+        tidy = not self._preserve_unit_iters  # any iterator may sit on a loop of one iteration
+        values: list[PrimExpr] = []
+        for value in realize.iter_values:
+            if type(value) is Var:
+                values.append(self._simple.get(value, value))
+            elif uses_var(value, self._values.__contains__):
+                renamed = self._only_renames and value in self._normal
+                value = self.rewrite(value)
+                values.append(value)
+                if renamed:
+                    self._normal.add(value)
+                else:
+                    tidy = True
+            else:
+                values.append(value)
+        predicate = realize.predicate
+        if type(predicate) is not IntImm:
+            predicate = self.rewrite(predicate)
+        if self._predicate is not None:
+            predicate = logical_and(predicate, self._predicate)
+        if tidy:
+            values = simplify_bindings(
+                values, self._domains, predicate, preserve_unit_iters=self._preserve_unit_iters
+            )
+            self._normal.update(values)
+        return BlockRealize(tuple(values), predicate, self._block(realize.block))
+
+    def _block(self, block: Block) -> Block:
+        if block.iter_vars:
+            iter_vars = map_tuple(block.iter_vars, self._iterator)
+            changed = block if iter_vars is block.iter_vars else replace(block, iter_vars=iter_vars)
+        elif uses_var(block, self._values.__contains__):
+            changed = self._opaque(block)
+        else:
+            return block
+        if changed is not block:
+            self.reuse[block] = changed
+        return changed
+
+    def _iterator(self, iter_var: IterVar) -> IterVar:
+        domain = iter_var.dom
+        return (
+            iter_var if domain is None or type(domain.extent) is IntImm else self.rewrite(iter_var)
+        )
+
+    def _opaque(self, block: Block) -> Block:
+        """A block without iterators; what guards the block guards what is inside it, too."""
+        guard, self._predicate = self._predicate, None
+        changed = self.rewrite(block)
+        self._predicate = guard
+        return changed
+
+
+def simplify_bindings(
+    values: Sequence[PrimExpr],
+    domains: Mapping[Var, Range],
+    predicate: PrimExpr = TRUE,
+    *,
+    preserve_unit_iters: bool = True,
+) -> list[PrimExpr]:
+    """Bindings as sums of loop variables in descending order; unchanged if they are none."""
+    return iter_map_simplify(
+        values, domains, predicate, IterMapLevel.SURJECTIVE, not preserve_unit_iters
+    )

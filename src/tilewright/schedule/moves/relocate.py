@@ -1,0 +1,190 @@
+"""Taking a block out of its loops and putting a new nest of it somewhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import Block, BlockRealize, For, SeqStmt, Stmt, children, map_children, replace
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+
+class OnlyBlockOfScope(PrimitiveError):
+    reason = "block {block!r} is the only one under {scope!r}"
+    remedy = "a scope cannot be left empty"
+
+
+class StatementAroundBlock(PrimitiveError):
+    reason = "block {block!r} is inside a {statement} statement, which would be lost"
+    remedy = "only blocks directly inside loops can be taken away"
+
+
+Edit = Callable[[Stmt], "Stmt | None"]
+
+
+def check_removable(block: StmtSRef, users: Sequence[StmtSRef] = ()) -> StmtSRef:
+    """The outermost statement that holds nothing but the block and can go with it.
+
+    `users` are the blocks and loops that get what is taken away: definitions may stand around the
+    block where they stand around all of these, too.
+    """
+    top = block
+    while True:
+        parent = top.parent
+        assert parent is not None
+        assert parent.stmt is not None
+        body = _below_definitions(parent.stmt.body, [top, *users])
+        if type(body) is SeqStmt:
+            _require_plain(block, body.seq[position_in(body, top)], top)
+            return top
+        _require_plain(block, body, top)
+        if type(parent.stmt) is Block:
+            raise OnlyBlockOfScope(block, block=block.name, scope=parent.name)
+        top = parent
+
+
+def check_stands_free(block: StmtSRef, top: StmtSRef) -> None:
+    """Nothing stands between `top`, which holds a block, and the block around it."""
+    assert top.parent is not None
+    assert top.parent.stmt is not None
+    body = top.parent.stmt.body
+    _require_plain(block, body.seq[position_in(body, top)] if type(body) is SeqStmt else body, top)
+
+
+def _below_definitions(body: Stmt, held: Sequence[StmtSRef]) -> Stmt:
+    """The innermost statement in `body` around which there are only definitions for all `held`."""
+    item = body.seq[position_in(body, held[0])] if type(body) is SeqStmt else body
+    shared = len(held) > 1 and all(_holds(item, each.stmt) for each in held)
+    if shared and isinstance(item, DEFINITIONS):
+        return _below_definitions(item.body, held)
+    return body
+
+
+def _require_plain(block: StmtSRef, item: Stmt, expected: StmtSRef) -> None:
+    inside = item.block if isinstance(item, BlockRealize) else item
+    if inside is not expected.stmt:
+        kind = type(item).__name__
+        raise StatementAroundBlock(block, block=block.name, statement=kind)
+
+
+def position_in(body: SeqStmt, child: StmtSRef) -> int:
+    """Which statement of a sequence holds a block or loop."""
+    items = body.seq
+    index = child.seq_index
+    if 0 <= index < len(items) and _is(items[index], child):
+        return index
+    for index, item in enumerate(items):
+        if _is(item, child) or _holds(item, child.stmt):
+            return index
+    raise ScheduleError(f"{child.name!r} is not where its reference says")
+
+
+def _is(item: Stmt, child: StmtSRef) -> bool:
+    return item is child.stmt or (type(item) is BlockRealize and item.block is child.stmt)
+
+
+def _holds(item: Any, stmt: object) -> bool:
+    if item is stmt:
+        return True
+    return any(_holds(child, stmt) for child in children(item) if isinstance(child, Stmt))
+
+
+def move(
+    state: ScheduleState, block: StmtSRef, removed: StmtSRef, loop: StmtSRef, nest: Stmt, index: int
+) -> None:
+    """Put `nest`, which realizes `block` anew, into `loop`; its old loops (`removed`) go away."""
+    top = lowest_common_ancestor([removed, loop])
+    before = top.stmt
+    assert before is not None
+    body = _edited(before.body, path_below(top, loop), lambda stmt: _with_nest(stmt, nest, index))
+    assert body is not None
+    body = _edited(body, path_below(top, removed), lambda stmt: None)
+    assert body is not None
+    after: Block | For = replace(before, body=body)
+    reuse = {before: after} if isinstance(before, Block) and isinstance(after, Block) else {}
+    state.replace(top, after, reuse)
+
+
+def remove(
+    state: ScheduleState,
+    removed: StmtSRef,
+    change: Callable[[Block], Block],
+    renewed: Mapping[Block, Block],
+) -> None:
+    """Take `removed` out of its scope and `change` what is left of the scope.
+
+    `renewed` says which blocks became which others on the way.
+    """
+    top = removed.parent
+    while top is not None and type(top.stmt) is not Block:
+        top = top.parent
+    assert top is not None
+    before = top.block
+    body = _edited(before.body, path_below(top, removed), lambda stmt: None)
+    assert body is not None
+    after = change(replace(before, body=body))
+    state.replace(top, after, {**renewed, before: after})
+
+
+def without(body: Stmt, path: Sequence[StmtSRef]) -> Stmt:
+    """`body` without the statement at the end of `path`, which must leave something behind."""
+    rest = _edited(body, path, lambda stmt: None)
+    assert rest is not None
+    return rest
+
+
+def path_below(top: StmtSRef, sref: StmtSRef) -> list[StmtSRef]:
+    """What lies between `top` (left out) and `sref` (included), outermost first."""
+    path: list[StmtSRef] = []
+    node: StmtSRef | None = sref
+    while node is not None and node is not top:
+        path.append(node)
+        node = node.parent
+    path.reverse()
+    return path
+
+
+def _with_nest(stmt: Stmt, nest: Stmt, index: int) -> Stmt:
+    assert isinstance(stmt, For)
+    return replace(stmt, body=inserted(stmt.body, nest, index))
+
+
+def inserted(body: Stmt, item: Stmt, index: int) -> Stmt:
+    """`body` with `item` in front of its statement number `index`."""
+    items = body.seq if isinstance(body, SeqStmt) else (body,)
+    return SeqStmt((*items[:index], item, *items[index:]))
+
+
+def _edited(stmt: Stmt, path: Sequence[StmtSRef], edit: Edit) -> Stmt | None:
+    """`stmt` with the statement at the end of `path` changed; None when nothing is left."""
+    if not path:
+        return edit(stmt)
+    step = path[0]
+    if type(stmt) is SeqStmt:
+        position = position_in(stmt, step)
+        changed = _edited(stmt.seq[position], path, edit)
+        rest = () if changed is None else (changed,)
+        items = (*stmt.seq[:position], *rest, *stmt.seq[position + 1 :])
+        return items[0] if len(items) == 1 else SeqStmt(items)
+    if stmt is step.stmt:
+        if len(path) == 1:
+            return edit(stmt)
+        below = _edited(stmt.body, path[1:], edit)
+        return None if below is None else replace(stmt, body=below)
+    if type(stmt) is BlockRealize:
+        if len(path) == 1:
+            return edit(stmt)
+        below = _edited(stmt.block.body, path[1:], edit)
+        return None if below is None else replace(stmt, block=replace(stmt.block, body=below))
+    return map_children(
+        stmt,
+        lambda child: (
+            _edited(child, path, edit)
+            if isinstance(child, Stmt) and _holds(child, step.stmt)
+            else child
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Regions of buffers that blocks touch, and the domains of iterators that these need."""

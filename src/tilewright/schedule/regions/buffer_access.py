@@ -1,0 +1,198 @@
+"""How a block accesses one of its buffers, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferRewriter,
+    BufferStore,
+    Call,
+    For,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    MatchBufferRegion,
+    Node,
+    PrimExpr,
+    Select,
+    Var,
+    Visitor,
+    children,
+    expr_deep_equal,
+    uses_var,
+)
+from tilewright.ir.access import inputs_of
+from tilewright.ir.node import replace
+from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.sref import StmtSRef
+
+
+class NotAccessedInOneWay(PrimitiveError):
+    reason = "block {block!r} accesses buffer {buffer!r} {how}"
+    remedy = "all its loads and stores must use the same indices over the block's iterators"
+
+
+class ReadAndWritten(PrimitiveError):
+    reason = "block {block!r} both reads and writes buffer {buffer!r}"
+    remedy = "only buffers on one side of a block can be indexed anew"
+
+
+class MayLieOutside(PrimitiveError):
+    reason = (
+        "block {block!r} reads {buffer!r} at [{indices}], which may lie outside where the "
+        "condition around it does not hold"
+    )
+    remedy = "the copy is made without that condition; remove it first"
+
+
+@dataclass(frozen=True)
+class ElementAccess:
+    """The indices that every load and store of a buffer in a block uses."""
+
+    indices: tuple[PrimExpr, ...]
+    is_conditional: bool
+
+
+def single_access(block: StmtSRef, buffer: Buffer, side: int) -> ElementAccess:
+    """The one way in which a block reads (side 0) or writes (side 1) a buffer."""
+    stmt = block.block
+    other_side = stmt.writes if side == 0 else inputs_of(stmt).values()
+    if any(region.buffer is buffer for region in other_side):
+        raise ReadAndWritten(block, block=block.name, buffer=buffer.name)
+    finder = _Accesses(buffer)
+    finder.visit(stmt)
+    how = finder.problem()
+    if how:
+        raise NotAccessedInOneWay(block, block=block.name, buffer=buffer.name, how=how)
+    return ElementAccess(finder.found[0], finder.is_conditional)
+
+
+def _reads_anything(node: Node) -> bool:
+    return isinstance(node, BufferLoad) or any(map(_reads_anything, children(node)))
+
+
+class _Accesses(Visitor):
+    def __init__(self, buffer: Buffer) -> None:
+        self._buffer = buffer
+        self._conditions = 0
+        self._bound: set[Var] = set()
+        self._is_opaque = False
+        self.is_conditional = False
+        self.found: list[tuple[PrimExpr, ...]] = []
+
+    def problem(self) -> str:
+        """What is wrong with the accesses; empty if nothing is."""
+        if self._is_opaque:
+            return "through its pointer"
+        if not self.found:
+            return "in no load or store"
+        first = self.found[0]
+        if any(not same_indices(first, other) for other in self.found[1:]):
+            return "with different indices"
+        if any(uses_var(index, self._bound.__contains__) for index in first):
+            return "with variables that only exist inside the block"
+        if any(map(_reads_anything, first)):
+            return "at places that it reads from other buffers, which may not be filled yet"
+        return ""
+
+    def _access(self, node: BufferLoad | BufferStore) -> None:
+        if node.buffer is self._buffer:
+            self.found.append(node.indices)
+            self.is_conditional = self.is_conditional or self._conditions > 0
+        self.generic_visit(node)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._access(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._access(node)
+
+    def visit_var(self, node: Var) -> None:
+        self._is_opaque = self._is_opaque or node is self._buffer.data
+
+    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+        self._is_opaque = self._is_opaque or node.source.buffer is self._buffer
+
+    def visit_for(self, node: For) -> None:
+        self._bound.add(node.loop_var)
+        self.generic_visit(node)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        self._bound.update(iter_var.var for iter_var in node.block.iter_vars)
+        self.generic_visit(node)
+
+    def visit_let(self, node: Let | LetStmt) -> None:
+        self._bound.add(node.var)
+        self.generic_visit(node)
+
+    visit_let_stmt = visit_let
+
+    def _conditional(self, node: Call | Select | IfThenElse) -> None:
+        self._conditions += 1
+        self.generic_visit(node)
+        self._conditions -= 1
+
+    def visit_call(self, node: Call) -> None:
+        if getattr(node.op, "name", "") == "tir.if_then_else":
+            self._conditional(node)
+        else:
+            self.generic_visit(node)
+
+    def visit_select(self, node: Select) -> None:
+        self._conditional(node)
+
+    def visit_if_then_else(self, node: IfThenElse) -> None:
+        self._conditional(node)
+
+
+def same_indices(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    """True when two accesses of a buffer use the same indices."""
+    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def check_always_inside(block: StmtSRef, buffer: Buffer, access: ElementAccess) -> None:
+    """An access under a condition stays inside the buffer even where the condition fails."""
+    if not access.is_conditional:
+        return
+    analyzer = Analyzer()
+    for iter_var in block.block.iter_vars:
+        if iter_var.dom is not None:
+            analyzer.bind(iter_var.var, iter_var.dom)
+    for index, extent in zip(access.indices, buffer.shape, strict=True):
+        if isinstance(index, IntImm) and index.value == 0:
+            continue
+        if not (analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)):
+            indices = ", ".join(map(str, access.indices))
+            raise MayLieOutside(block, block=block.name, buffer=buffer.name, indices=indices)
+
+
+class AccessChanger(BufferRewriter):
+    """Makes a block access another buffer, at fixed indices, instead of one of its buffers."""
+
+    def __init__(self, old: Buffer, new: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        self._old = old
+        self._new = new
+        self._indices = indices
+        self.reuse: dict[Block, Block] = {}
+
+    def with_buffer(self, node: Any) -> Any:
+        if node.buffer is not self._old:
+            return node
+        if isinstance(node, BufferRegion):
+            return BufferRegion.from_point(self._new, self._indices)
+        return replace(node, buffer=self._new, indices=self._indices)
+
+    def visit_block(self, node: Block) -> Block:
+        changed: Block = super().visit_block(node)
+        self.reuse[node] = changed
+        return changed

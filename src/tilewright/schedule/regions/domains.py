@@ -1,0 +1,277 @@
+"""Which iterations of a block are needed for given regions of its buffers.
+
+`solve` inverts the accesses of a block: from what is required of a buffer to the domains of the
+block's iterators. `make_nest` turns domains into loops around the block, with a predicate where an
+iteration might leave the iterator's own domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tilewright.arith import (
+    Analyzer,
+    IntervalSet,
+    IterMapLevel,
+    detect_iter_map,
+    eval_set,
+    inverse_affine_iter_map,
+    union,
+)
+from tilewright.errors import ArithError
+from tilewright.ir import (
+    TRUE,
+    Add,
+    Block,
+    BlockRealize,
+    BufferRegion,
+    FloorDiv,
+    For,
+    ForKind,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Range,
+    Stmt,
+    Var,
+    add,
+    const,
+    floordiv,
+    greater_equal,
+    less,
+    logical_and,
+    subtract,
+    uses_var,
+)
+from tilewright.schedule.regions.relaxed import (
+    Box,
+    Dimension,
+    NotASum,
+    Span,
+    Surroundings,
+    compact,
+    domain_of,
+    interval_of,
+)
+
+Solution: TypeAlias = dict[Var, Dimension]
+
+
+class CannotInvert(Exception):
+    """An access from which the iterations cannot be read off; `args[0]` is its index."""
+
+
+def solve(
+    block: Block, accessed: BufferRegion, required: Box, place: Surroundings, *, strict: bool
+) -> Solution:
+    """Domains of iterators that make `accessed` touch all of `required`.
+
+    Iterators that are not mentioned may take any value. With `strict`, an index that cannot be
+    inverted is an error; else it says nothing about its iterators.
+    """
+    iterators = {iter_var.var: domain_of(iter_var) for iter_var in block.iter_vars}
+    plain = _plain(accessed, required, iterators)
+    if plain is not None:
+        return plain
+    inverted = _by_inverse_map(accessed, required, iterators, place.analyzer)
+    if inverted is not None:
+        return inverted
+    return _by_patterns(accessed, required, iterators, place.analyzer, strict=strict)
+
+
+def _plain(
+    accessed: BufferRegion, required: Box, iterators: Mapping[Var, Range]
+) -> Solution | None:
+    """Indices that are different iterators, or constants."""
+    found: Solution = {}
+    for item, dimension in zip(accessed.region, required, strict=True):
+        index = item.min
+        if not _is_one(item):
+            return None
+        if type(index) is IntImm:
+            continue
+        if not isinstance(index, Var) or index in found or index not in iterators:
+            return None
+        found[index] = dimension
+    return found
+
+
+def _by_inverse_map(
+    accessed: BufferRegion, required: Box, iterators: Mapping[Var, Range], analyzer: Analyzer
+) -> Solution | None:
+    """Indices that together are a one-to-one affine map of the iterators they use."""
+    if not all(_is_one(item) for item in accessed.region):
+        return None
+    indices = [item.min for item in accessed.region]
+    used = {
+        var: dom
+        for var, dom in iterators.items()
+        if any(uses_var(index, lambda other, var=var: other is var) for index in indices)  # type: ignore[misc]
+    }
+    found = detect_iter_map(indices, used, TRUE, IterMapLevel.BIJECTIVE)
+    if found.errors:
+        return None
+    outputs = [Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
+    try:
+        inverse = inverse_affine_iter_map(found.indices, outputs)
+    except ArithError:
+        return None
+    box = {var: interval_of(dim) for var, dim in zip(outputs, required, strict=True)}
+    return {
+        var: compact(eval_set(value, box, analyzer), analyzer) for var, value in inverse.items()
+    }
+
+
+def _by_patterns(
+    accessed: BufferRegion,
+    required: Box,
+    iterators: Mapping[Var, Range],
+    analyzer: Analyzer,
+    *,
+    strict: bool,
+) -> Solution:
+    """Each dimension by itself: `v`, `v * c` and `v // c`."""
+    found: Solution = {}
+    for item, dimension in zip(accessed.region, required, strict=True):
+        if not uses_var(item.min, iterators.__contains__):
+            continue
+        match = _match_pattern(item, dimension, analyzer)
+        if match is None:
+            if strict:
+                raise CannotInvert(item.min)
+        elif match[0] not in found and match[0] in iterators:
+            found[match[0]] = match[1]
+    return found
+
+
+def _match_pattern(
+    item: Range, dimension: Dimension, analyzer: Analyzer
+) -> tuple[Var, Dimension] | None:
+    interval = interval_of(dimension)
+    match item.min:
+        case Var() as var if _is_one(item):
+            return var, dimension
+        case Mul(a=Var() as var, b=IntImm(value=step)) if step > 0 and _at_most(item, step):
+            low, high = floordiv(interval.min_value, step), floordiv(interval.max_value, step)
+            return var, compact(IntervalSet(low, high), analyzer)
+        case FloorDiv(a=Var() as var, b=IntImm(value=step)) if step > 0 and _is_one(item):
+            low, last = interval.min_value * step, interval.max_value * step + (step - 1)
+            return var, compact(IntervalSet(low, last), analyzer)
+    return None
+
+
+def _is_one(item: Range) -> bool:
+    return _at_most(item, 1)
+
+
+def _at_most(item: Range, limit: int) -> bool:
+    return type(item.extent) is IntImm and item.extent.value <= limit
+
+
+def unite(solutions: Sequence[Solution], place: Surroundings) -> Solution:
+    """Domains that serve several purposes; an iterator that one leaves open stays open."""
+    first, *others = solutions
+    if not others:
+        return first
+    result: Solution = {}
+    analyzer = place.analyzer
+    for var, dimension in first.items():
+        dims = [dimension, *(other[var] for other in others if var in other)]
+        if len(dims) == len(solutions):
+            result[var] = compact(union([interval_of(dim) for dim in dims], analyzer), analyzer)
+    return result
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values an iterator is to take: `low` and the following; `guards` where some may not."""
+
+    low: PrimExpr
+    extent: PrimExpr
+    bound: IntervalSet | None = None
+
+
+def clip(bound: Range, wanted: Dimension | None, outer: Surroundings) -> Domain:
+    """What is wanted of an iterator, limited to its own values."""
+    if wanted is None:
+        return Domain(bound.min, bound.extent)
+    quick = _clip_constants(bound, wanted, outer)
+    return quick if quick is not None else _clip_proven(bound, wanted, outer)
+
+
+def _clip_constants(bound: Range, wanted: Dimension, outer: Surroundings) -> Domain | None:
+    if not isinstance(wanted, Span):
+        return None
+    begin, extent = bound.min, bound.extent
+    if type(begin) is not IntImm or type(extent) is not IntImm:
+        return None
+    try:
+        low, high = outer.bounds(wanted.terms)
+    except NotASum:
+        return None
+    first, end = begin.value, begin.value + extent.value
+    if low + wanted.offset >= first and high + wanted.offset + wanted.extent <= end:
+        return Domain(wanted.low(), const(wanted.extent, wanted.dtype))
+    if high + wanted.offset <= first and low + wanted.offset + wanted.extent >= end:
+        return Domain(begin, extent)
+    return None
+
+
+def _clip_proven(bound: Range, wanted: Dimension, outer: Surroundings) -> Domain:
+    analyzer = outer.analyzer
+    own = IntervalSet.from_range(bound)
+    interval = interval_of(wanted)
+    if not (interval.has_lower_bound and interval.has_upper_bound):
+        return Domain(bound.min, bound.extent)
+    low, high = analyzer.simplify(interval.min_value), analyzer.simplify(interval.max_value)
+    starts_inside = analyzer.can_prove(low >= own.min_value)
+    ends_inside = analyzer.can_prove(high <= own.max_value)
+    extent = analyzer.simplify(add(subtract(high, low), 1))
+    if starts_inside and ends_inside:
+        return Domain(low, extent)
+    if analyzer.can_prove(low <= own.min_value) and analyzer.can_prove(high >= own.max_value):
+        return Domain(bound.min, bound.extent)
+    return Domain(low, extent, own)
+
+
+def make_nest(
+    block: Block, domains: Sequence[Domain], outer: Surroundings, *, preserve_unit_loops: bool
+) -> tuple[Stmt, BlockRealize, list[For]]:
+    """Loops `ax0`, `ax1`, ... over the domains around `block`; also the realize and bare loops."""
+    values: list[PrimExpr] = []
+    loops: list[tuple[Var, PrimExpr]] = []
+    for iter_var, domain in zip(block.iter_vars, domains, strict=True):
+        is_unit = type(domain.extent) is IntImm and domain.extent.value == 1
+        if is_unit and not preserve_unit_loops:
+            values.append(domain.low)
+            continue
+        var = Var(f"ax{len(loops)}", iter_var.var.dtype)
+        loops.append((var, domain.extent))
+        starts_at_zero = type(domain.low) is IntImm and domain.low.value == 0
+        values.append(var if starts_at_zero else Add(domain.low, var))
+    nest: list[For] = []
+    body: Stmt = BlockRealize((), TRUE, block)
+    for var, extent in loops:
+        nest.append(For(var, const(0, var.dtype), extent, ForKind.SERIAL, body))
+    predicate = _guards(values, domains, Surroundings([*outer.loops, *nest]))
+    realize = BlockRealize(tuple(values), predicate, block)
+    body = realize
+    for var, extent in reversed(loops):
+        body = For(var, const(0, var.dtype), extent, ForKind.SERIAL, body)
+    return body, realize, nest
+
+
+def _guards(values: Sequence[PrimExpr], domains: Sequence[Domain], place: Surroundings) -> PrimExpr:
+    """What must hold for iterators to stay among their own values."""
+    predicate: PrimExpr = TRUE
+    for value, domain in zip(values, domains, strict=True):
+        if domain.bound is None:
+            continue
+        low, high = domain.bound.min_value, domain.bound.max_value
+        for condition in (greater_equal(value, low), less(value, high + 1)):
+            if not place.analyzer.can_prove(condition):
+                simple = place.analyzer.simplify(condition)
+                predicate = simple if predicate is TRUE else logical_and(predicate, simple)
+    return predicate

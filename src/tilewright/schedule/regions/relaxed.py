@@ -1,0 +1,460 @@
+"""What blocks touch while the loops around them run, seen from a place further out.
+
+A region is relaxed over the loops between a block and that place; what stays symbolic are the loops
+further out. Sums of loop variables with constant extents are relaxed by plain integer arithmetic;
+everything else is left to `arith`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from tilewright.arith import (
+    Analyzer,
+    IntervalSet,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+    union,
+)
+from tilewright.ir import (
+    TRUE,
+    Add,
+    BlockRealize,
+    DType,
+    FloorDiv,
+    For,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    const,
+    substitute,
+    subtract,
+    uses_var,
+)
+from tilewright.schedule.state.sref import StmtSRef
+
+Terms: TypeAlias = dict[PrimExpr, int]
+
+
+class NotASum(Exception):
+    """An expression that integer arithmetic on its terms cannot relax."""
+
+
+class Span:
+    """The integers from `Σ coefficient · atom + offset` on, `extent` of them.
+
+    `exact` says that each of them is touched, and not only the first and the last, `once` that each
+    is touched by one combination of iterations only, in ascending order; `inner` are the variables
+    that were relaxed.
+    """
+
+    __slots__ = ("dtype", "exact", "extent", "inner", "offset", "once", "terms")
+
+    def __init__(
+        self,
+        terms: Terms,
+        offset: int,
+        extent: int,
+        dtype: DType,
+        *,
+        exact: bool = True,
+        once: bool = True,
+        inner: Sequence[Var] = (),
+    ) -> None:
+        self.terms = terms
+        self.offset = offset
+        self.extent = extent
+        self.dtype = dtype
+        self.exact = exact
+        self.once = once
+        self.inner = inner
+
+    def low(self) -> PrimExpr:
+        """The first integer."""
+        return sum_of(self.terms, self.offset, self.dtype)
+
+    def interval(self) -> IntervalSet:
+        """The same as an interval with symbolic ends."""
+        low = self.low()
+        if self.extent == 1:
+            return IntervalSet(low, low)
+        return IntervalSet(low, sum_of(self.terms, self.offset + self.extent - 1, self.dtype))
+
+    def same_terms(self, other: Span) -> bool:
+        """True when both start at a constant distance from each other."""
+        mine, others = self.terms, other.terms
+        return len(mine) == len(others) and all(
+            others.get(atom) == factor for atom, factor in mine.items()
+        )
+
+
+Dimension: TypeAlias = Span | IntervalSet
+Box: TypeAlias = list[Dimension]
+
+
+def sum_of(terms: Terms, offset: int, dtype: DType) -> PrimExpr:
+    """The expression of a sum, its constant last."""
+    total: PrimExpr | None = None
+    for atom, factor in terms.items():
+        if factor == 0:
+            continue
+        if total is None:
+            total = atom if factor == 1 else atom * const(factor, dtype)
+        elif factor > 0:
+            total = total + (atom if factor == 1 else atom * const(factor, dtype))
+        else:
+            total = total - (atom if factor == -1 else atom * const(-factor, dtype))
+    if total is None:
+        return const(offset, dtype)
+    if offset == 0:
+        return total
+    return total + const(offset, dtype) if offset > 0 else total - const(-offset, dtype)
+
+
+def interval_of(dimension: Dimension) -> IntervalSet:
+    """A dimension as an interval with symbolic ends."""
+    return dimension.interval() if isinstance(dimension, Span) else dimension
+
+
+def domain_of(iter_var: IterVar) -> Range:
+    """The domain of a block iterator, which always has one."""
+    assert iter_var.dom is not None
+    return iter_var.dom
+
+
+def constant_loop(loop: For) -> tuple[int, int] | None:
+    """First value and number of iterations of a loop, when both are constants."""
+    begin, extent = loop.min, loop.extent
+    if type(begin) is IntImm and type(extent) is IntImm:
+        return begin.value, extent.value
+    return None
+
+
+class Surroundings:
+    """The loops around a place; an analyzer that knows them is made when it is first needed."""
+
+    __slots__ = ("_analyzer", "domains", "loops", "units")
+
+    def __init__(self, loops: Iterable[For] = ()) -> None:
+        self.loops = tuple(loops)
+        self.domains: dict[Var, tuple[int, int] | None] = {}
+        self.units: dict[Var, int] = {}  # loops of one iteration, which are constants
+        for loop in self.loops:
+            known = self.domains[loop.loop_var] = constant_loop(loop)
+            if known is not None and known[1] == 1:
+                self.units[loop.loop_var] = known[0]
+        self._analyzer: Analyzer | None = None
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """An analyzer that knows the loops."""
+        if self._analyzer is None:
+            self._analyzer = Analyzer()
+            for loop in self.loops:
+                self._analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        return self._analyzer
+
+    def bounds(self, terms: Terms) -> tuple[int, int]:
+        """Smallest and largest value of a sum of loop variables; raises NotASum for others."""
+        low = high = 0
+        for atom, factor in terms.items():
+            domain = self.domains.get(atom) if isinstance(atom, Var) else None
+            if domain is None:
+                raise NotASum
+            begin, count = domain
+            first, last = factor * begin, factor * (begin + count - 1)
+            low += min(first, last)
+            high += max(first, last)
+        return low, high
+
+
+NOWHERE = Surroundings()
+
+
+class View:
+    """How a block looks from outside some of the loops around it.
+
+    `inner` are the loops to relax, `outer` what stays around them.
+    """
+
+    __slots__ = ("_bindings", "_inner", "_inner_loops", "_outer", "_realize", "predicate")
+
+    def __init__(
+        self, realize: BlockRealize, inner: Iterable[For], outer: Surroundings = NOWHERE
+    ) -> None:
+        self._realize = realize
+        self._bindings: dict[Var, PrimExpr] = {
+            iter_var.var: value
+            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        }
+        self.predicate = realize.predicate
+        self._inner_loops = tuple(inner)
+        self._inner: dict[Var, tuple[int, int] | None] = {
+            loop.loop_var: constant_loop(loop) for loop in self._inner_loops
+        }
+        self._outer = outer
+
+    def without_predicate(self) -> View:
+        """The same block as if it ran always."""
+        realize = BlockRealize(self._realize.iter_values, TRUE, self._realize.block)
+        return View(realize, self._inner_loops, self._outer)
+
+    def box(self, region: Sequence[Range]) -> tuple[Box, bool]:
+        """Everything a region touches, and whether each point of the box is touched."""
+        if type(self.predicate) is IntImm:
+            try:
+                spans = [self.span(item) for item in region]
+            except NotASum:
+                pass
+            else:
+                exact = all(span.exact for span in spans) and _independent(spans)
+                return list(spans), exact
+        return self._estimated(region)
+
+    def span(self, item: Range) -> Span:
+        """A dimension by integer arithmetic; raises NotASum where that is not enough."""
+        extent = item.extent
+        if type(extent) is not IntImm:
+            raise NotASum
+        terms: Terms = {}
+        offset = self._collect(item.min, 1, terms)
+        inner = [atom for atom in terms if atom in self._inner]
+        if not inner:
+            return Span(terms, offset, extent.value, item.min.dtype)
+        return self._relaxed(terms, offset, extent.value, inner, item.min.dtype)
+
+    def is_one_to_one(self, region: Sequence[Range]) -> bool:
+        """True when a region surely touches each point of a box by one combination of iterations.
+
+        Loops that the region does not depend on are left out of account.
+        """
+        if type(self.predicate) is not IntImm:
+            return False
+        try:
+            spans = [self.span(item) for item in region]
+        except NotASum:
+            return False
+        return all(span.exact and span.once for span in spans) and _independent(spans)
+
+    def _relaxed(
+        self, terms: Terms, offset: int, width: int, inner: Sequence[PrimExpr], dtype: DType
+    ) -> Span:
+        steps: list[tuple[int, int]] = []
+        exact = once = True
+        for atom in inner:
+            factor = terms.pop(atom)
+            domain = self._inner[atom]  # type: ignore[index]
+            if domain is None:
+                raise NotASum
+            begin, count = domain
+            if factor == 0 or count <= 0:
+                continue
+            offset += factor * (begin if factor > 0 else begin + count - 1)
+            steps.append((abs(factor), count - 1))
+            once = once and factor > 0
+        steps.sort()
+        for step, times in steps:
+            if times and step != width:
+                exact = exact and step < width
+                once = once and step > width
+            width += step * times
+        variables = [atom for atom in inner if isinstance(atom, Var)]
+        return Span(terms, offset, width, dtype, exact=exact, once=once, inner=variables)
+
+    def _collect(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
+        """Add `scale * expr` to `terms`; the constant part is returned."""
+        kind = type(expr)
+        if kind is IntImm:
+            return scale * expr.value  # type: ignore[attr-defined, no-any-return]
+        if kind is Add:
+            return self._collect(expr.a, scale, terms) + self._collect(expr.b, scale, terms)  # type: ignore[attr-defined]
+        if kind is Sub:
+            return self._collect(expr.a, scale, terms) + self._collect(expr.b, -scale, terms)  # type: ignore[attr-defined]
+        if kind is Mul:
+            a, b = expr.a, expr.b  # type: ignore[attr-defined]
+            if type(b) is IntImm:
+                return self._collect(a, scale * b.value, terms)
+            if type(a) is IntImm:
+                return self._collect(b, scale * a.value, terms)
+        return self._collect_other(expr, scale, terms)
+
+    def _collect_other(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
+        """The same for what is neither a sum nor a constant."""
+        if isinstance(expr, Var):
+            binding = self._bindings.get(expr)
+            if binding is not None:
+                return self._collect(binding, scale, terms)
+            unit = self._outer.units.get(expr)
+            if unit is not None:
+                return scale * unit
+            terms[expr] = terms.get(expr, 0) + scale
+            return 0
+        quotient = self._quotient(expr) if type(expr) is FloorDiv else None
+        if quotient is None:
+            quotient = {self._atom(expr): 1}, 0
+        for atom, factor in quotient[0].items():
+            terms[atom] = terms.get(atom, 0) + scale * factor
+        return scale * quotient[1]
+
+    def _quotient(self, expr: FloorDiv) -> tuple[Terms, int] | None:
+        """A quotient as a sum, where what does not divide never makes a step by itself."""
+        if type(expr.b) is not IntImm or expr.b.value <= 0:
+            return None
+        divisor = expr.b.value
+        terms: Terms = {}
+        low = high = self._collect(expr.a, 1, terms)
+        divided: Terms = {}
+        for atom, factor in terms.items():
+            if factor % divisor == 0:
+                divided[atom] = factor // divisor
+                continue
+            domain = self._domain(atom)
+            if domain is None:
+                return None
+            first, last = factor * domain[0], factor * (domain[0] + domain[1] - 1)
+            low, high = low + min(first, last), high + max(first, last)
+        return (divided, low // divisor) if low // divisor == high // divisor else None
+
+    def _domain(self, atom: PrimExpr) -> tuple[int, int] | None:
+        """First value and number of values of a loop variable, when both are constants."""
+        if not isinstance(atom, Var):
+            return None
+        known = self._inner.get(atom)
+        return known if known is not None else self._outer.domains.get(atom)
+
+    def _atom(self, expr: PrimExpr) -> PrimExpr:
+        """A part that is no sum; it must not depend on what is relaxed."""
+        if uses_var(expr, self._bindings.__contains__):
+            expr = substitute(expr, self._bindings)
+        if uses_var(expr, lambda var: var in self._inner or var in self._outer.units):
+            raise NotASum
+        return expr
+
+    def _estimated(self, region: Sequence[Range]) -> tuple[Box, bool]:
+        """Bounds by way of iterator maps, for the dimensions that need them."""
+        spans = [self._span_or_none(item) for item in region]
+        hard = [item for item, span in zip(region, spans, strict=True) if span is None]
+        # What is not exact by itself is not exact together with others.
+        if len(hard) < len(region) and any(self._exact([item]) is None for item in hard):
+            exact = None
+        else:
+            exact = self._exact(region)
+        if exact is not None:
+            honoured = self.inner_predicate() is self.predicate
+            return [compact(item, self._outer.analyzer) for item in exact], honoured
+        pairs = zip(region, spans, strict=True)
+        return [span or self._bounds(item) for item, span in pairs], False
+
+    def _span_or_none(self, item: Range) -> Span | None:
+        if type(self.predicate) is not IntImm:
+            return None
+        try:
+            return self.span(item)
+        except NotASum:
+            return None
+
+    def _exact(self, region: Sequence[Range]) -> list[IntervalSet] | None:
+        ranges = [self.bound_range(item) for item in region]
+        domains, predicate = self.inner_domains(), self.inner_predicate()
+        return estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
+
+    def _bounds(self, item: Range) -> Dimension:
+        """What surrounds a dimension."""
+        domains, predicate = self.inner_domains(), self.inner_predicate()
+        bound, analyzer = self.bound_range(item), self._outer.analyzer
+        (interval,) = estimate_region_upper_bound([bound], domains, predicate, analyzer)
+        return compact(interval, analyzer)
+
+    def bound_range(self, item: Range) -> Range:
+        """A range over block iterators as one over loops."""
+        return Range(substitute(item.min, self._bindings), substitute(item.extent, self._bindings))
+
+    def inner_domains(self) -> dict[Var, Range]:
+        """The domains of the loops that are relaxed."""
+        return {loop.loop_var: Range(loop.min, loop.extent) for loop in self._inner_loops}
+
+    def inner_predicate(self) -> PrimExpr:
+        """The predicate of the block where the relaxed loops decide it alone, else "always"."""
+        if uses_var(self.predicate, self._outer.domains.__contains__):
+            return TRUE
+        return self.predicate
+
+
+def _independent(spans: Iterable[Span]) -> bool:
+    """No relaxed variable moves two dimensions at once."""
+    seen: set[Var] = set()
+    for span in spans:
+        for var in span.inner:
+            if var in seen:
+                return False
+            seen.add(var)
+    return True
+
+
+def compact(interval: IntervalSet, analyzer: Analyzer) -> Dimension:
+    """An interval as a span where its length is constant."""
+    if not (interval.has_lower_bound and interval.has_upper_bound):
+        return interval
+    low, high = analyzer.simplify(interval.min_value), interval.max_value
+    length = analyzer.simplify(subtract(high, low) + 1)
+    if not isinstance(length, IntImm):
+        return IntervalSet(low, analyzer.simplify(high))
+    terms: Terms = {}
+    offset = _sum_terms(low, 1, terms)
+    return Span(terms, offset, length.value, low.dtype)
+
+
+def _sum_terms(expr: PrimExpr, scale: int, terms: Terms) -> int:
+    """The terms of an expression that stays as it is."""
+    match expr:
+        case IntImm(value=value):
+            return scale * value
+        case Add(a=a, b=b):
+            return _sum_terms(a, scale, terms) + _sum_terms(b, scale, terms)
+        case Sub(a=a, b=b):
+            return _sum_terms(a, scale, terms) + _sum_terms(b, -scale, terms)
+        case Mul(a=a, b=IntImm(value=factor)):
+            return _sum_terms(a, scale * factor, terms)
+    terms[expr] = terms.get(expr, 0) + scale
+    return 0
+
+
+def join(boxes: Sequence[Box], place: Surroundings) -> Box:
+    """The smallest box around several."""
+    if len(boxes) == 1:
+        return boxes[0]
+    return [_join_dimension(dims, place) for dims in zip(*boxes, strict=True)]
+
+
+def _join_dimension(dims: Sequence[Dimension], place: Surroundings) -> Dimension:
+    spans = [dim for dim in dims if isinstance(dim, Span)]
+    first = spans[0] if len(spans) == len(dims) else None
+    if first is None or not all(first.same_terms(other) for other in spans[1:]):
+        return compact(union([interval_of(dim) for dim in dims], place.analyzer), place.analyzer)
+    begin = min(span.offset for span in spans)
+    end = max(span.offset + span.extent for span in spans)
+    return Span(first.terms, begin, end - begin, first.dtype, exact=False)
+
+
+def loops_between(block: StmtSRef, top: StmtSRef) -> list[For]:
+    """The loops around `block` that lie strictly inside `top`, outermost first."""
+    return _loops_up(block.parent, top)
+
+
+def loops_from(sref: StmtSRef) -> list[For]:
+    """`sref`, if it is a loop, and the loops around it up to the nearest block."""
+    return _loops_up(sref, None)
+
+
+def _loops_up(node: StmtSRef | None, top: StmtSRef | None) -> list[For]:
+    loops: list[For] = []
+    while node is not None and node is not top and type(node.stmt) is For:
+        loops.append(node.stmt)
+        node = node.parent
+    loops.reverse()
+    return loops

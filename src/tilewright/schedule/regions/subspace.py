@@ -1,0 +1,364 @@
+"""Dividing the iterators of a block between the loops around it and the loops inside.
+
+Every iterator becomes an outer and an inner one, `v = v_o * inner extent + v_i`; those with a
+single value are left out of the block that does not need them. This is what `blockize` is made of.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.arith import (
+    Analyzer,
+    IterMapLevel,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
+    subspace_divide,
+)
+from tilewright.ir import (
+    TRUE,
+    Add,
+    BlockRealize,
+    DType,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Var,
+    cast,
+    const,
+    expr_deep_equal,
+    logical_and,
+    uses_var,
+)
+from tilewright.schedule.conditions.predicates import conjuncts
+
+
+@dataclass(frozen=True)
+class Part:
+    """One iterator of the outer or inner block and what it is bound to."""
+
+    extent: PrimExpr
+    value: PrimExpr
+
+    @property
+    def is_unit(self) -> bool:
+        return isinstance(self.extent, IntImm) and self.extent.value == 1
+
+
+@dataclass(frozen=True)
+class Division:
+    """An iterator divided: `offset + outer * inner.extent + inner`."""
+
+    outer: Part
+    inner: Part
+    offset: PrimExpr | None = None
+
+
+@dataclass(frozen=True)
+class DividedBindings:
+    """All iterators of a block divided, and the two halves of its predicate."""
+
+    divisions: tuple[Division, ...]
+    outer_predicate: PrimExpr
+    inner_predicate: PrimExpr
+
+
+def divide_bindings(
+    realize: BlockRealize,
+    domains: Mapping[Var, Range],
+    inner_loops: set[Var],
+    *,
+    preserve_unit_iters: bool,
+) -> DividedBindings | None:
+    """The bindings of a block divided; None if outer and inner loops mix in them."""
+    unguarded = isinstance(realize.predicate, IntImm) and bool(realize.predicate.value)
+    if unguarded and preserve_unit_iters:
+        simple = _divide_simple(realize, domains, inner_loops, only_if_sure=True)
+        if simple is not None:
+            return simple
+    marks = subspace_divide(
+        realize.iter_values,
+        domains,
+        inner_loops,
+        realize.predicate,
+        IterMapLevel.SURJECTIVE,
+        not preserve_unit_iters,
+    )
+    if not marks:
+        if not unguarded:
+            return None
+        return _divide_simple(realize, domains, inner_loops, only_if_sure=False)
+    *pairs, (outer_condition, inner_condition) = marks
+    divisions = []
+    for iter_var, value, pair in zip(
+        realize.block.iter_vars, realize.iter_values, pairs, strict=True
+    ):
+        if isinstance(value, IntImm):  # a constant belongs to the outer block, whatever it is
+            divisions.append(_all_outer(iter_var, value))
+            continue
+        division = _division_of(*pair, iter_var.var.dtype)
+        if _depends_on(division, domains):  # no domain for an iterator; its own one is
+            side = _side(value, (), domains, inner_loops)
+            if side is None:
+                return None
+            division = side(iter_var, value)
+        divisions.append(division)
+    found = (outer_condition.extent, inner_condition.extent)
+    predicates = found if unguarded else _with_lost_parts(realize, domains, inner_loops, *found)
+    return None if predicates is None else DividedBindings(tuple(divisions), *predicates)
+
+
+def _with_lost_parts(
+    realize: BlockRealize,
+    domains: Mapping[Var, Range],
+    inner_loops: set[Var],
+    outer: PrimExpr,
+    inner: PrimExpr,
+) -> tuple[PrimExpr, PrimExpr] | None:
+    """Add what the two predicates do not say of the block's own; None if it fits neither.
+
+    The division knows of a bound on a single loop, and drops it: its iterators are shorter than
+    the loops, which go on running as far as they did.
+    """
+    analyzer = Analyzer()
+    analyzer.bind_all(domains)
+    with analyzer.constraint_scope(logical_and(outer, inner)):
+        lost = [part for part in conjuncts(realize.predicate) if not analyzer.can_prove(part)]
+    for part in lost:
+        simple = analyzer.simplify(part)
+        if not uses_var(simple, inner_loops.__contains__):
+            outer = logical_and(outer, simple)
+        elif not uses_var(simple, lambda var: var in domains and var not in inner_loops):
+            inner = logical_and(inner, simple)
+        else:
+            return None
+    return outer, inner
+
+
+def _division_of(outer: IterMark, inner: IterMark, dtype: DType) -> Division:
+    """Iterators start at zero; what the bindings add to them goes into the body."""
+    outer_value, outer_base = _without_base(outer.source, dtype)
+    inner_value, inner_base = _without_base(inner.source, dtype)
+    extent = cast(dtype, inner.extent)
+    offset: PrimExpr | None = None
+    if outer_base is not None or inner_base is not None:
+        zero = const(0, dtype)
+        offset = (zero if outer_base is None else outer_base) * extent
+        offset = offset + (zero if inner_base is None else inner_base)
+    return Division(Part(cast(dtype, outer.extent), outer_value), Part(extent, inner_value), offset)
+
+
+def _depends_on(division: Division, loops: Mapping[Var, Range]) -> bool:
+    """True if how long an iterator is depends on a loop."""
+    return any(
+        uses_var(part.extent, loops.__contains__) for part in (division.outer, division.inner)
+    )
+
+
+def _without_base(source: PrimExpr, dtype: DType) -> tuple[PrimExpr, PrimExpr | None]:
+    """The value of an iterator mark that starts at zero, and where it really starts."""
+    if isinstance(source, IterSumExpr) and not _is_zero(source.base):
+        return _plain(IterSumExpr(source.args, const(0, dtype)), dtype), source.base
+    return _plain(source, dtype), None
+
+
+def _plain(source: PrimExpr, dtype: DType) -> PrimExpr:
+    """The value of an iterator mark as an ordinary expression."""
+    if isinstance(source, (IterSumExpr, IterSplitExpr)):
+        return cast(dtype, normalize_iter_map_to_expr(source))
+    return source
+
+
+def _divide_simple(
+    realize: BlockRealize,
+    domains: Mapping[Var, Range],
+    inner_loops: set[Var],
+    *,
+    only_if_sure: bool,
+) -> DividedBindings | None:
+    """Without iterator maps: each binding belongs to one side or is a mixed-radix number.
+
+    An iterator on the inner side is thought to take all its values; that is known only of plain
+    loops and of numbers made of them.
+    """
+    divisions: list[Division] = []
+    all_digits: list[list[_Digit]] = []
+    parts_on_both_sides = False
+    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        digits = _digits_of(value, domains)
+        side = _side(value, digits, domains, inner_loops)
+        if side is _all_inner:
+            fills = _fills(iter_var, value, digits, domains)
+            if fills is False or (only_if_sure and fills is None):
+                return None  # a part of a program: the new block would claim to access all of it
+        if side is not None:
+            division = side(iter_var, value)
+        else:
+            found = _divide_digits(digits, inner_loops, value.dtype)
+            if found is None:
+                return None
+            division = found
+            parts_on_both_sides |= any(digit.is_part for digit in digits)
+        divisions.append(division)
+        all_digits.append(digits)
+    if parts_on_both_sides and not _are_independent(realize.iter_values, all_digits):
+        return None
+    return DividedBindings(tuple(divisions), TRUE, TRUE)
+
+
+def _side(
+    value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range], inner_loops: set[Var]
+) -> Callable[[IterVar, PrimExpr], Division] | None:
+    """The side that a binding belongs to; None if it belongs to both."""
+    if digits:
+        inside = sum(digit.loop in inner_loops for digit in digits)
+        return _all_outer if not inside else _all_inner if inside == len(digits) else None
+    if not uses_var(value, inner_loops.__contains__):
+        return _all_outer
+    if not uses_var(value, lambda var: var in domains and var not in inner_loops):
+        return _all_inner
+    return None
+
+
+def _fills(
+    iter_var: IterVar, value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range]
+) -> bool | None:
+    """Whether a binding takes all values of its iterator; None if that is not known."""
+    extent = extent_of(iter_var)
+    if digits:
+        return isinstance(extent, IntImm) and extent.value <= math.prod(d.extent for d in digits)
+    if not isinstance(value, Var):
+        return None
+    loop = domains[value]
+    return _is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
+
+
+def _all_outer(iter_var: IterVar, value: PrimExpr) -> Division:
+    return Division(Part(extent_of(iter_var), value), _unit(iter_var.var.dtype))
+
+
+def _all_inner(iter_var: IterVar, value: PrimExpr) -> Division:
+    return Division(_unit(iter_var.var.dtype), Part(extent_of(iter_var), value))
+
+
+def _unit(dtype: DType) -> Part:
+    return Part(const(1, dtype), const(0, dtype))
+
+
+def extent_of(iter_var: IterVar) -> PrimExpr:
+    """The number of values of a block iterator."""
+    assert iter_var.dom is not None
+    return iter_var.dom.extent
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """A loop, or the part `loop // lower % extent` of a fused one, in a mixed-radix number."""
+
+    value: PrimExpr
+    loop: Var
+    lower: int
+    extent: int
+    scale: int
+
+    @property
+    def is_part(self) -> bool:
+        return self.value is not self.loop
+
+
+def _divide_digits(
+    digits: Sequence[_Digit], inner_loops: set[Var], dtype: DType
+) -> Division | None:
+    """`i_0 * 16 + i_1`, where the last digits are those of the inner loops."""
+    weight, at = 1, len(digits)
+    inner_extent = 0
+    for position in reversed(range(len(digits))):
+        digit = digits[position]
+        if digit.extent == 1 or digit.scale != weight:
+            return None
+        weight *= digit.extent
+        if digit.loop in inner_loops:
+            if position != at - 1:
+                return None
+            at = position
+            inner_extent = weight
+    if not inner_extent:
+        return None
+    return Division(
+        Part(const(weight // inner_extent, dtype), _number(digits[:at], inner_extent)),
+        Part(const(inner_extent, dtype), _number(digits[at:], 1)),
+    )
+
+
+def _digits_of(value: PrimExpr, domains: Mapping[Var, Range]) -> list[_Digit]:
+    """The digits of a sum, most significant first; none if it is no such sum."""
+    digits = []
+    for term in _terms(value):
+        scale, digit = 1, term
+        if isinstance(term, Mul) and isinstance(term.b, IntImm):
+            scale, digit = term.b.value, term.a
+        found = _digit(digit, scale, domains)
+        if found is None:
+            return []
+        digits.append(found)
+    return digits
+
+
+def _terms(value: PrimExpr) -> list[PrimExpr]:
+    return [*_terms(value.a), *_terms(value.b)] if isinstance(value, Add) else [value]
+
+
+def _digit(value: PrimExpr, scale: int, domains: Mapping[Var, Range]) -> _Digit | None:
+    lower, extent, rest = 1, 0, value
+    if isinstance(rest, FloorMod) and isinstance(rest.b, IntImm):
+        extent, rest = rest.b.value, rest.a
+    if isinstance(rest, FloorDiv) and isinstance(rest.b, IntImm):
+        lower, rest = rest.b.value, rest.a
+    domain = domains.get(rest) if type(rest) is Var else None
+    if domain is None or not _is_zero(domain.min) or not isinstance(domain.extent, IntImm):
+        return None
+    assert isinstance(rest, Var)
+    whole = domain.extent.value
+    # A part that is cut off by the end of its loop is no digit.
+    if lower <= 0 or extent < 0 or whole % (lower * extent or lower):
+        return None
+    return _Digit(value, rest, lower, extent or whole // lower, scale)
+
+
+def _number(digits: Sequence[_Digit], divisor: int) -> PrimExpr:
+    total: PrimExpr | None = None
+    for digit in digits:
+        scale = digit.scale // divisor
+        term: PrimExpr = digit.value if scale == 1 else digit.value * scale
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _are_independent(values: Sequence[PrimExpr], all_digits: Sequence[Sequence[_Digit]]) -> bool:
+    """True if no part of a loop stands in two places."""
+    parts: dict[Var, list[tuple[int, int]]] = {}
+    for value, digits in zip(values, all_digits, strict=True):
+        if not digits and not isinstance(value, IntImm):
+            return False
+        for digit in digits:
+            used = parts.setdefault(digit.loop, [])
+            used.append((digit.lower, digit.lower * digit.extent))
+    return all(
+        first[1] <= second[0]
+        for used in parts.values()
+        for first, second in itertools.pairwise(sorted(used))
+    )
+
+
+def _is_zero(expr: PrimExpr) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0

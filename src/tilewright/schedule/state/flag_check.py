@@ -1,0 +1,154 @@
+"""Checking the cached flags of a schedule, for `debug_mask`.
+
+A flag that was proven once may be beyond proof after loops were split and fused, though it still
+holds. So a flag that cannot be proven again is only called wrong if counting refutes it: all
+iterations of the loops, on arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.arith.numpy_eval import evaluate_on_arrays
+from tilewright.errors import ArithError
+from tilewright.ir import BlockRealize, BufferRegion, For, IntImm, PrimExpr, Range, Var, substitute
+from tilewright.ir.access import inputs_of
+from tilewright.schedule.conditions.checks import compute_affine_binding
+from tilewright.schedule.regions.relaxed import constant_loop, loops_between, loops_from
+from tilewright.schedule.state.flags import compute_region_cover, producers_of
+from tilewright.schedule.state.scope import (
+    loops_of,
+    lowest_common_ancestor,
+    realize_of,
+    scope_of,
+    scope_root,
+)
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+Array: TypeAlias = npt.NDArray[Any]
+_MOST_ITERATIONS = 1 << 16
+
+
+class _TooMuch(Exception):
+    """More iterations than worth counting, or a number that is not known."""
+
+
+def verify_cached_flags(state: ScheduleState) -> None:
+    """Check that what is remembered of each block is what the program says."""
+    for block, info in list(state.infos.items()):
+        if block.stmt is None or block.parent is None:
+            continue
+        if info.affine_binding is not None:
+            proven = compute_affine_binding(block)
+            if proven != info.affine_binding and (proven or not _fills_a_box(block)):
+                raise AssertionError(f"affine_binding of block {block.name!r} is out of date")
+        if info.region_cover is not None:
+            proven = compute_region_cover(state, block)
+            if proven != info.region_cover and (proven or not _reads_what_is_written(state, block)):
+                raise AssertionError(f"region_cover of block {block.name!r} is out of date")
+
+
+def _grid(loops: Sequence[For]) -> dict[Var, Array]:
+    """The variables of loops in all their iterations."""
+    domains = [constant_loop(loop) for loop in loops]
+    known = [domain for domain in domains if domain is not None]
+    if len(known) < len(loops) or math.prod(count for _, count in known) > _MOST_ITERATIONS:
+        raise _TooMuch
+    axes = [np.arange(begin, begin + count) for begin, count in known]
+    arrays = np.meshgrid(*axes, indexing="ij") if axes else []
+    return {loop.loop_var: array.ravel() for loop, array in zip(loops, arrays, strict=True)}
+
+
+def _evaluate(expr: PrimExpr, grid: dict[Var, Array]) -> Array:
+    size = next((len(array) for array in grid.values()), 1)
+    try:
+        return np.broadcast_to(evaluate_on_arrays(expr, grid), (size,))
+    except ArithError:
+        raise _TooMuch from None
+
+
+def _fills_a_box(block: StmtSRef) -> bool:
+    """Whether bindings take every combination of their values; True if that is unknown."""
+    realize = realize_of(block)
+    try:
+        grid = _grid([loop.loop for loop in loops_of(block)])
+        values = [_evaluate(value, grid) for value in realize.iter_values]
+        runs = _evaluate(realize.predicate, grid)
+    except _TooMuch:
+        return True
+    if not values or not runs.any():
+        return True
+    points = np.unique(np.stack(values)[:, runs], axis=1)
+    sides = points.max(axis=1) - points.min(axis=1) + 1
+    return bool(points.shape[1] == sides.prod())
+
+
+def _reads_what_is_written(state: ScheduleState, block: StmtSRef) -> bool:
+    """Whether each read finds what it reads written; True if that is unknown."""
+    scope = scope_of(state, scope_root(block))
+    for region in inputs_of(block.block).values():
+        producers = producers_of(scope, block, region)
+        if not producers:
+            continue
+        top = lowest_common_ancestor([block, *producers])
+        try:
+            read = _touched(realize_of(block), region, loops_from(top), loops_between(block, top))
+            written = [
+                _touched(realize_of(other), made, loops_from(top), loops_between(other, top))
+                for other in producers
+                for made in other.block.writes
+                if made.buffer is region.buffer
+            ]
+        except _TooMuch:
+            continue
+        if not np.isin(read, np.concatenate(written)).all():
+            return False
+    return True
+
+
+def _touched(
+    realize: BlockRealize, region: BufferRegion, outer: Sequence[For], inner: Sequence[For]
+) -> Array:
+    """Numbers of all pairs of outer iteration and element of the buffer that meet."""
+    grid = _grid([*outer, *inner])
+    bindings = {
+        iter_var.var: value
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    }
+    runs = _evaluate(realize.predicate, grid)
+    starts = [_evaluate(substitute(item.min, bindings), grid)[runs] for item in region.region]
+    offsets = np.indices([_extent(item) for item in region.region]).reshape(len(starts), -1)
+    shape = tuple(_number(extent) for extent in region.buffer.shape)
+    count = len(offsets[0]) if len(offsets) else 1
+    if count * len(runs) > _MOST_ITERATIONS * 16:
+        raise _TooMuch
+    iteration = np.zeros(int(runs.sum()), np.int64)
+    for loop in outer:
+        iteration = iteration * _number(loop.extent) + (grid[loop.loop_var][runs])
+    element = np.zeros((len(iteration), count), np.int64)
+    inside = np.ones((len(iteration), count), np.bool_)
+    for start, offset, extent in zip(starts, offsets, shape, strict=True):
+        index = start[:, None] + offset[None, :]
+        inside &= (index >= 0) & (index < extent)
+        element = element * extent + index
+    numbers = iteration[:, None] * math.prod(shape) + element
+    return np.unique(numbers[inside])
+
+
+def _extent(item: Range) -> int:
+    extent = _number(item.extent)
+    if extent > _MOST_ITERATIONS:
+        raise _TooMuch
+    return extent
+
+
+def _number(expr: PrimExpr) -> int:
+    if not isinstance(expr, IntImm):
+        raise _TooMuch
+    return expr.value

@@ -1,0 +1,296 @@
+"""Blocks and loops around a block, and the dependencies between the blocks of a scope."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import (
+    Allocate,
+    AllocateConst,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IntImm,
+    LetStmt,
+    Node,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    children,
+    pre_order_visit,
+)
+from tilewright.ir.access import inputs_of
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+# Statements that give a name to something for their body, which always runs.
+DEFINITIONS = (AllocateConst, Allocate, DeclBuffer, LetStmt)
+
+
+class DepKind(enum.IntEnum):
+    """Why one block must run before another."""
+
+    RAW = 0
+    WAW = 1
+    WAR = 2
+    OPAQUE = 3
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """`dst` must run after `src`."""
+
+    src: StmtSRef
+    dst: StmtSRef
+    kind: DepKind
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The buffers that a block reads and writes, each once."""
+
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+
+
+class BlockScope:
+    """The leaf blocks of a scope in program order, and what they exchange.
+
+    Dependencies are found when they are asked for: a step of a schedule looks at those of a few
+    blocks, and changes the scope for the next.
+    """
+
+    __slots__ = ("_ending", "accesses", "blocks", "body", "buffer_readers", "buffer_writers",
+                 "leaves", "positions")  # fmt: skip
+
+    def __init__(
+        self, blocks: Sequence[StmtSRef], leaves: Sequence[Block], accesses: Sequence[Access]
+    ) -> None:
+        self.blocks, self.leaves, self.accesses = blocks, leaves, accesses
+        self.positions = {sref: position for position, sref in enumerate(blocks)}
+        self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
+        self.buffer_readers: dict[Buffer, list[StmtSRef]] = {}
+        self.body: Stmt | None = None  # where the leaves were last found
+        self._ending: dict[StmtSRef, list[Dependency]] = {}
+        for sref, access in zip(blocks, accesses, strict=True):
+            for buffer in access.writes:
+                self.buffer_writers.setdefault(buffer, []).append(sref)
+            for buffer in access.reads:
+                self.buffer_readers.setdefault(buffer, []).append(sref)
+
+    def to_block(self, sref: StmtSRef) -> Sequence[Dependency]:
+        """Dependencies that end at a block; the order of kinds follows the declared buffers."""
+        found = self._ending.get(sref)
+        if found is None:
+            found = self._ending[sref] = self._find_ending(sref)
+        return found
+
+    def from_block(self, sref: StmtSRef) -> Sequence[Dependency]:
+        """Dependencies that start at a block."""
+        position = self.positions.get(sref)
+        if position is None:
+            return ()
+        access = self.accesses[position]
+        touching = [
+            self.buffer_writers.get(buffer, ()) for buffer in (*access.writes, *access.reads)
+        ]
+        touching += [self.buffer_readers.get(buffer, ()) for buffer in access.writes]
+        after = {self.positions[other] for srefs in touching for other in srefs}
+        return [
+            edge
+            for later in sorted(after)
+            if later > position
+            for edge in self.to_block(self.blocks[later])
+            if edge.src is sref
+        ]
+
+    get_deps_by_dst = to_block
+    get_deps_by_src = from_block
+
+    def overwritten(self) -> Dependency | None:
+        """A block that writes what an earlier one reads."""
+        for buffer, readers in self.buffer_readers.items():
+            writers = self.buffer_writers.get(buffer)
+            if writers and self.positions[writers[-1]] > self.positions[readers[0]]:
+                return Dependency(readers[0], writers[-1], DepKind.WAR)
+        return None
+
+    def _find_ending(self, sref: StmtSRef) -> list[Dependency]:
+        position = self.positions.get(sref)
+        if position is None:
+            return []
+        access = self.accesses[position]
+        found = [
+            Dependency(writer, sref, DepKind.RAW)
+            for buffer in access.reads
+            for writer in self._before(self.buffer_writers.get(buffer, ()), position)
+        ]
+        for buffer in access.writes:
+            writers = self._before(self.buffer_writers[buffer], position)
+            readers = self._before(self.buffer_readers.get(buffer, ()), position)
+            found += [Dependency(writer, sref, DepKind.WAW) for writer in writers]
+            found += [Dependency(reader, sref, DepKind.WAR) for reader in readers]
+        return found
+
+    def _before(self, srefs: Sequence[StmtSRef], position: int) -> list[StmtSRef]:
+        return [sref for sref in srefs if self.positions[sref] < position]
+
+
+def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
+    """The scope that a block opens; kept until one of its leaf blocks changes."""
+    body = root.block.body
+    known: BlockScope | None = state.scopes.get(root)
+    if known is not None and known.body is body:
+        return known
+    leaves = [realize.block for realize in leaf_realizes(body)]
+    if known is None or not _same_nodes(known.leaves, leaves):
+        known = state.scopes[root] = scope_over(state, leaves, known)
+    known.body = body
+    return known
+
+
+def scope_over(
+    state: ScheduleState, leaves: Sequence[Block], before: BlockScope | None = None
+) -> BlockScope:
+    """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
+    known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
+    srefs = [state.srefs[leaf] for leaf in leaves]
+    return BlockScope(srefs, leaves, [known.get(leaf) or _access_of(leaf) for leaf in leaves])
+
+
+def _same_nodes(old: Sequence[Block], new: Sequence[Block]) -> bool:
+    return len(old) == len(new) and all(map(operator.is_, old, new))
+
+
+def _access_of(leaf: Block) -> Access:
+    return Access(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
+
+
+def _buffers(regions: Iterable[BufferRegion]) -> tuple[Buffer, ...]:
+    return tuple(dict.fromkeys(region.buffer for region in regions))
+
+
+def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
+    """The blocks directly under a statement, not those nested in other blocks, in order."""
+    pending = [stmt]
+    while pending:
+        node = pending.pop()
+        while type(node) is For:
+            node = node.body
+        kind = type(node)
+        if kind is BlockRealize:
+            yield node  # type: ignore[misc]
+        elif kind is SeqStmt:
+            pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
+        elif kind is not BufferStore:
+            pending.extend(reversed([c for c in children(node) if isinstance(c, Stmt)]))
+
+
+def used_between_blocks(stmt: Stmt | PrimExpr, buffer: Buffer) -> bool:
+    """True when bounds of loops, bindings or conditions around blocks read a buffer."""
+    found: list[Node] = []
+
+    def look(node: Any) -> bool:
+        if node is buffer.data or getattr(node, "buffer", None) is buffer:
+            found.append(node)
+        return type(node) is not Block
+
+    pre_order_visit(stmt, look)
+    return bool(found)
+
+
+def bounds_read(stmt: Stmt, buffer: Buffer) -> bool:
+    """True when a loop runs as often as an element of a buffer says."""
+    found: list[Node] = []
+
+    def look(node: Any) -> bool:
+        if isinstance(node, For):
+            bounds = [b for b in (node.min, node.extent) if type(b) is not IntImm]
+            found.extend(b for b in bounds if used_between_blocks(b, buffer))
+        return isinstance(node, Stmt) and type(node) is not Block
+
+    pre_order_visit(stmt, look)
+    return bool(found)
+
+
+def loops_of(sref: StmtSRef) -> list[StmtSRef]:
+    """The loops around a block up to the nearest block, outermost first."""
+    loops = []
+    parent = sref.parent
+    while parent is not None and type(parent.stmt) is For:
+        loops.append(parent)
+        parent = parent.parent
+    loops.reverse()
+    return loops
+
+
+def scope_root(sref: StmtSRef) -> StmtSRef:
+    """The nearest block around a block or loop."""
+    parent = sref.parent
+    while parent is not None and not isinstance(parent.stmt, Block):
+        parent = parent.parent
+    if parent is None:
+        raise ScheduleError(f"block {sref.name!r} is the root block, it has no scope around it")
+    return parent
+
+
+def realize_of(block: StmtSRef) -> BlockRealize:
+    """How a block is run where it stands."""
+    parent = block.parent
+    if parent is None:
+        raise ScheduleError(f"block {block.name!r} is the root block of its function")
+    wanted = block.block
+    assert parent.stmt is not None
+    for realize in leaf_realizes(parent.stmt.body):
+        if realize.block is wanted:
+            return realize
+    raise ScheduleError(f"block {block.name!r} is not where its reference says")
+
+
+def child_blocks(state: ScheduleState, sref: StmtSRef) -> list[StmtSRef]:
+    """The blocks directly under a block or loop."""
+    assert sref.stmt is not None
+    return [state.srefs[realize.block] for realize in leaf_realizes(sref.stmt.body)]
+
+
+def lowest_common_ancestor(srefs: Sequence[StmtSRef]) -> StmtSRef:
+    """The lowest block or loop that holds all of `srefs` (which may be one of them)."""
+    common: list[StmtSRef] | None = None
+    for sref in srefs:
+        chain = []
+        node: StmtSRef | None = sref
+        while node is not None:
+            chain.append(node)
+            node = node.parent
+        chain.reverse()
+        if common is None:
+            common = chain
+            continue
+        length = 0
+        for a, b in zip(common, chain, strict=False):
+            if a is not b:
+                break
+            length += 1
+        common = common[:length]
+    if not common:
+        raise ScheduleError("blocks of different functions have nothing in common")
+    return common[-1]
+
+
+def is_ancestor(upper: StmtSRef, lower: StmtSRef) -> bool:
+    """True when `lower` lies under `upper` (a node lies under itself)."""
+    node: StmtSRef | None = lower
+    while node is not None:
+        if node is upper:
+            return True
+        node = node.parent
+    return False

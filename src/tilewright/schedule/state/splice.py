@@ -1,0 +1,83 @@
+"""Putting statements into the body of a block or loop, beside or instead of one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.ir import Block, BlockRealize, For, SeqStmt, Stmt, map_children, seq
+from tilewright.ir.node import replace
+from tilewright.schedule.state.sref import StmtSRef
+from tilewright.schedule.state.state import ScheduleState
+
+
+def splice(body: Stmt, old: Stmt, new: Sequence[Stmt]) -> Stmt:
+    """`body` with `new` where the loop or block `old` stood; a block's realization goes with it."""
+    if _stands_for(body, old):
+        return seq(new)
+    if isinstance(body, SeqStmt):
+        for position, item in enumerate(body.seq):
+            if _stands_for(item, old):
+                return seq((*body.seq[:position], *new, *body.seq[position + 1 :]))
+    if isinstance(body, (For, BlockRealize)):
+        return body
+    return map_children(
+        body, lambda child: splice(child, old, new) if isinstance(child, Stmt) else child
+    )
+
+
+def _stands_for(stmt: Stmt, target: Stmt) -> bool:
+    return stmt is target or (isinstance(stmt, BlockRealize) and stmt.block is target)
+
+
+def replace_in_parent(
+    state: ScheduleState,
+    old: StmtSRef,
+    new: Sequence[Stmt],
+    block_reuse: Mapping[Block, Block],
+) -> None:
+    """Exchange a loop, or a block with its realization, for the statements `new`."""
+    parent = old.parent
+    assert parent is not None
+    assert parent.stmt is not None
+    assert old.stmt is not None
+    target = replace(parent.stmt, body=splice(parent.stmt.body, old.stmt, new))
+    reuse = dict(block_reuse)
+    if isinstance(parent.stmt, Block) and isinstance(target, Block):
+        reuse[parent.stmt] = target
+    state.replace(parent, target, reuse)
+
+
+def replace_run_in_parent(
+    state: ScheduleState,
+    run: Sequence[StmtSRef],
+    new: Stmt,
+    block_reuse: Mapping[Block, Block],
+) -> None:
+    """Exchange consecutive statements of one sequence for `new`."""
+    first, *others = run
+    parent = first.parent
+    assert parent is not None
+    assert parent.stmt is not None
+    assert first.stmt is not None
+    body = splice(parent.stmt.body, first.stmt, (new,))
+    for other in others:
+        assert other.stmt is not None
+        body = splice(body, other.stmt, ())
+    target = replace(parent.stmt, body=body)
+    reuse = dict(block_reuse)
+    if isinstance(parent.stmt, Block) and isinstance(target, Block):
+        reuse[parent.stmt] = target
+    state.replace(parent, target, reuse)
+
+
+def copy_path(top: StmtSRef, bottom: StmtSRef, new: Stmt) -> Stmt:
+    """The statement of `top` with `new` where `bottom`, which lies below it, stands."""
+    node = bottom
+    while node is not top:
+        parent = node.parent
+        assert parent is not None
+        assert parent.stmt is not None
+        assert node.stmt is not None
+        new = replace(parent.stmt, body=splice(parent.stmt.body, node.stmt, (new,)))
+        node = parent
+    return new

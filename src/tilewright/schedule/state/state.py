@@ -1,0 +1,323 @@
+"""The program under a schedule, and the references into it.
+
+The IR is immutable: changing a statement copies the path from it to the function, nothing else.
+`replace` keeps every reference whose block or loop survives. What is known of a block (`BlockInfo`)
+and of a scope (`BlockScope`) is computed when it is first asked for and stays until a primitive
+changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    For,
+    IRModule,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Var,
+    map_children,
+    replace as replace_fields,
+)
+from tilewright.ir.node import children
+from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef
+
+VERIFY_SREF_TREE = 1
+VERIFY_CACHED_FLAGS = 2
+VERIFY_PROGRAM = 4
+
+
+class BlockInfo:
+    """What is known of a block; None means not asked for yet."""
+
+    __slots__ = ("affine_binding", "in_doubt", "region_cover", "stage_pipeline")
+
+    def __init__(
+        self,
+        affine_binding: bool | None = None,
+        region_cover: bool | None = None,
+        stage_pipeline: bool | None = None,
+        in_doubt: frozenset[Buffer] | None = None,
+    ) -> None:
+        self.affine_binding = affine_binding
+        self.region_cover = region_cover
+        self.stage_pipeline = stage_pipeline  # of the scope that this block opens
+        # While region_cover is None: the reads of which buffers have to be looked at (None: all).
+        self.in_doubt = in_doubt
+
+
+class ScheduleState:
+    """A module with references to its blocks and loops."""
+
+    __slots__ = (
+        "debug_mask",
+        "enable_check",
+        "infos",
+        "mod",
+        "normal_bindings",
+        "plans",
+        "roots",
+        "scopes",
+        "settles_flow",
+        "srefs",
+    )
+
+    def __init__(self, mod: IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
+        self.mod = mod
+        self.debug_mask = debug_mask
+        self.enable_check = enable_check
+        self.srefs: dict[SchedulableStmt, StmtSRef] = {}
+        self.infos: dict[StmtSRef, BlockInfo] = {}
+        self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
+        self.normal_bindings: set[PrimExpr] = set()  # values of iterators, see bindings.py
+        self.plans: tuple[IRModule, dict[Any, Any]] = (mod, {})  # of moves, see compute_at.py
+        self.roots: dict[str, StmtSRef] = {}  # function -> its root block
+        self.settles_flow = True  # see flags.settle_flags
+        for name, func in mod.functions.items():
+            if isinstance(func.body, BlockRealize):
+                self.roots[name] = self._adopt(func.body.block, None, -1, {}, {})
+
+    def copy(self) -> tuple[ScheduleState, dict[StmtSRef, StmtSRef]]:
+        """A state of its own over the same IR, and where each reference went."""
+        moved: dict[StmtSRef, StmtSRef] = {}
+        for sref in self.srefs.values():
+            moved[sref] = StmtSRef(sref.stmt, None, sref.seq_index)
+        for old, new in moved.items():
+            new.parent = None if old.parent is None else moved[old.parent]
+        twin = object.__new__(ScheduleState)
+        twin.mod, twin.debug_mask, twin.enable_check = self.mod, self.debug_mask, self.enable_check
+        twin.srefs = {stmt: moved[sref] for stmt, sref in self.srefs.items()}
+        twin.infos = {
+            moved[sref]: BlockInfo(
+                info.affine_binding, info.region_cover, info.stage_pipeline, info.in_doubt
+            )
+            for sref, info in self.infos.items()
+        }
+        twin.scopes = {}
+        twin.settles_flow = self.settles_flow
+        twin.normal_bindings = set(self.normal_bindings)
+        twin.plans = (self.mod, {})
+        twin.roots = {name: moved[sref] for name, sref in self.roots.items()}
+        return twin, moved
+
+    def info(self, block: StmtSRef) -> BlockInfo:
+        """What is known of a block."""
+        found = self.infos.get(block)
+        if found is None:
+            found = self.infos[block] = BlockInfo()
+        return found
+
+    def get_sref(self, stmt: SchedulableStmt) -> StmtSRef:
+        """The reference to a block or loop of the program as it is now."""
+        found = self.srefs.get(stmt)
+        if found is None:
+            raise ScheduleError("the block or loop is no longer part of the module")
+        return found
+
+    def function_of(self, sref: StmtSRef) -> str:
+        """The name of the function that holds a block or loop."""
+        root = sref
+        while root.parent is not None:
+            root = root.parent
+        for name, candidate in self.roots.items():
+            if candidate is root:
+                return name
+        raise ScheduleError("the block or loop is no longer part of the module")
+
+    # --- changing the program -------------------------------------------------------------------
+
+    def replace(
+        self,
+        source: StmtSRef,
+        target: SchedulableStmt,
+        block_reuse: Mapping[Block, Block] | None = None,
+    ) -> None:
+        """Put `target` where `source` stands.
+
+        References into parts that `target` shares with the old statement stay; those of loops move
+        to the new loop with the same variable, those of blocks as `block_reuse` (old to new) says.
+        All others expire.
+        """
+        old = source.stmt
+        if old is None:
+            raise ScheduleError("the statement to be replaced no longer exists")
+        if target is old:
+            return
+        parent, seq_index = source.parent, source.seq_index
+        intact: set[SchedulableStmt] = set()
+        self._find_intact(target, intact)
+        loops: dict[Var, StmtSRef] = {}
+        blocks: dict[Block, StmtSRef] = {}
+        removed: dict[StmtSRef, SchedulableStmt] = {}
+        self._retire(old, intact, loops, removed)
+        for before, after in (block_reuse or {}).items():
+            sref = self.srefs.get(before)
+            if sref is not None:
+                blocks[after] = sref
+        for stmt in removed.values():
+            del self.srefs[stmt]
+        self._adopt(target, parent, seq_index, loops, blocks)
+        for sref, stmt in removed.items():
+            if sref.stmt is stmt:  # nobody took it over
+                sref.stmt, sref.parent = None, None
+                self.infos.pop(sref, None)
+                self.scopes.pop(sref, None)
+        self._copy_path(parent, old, target, seq_index)
+        if self.debug_mask:
+            self._verify()
+
+    def _find_intact(self, stmt: Stmt, intact: set[SchedulableStmt]) -> None:
+        for child, _ in _positions_below(stmt):
+            if child in self.srefs:
+                intact.add(child)
+            else:
+                self._find_intact(child.body, intact)
+
+    def _retire(
+        self,
+        stmt: SchedulableStmt,
+        intact: set[SchedulableStmt],
+        loops: dict[Var, StmtSRef],
+        removed: dict[StmtSRef, SchedulableStmt],
+    ) -> None:
+        sref = self.srefs[stmt]
+        removed[sref] = stmt
+        if isinstance(stmt, For):
+            loops[stmt.loop_var] = sref
+        for child, _ in _positions_below(stmt.body):
+            if child not in intact:
+                self._retire(child, intact, loops, removed)
+
+    def _adopt(
+        self,
+        stmt: SchedulableStmt,
+        parent: StmtSRef | None,
+        seq_index: int,
+        loops: Mapping[Var, StmtSRef],
+        blocks: Mapping[Block, StmtSRef],
+    ) -> StmtSRef:
+        """Give `stmt` and everything below it references, known ones where there are."""
+        sref = self.srefs.get(stmt)
+        if sref is not None:
+            sref.parent, sref.seq_index = parent, seq_index
+            return sref
+        sref = loops.get(stmt.loop_var) if isinstance(stmt, For) else blocks.get(stmt)
+        if sref is None:
+            sref = StmtSRef(stmt, parent, seq_index)
+            if type(stmt) is Block:
+                self.infos[sref] = BlockInfo()
+        else:
+            sref.stmt, sref.parent, sref.seq_index = stmt, parent, seq_index
+        self.srefs[stmt] = sref
+        for child, position in _positions_below(stmt.body):
+            self._adopt(child, sref, position, loops, blocks)
+        return sref
+
+    def _copy_path(self, parent: StmtSRef | None, old: Any, new: Any, seq_index: int) -> None:
+        while parent is not None:
+            before = parent.stmt
+            assert before is not None
+            body = _swap(before.body, old, new, seq_index)
+            after: SchedulableStmt = replace_fields(before, body=body)
+            del self.srefs[before]
+            self.srefs[after] = parent
+            parent.stmt = after
+            old, new, seq_index, parent = before, after, parent.seq_index, parent.parent
+        for name, root in self.roots.items():
+            if root.stmt is new:
+                self._set_root(name, root.block)
+                return
+        raise ScheduleError("the changed statement is not part of any function")
+
+    def _set_root(self, name: str, block: Block) -> None:
+        func = self.mod.functions[name]
+        body = func.body
+        assert isinstance(body, BlockRealize)
+        changed = replace_fields(func, body=replace_fields(body, block=block))
+        self.mod = replace_fields(self.mod, functions={**self.mod.functions, name: changed})
+
+    def set_function(self, name: str, func: PrimFunc) -> None:
+        """Change a function outside its body (parameters, buffers, attributes)."""
+        old = self.mod.functions[name]
+        if func.body is not old.body:
+            raise ScheduleError("set_function keeps the body; use replace for the root block")
+        self.mod = replace_fields(self.mod, functions={**self.mod.functions, name: func})
+
+    # --- checking ourselves ---------------------------------------------------------------------
+
+    def _verify(self) -> None:
+        if self.debug_mask & VERIFY_SREF_TREE:
+            self.verify_sref_tree()
+
+    def verify_sref_tree(self) -> None:
+        """Check that references and program agree."""
+        seen: set[StmtSRef] = set()
+        for name, func in self.mod.functions.items():
+            if name in self.roots:
+                assert isinstance(func.body, BlockRealize)
+                self._verify_below(func.body.block, None, -1, seen)
+        if len(seen) != len(self.srefs):
+            raise AssertionError(f"{len(self.srefs) - len(seen)} references to removed statements")
+
+    def _verify_below(
+        self, stmt: SchedulableStmt, parent: StmtSRef | None, position: int, seen: set[StmtSRef]
+    ) -> None:
+        sref = self.srefs.get(stmt)
+        if sref is None or sref.stmt is not stmt:
+            raise AssertionError(f"no reference to {stmt}")
+        if sref.parent is not parent or sref.seq_index != position:
+            raise AssertionError(f"wrong parent or position of {sref}")
+        seen.add(sref)
+        for child, below in _positions_below(stmt.body):
+            self._verify_below(child, sref, below, seen)
+
+
+def _positions_below(stmt: Stmt, position: int = -1) -> list[tuple[SchedulableStmt, int]]:
+    """Nearest blocks and loops in a statement, each with its place in the sequence around it."""
+    kind = type(stmt)
+    if kind is For or kind is Block:
+        return [(stmt, position)]  # type: ignore[list-item]
+    if kind is BlockRealize:
+        return [(stmt.block, position)]  # type: ignore[attr-defined]
+    found: list[tuple[SchedulableStmt, int]] = []
+    if kind is SeqStmt:
+        for index, child in enumerate(stmt.seq):  # type: ignore[attr-defined]
+            if type(child) is For:  # most of a long sequence
+                found.append((child, index))
+            else:
+                found += _positions_below(child, index)
+    elif kind is not BufferStore:
+        for child in children(stmt):
+            if isinstance(child, Stmt):
+                found += _positions_below(child, position)
+    return found
+
+
+def _swap(body: Stmt, old: Any, new: Any, seq_index: int) -> Stmt:
+    """`body` with the statement `old` exchanged for `new`."""
+    if body is old:
+        return new  # type: ignore[no-any-return]
+    kind = type(body)
+    if kind is BlockRealize:
+        if body.block is old:  # type: ignore[attr-defined]
+            return replace_fields(body, block=new)
+        return body
+    if kind is SeqStmt and 0 <= seq_index < len(body.seq):  # type: ignore[attr-defined]
+        items: tuple[Stmt, ...] = body.seq  # type: ignore[attr-defined]
+        item = items[seq_index]
+        changed = _swap(item, old, new, -1)
+        if changed is not item:  # else the position is one in another sequence, further inside
+            return SeqStmt((*items[:seq_index], changed, *items[seq_index + 1 :]))
+    if kind is For or kind is Block:
+        return body
+    return map_children(
+        body, lambda child: _swap(child, old, new, seq_index) if isinstance(child, Stmt) else child
+    )

@@ -1,0 +1,1 @@
+"""Traces of schedules: instructions, their text and JSON, and the random engine behind samples."""

@@ -1,0 +1,164 @@
+"""How the arguments of instructions look in JSON and in Python text."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tilewright.arith import IndexMap
+from tilewright.errors import ScheduleError
+from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, substitute
+from tilewright.ir.json import load_json, save_json
+from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
+from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_map
+from tilewright.support.decoding import decoding
+
+_RVS = (BlockRV, LoopRV, ExprRV)
+
+
+def rv_prefix(rv: Any) -> str:
+    """The letter of a random variable's name."""
+    return "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
+
+
+def name_rv(rv: Any, names: dict[Any, str]) -> str:
+    """The name of a random variable, a new one unless it has one already."""
+    name = names.get(rv)
+    if name is None:
+        name = names[rv] = f"{rv_prefix(rv)}{len(names)}"
+    return name
+
+
+def python_value(value: Any, names: Mapping[Any, str]) -> str:
+    """An argument as Python text."""
+    match value:
+        case BlockRV() | LoopRV() | ExprRV():
+            return names.get(value, "_")
+        case None | bool() | int():
+            return str(value)
+        case float():
+            return f"{value:.17g}"
+        case str():
+            return _quoted(value)
+        case IntImm():
+            return str(bool(value.value)) if value.dtype.is_bool else str(value.value)
+        case FloatImm():
+            return f"{value.value:.17g}"
+        case StringImm():
+            return _quoted(value.value)
+        case list() | tuple():
+            return f"[{', '.join(python_value(item, names) for item in value)}]"
+        case dict():
+            items = (f"{_quoted(k)}: {python_value(v, names)}" for k, v in sorted(value.items()))
+            return f"{{{', '.join(items)}}}"
+        case PrimExpr():
+            return str(substitute(value, lambda var: Var(names.get(var, "_"), var.dtype)))
+        case IndexMap():
+            return _index_map_text(with_rvs(value, lambda rv: named_rv(rv, names)))
+    return str(value)
+
+
+def _index_map_text(value: IndexMap) -> str:
+    inverse = value.inverse_index_map
+    if inverse is None:
+        return str(value)
+    return f"tir.IndexMap.from_func({value}, inverse_index_map={inverse})"
+
+
+def _quoted(text: str) -> str:
+    """A string in double quotes, as TVM writes it; what would not read back is escaped."""
+    return msgspec.json.encode(str(text)).decode()  # a plain one: scopes are a kind of string
+
+
+def input_to_json(value: Any, names: Mapping[Any, str]) -> Any:
+    """An input as JSON: strings gain quotes so that they cannot be taken for names."""
+    match value:
+        case BlockRV() | LoopRV() | ExprRV():
+            name = names.get(value)
+            if name is None:
+                raise ScheduleError("the trace uses a random variable before it defines it")
+            return name
+        case None:
+            return "None"
+        case str():
+            return f'"{value}"'
+        case bool() | int() | float():
+            return value
+        case IntImm() | FloatImm():
+            return value.value
+        case StringImm():
+            return f'"{value.value}"'
+        case list() | tuple():
+            return [input_to_json(item, names) for item in value]
+        case dict():
+            return {key: input_to_json(item, names) for key, item in value.items()}
+        case IndexMap():
+            return index_map_to_json(with_rvs(value, lambda rv: named_rv(rv, names)))
+        case PrimExpr():
+            raise ScheduleError(f"the expression `{value}` over random variables has no JSON form")
+    raise ScheduleError(f"{value!r} has no JSON form in a trace")
+
+
+def input_from_json(value: Any, known: Mapping[str, Any]) -> Any:
+    """An input read back."""
+    if isinstance(value, list):
+        return [input_from_json(item, known) for item in value]
+    if isinstance(value, dict):
+        return {key: input_from_json(item, known) for key, item in value.items()}
+    if not isinstance(value, str):
+        return value
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1]
+    if value.startswith("{") and value.endswith("}"):
+        return _with_known_rvs(index_map_from_json(value), known)
+    if value not in known:
+        raise ScheduleError(f"the trace uses {value!r} before it defines it")
+    return known[value]
+
+
+def with_rvs(index_map: IndexMap, value_of: Callable[[Var], PrimExpr | None]) -> IndexMap:
+    """An index map with other values for the random variables in it."""
+    own = set(index_map.initial_indices)
+    final = tuple(
+        substitute(index, lambda var: None if var in own else value_of(var))
+        for index in index_map.final_indices
+    )
+    inverse = index_map.inverse_index_map
+    other = None if inverse is None else with_rvs(inverse, value_of)
+    if other is inverse and all(map(operator.is_, final, index_map.final_indices)):
+        return index_map
+    return IndexMap(index_map.initial_indices, final, other)
+
+
+def named_rv(var: Var, names: Mapping[Any, str]) -> Var | None:
+    """The variable that stands for a random one in texts."""
+    return Var(names.get(var, "_"), var.dtype) if isinstance(var, ExprRV) else None
+
+
+def _with_known_rvs(index_map: IndexMap, known: Mapping[str, Any]) -> IndexMap:
+    def rv_called(var: Var) -> PrimExpr | None:
+        found = known.get(var.name)
+        return found if isinstance(found, ExprRV) else None
+
+    return with_rvs(index_map, rv_called)
+
+
+def index_map_to_json(index_map: IndexMap) -> str:
+    """An index map as JSON text."""
+    return msgspec.json.encode({"index_map": save_json(index_map)}).decode()
+
+
+def index_map_from_json(text: str) -> IndexMap:
+    """An index map from JSON text, our own or TVM's."""
+    with decoding(f"cannot read an index map from {text[:60]!r}", ScheduleError):
+        document = json.loads(text)  # TVM writes infinities as they are, which msgspec refuses
+        if is_object_graph(document):
+            return read_index_map(document)
+        loaded = load_json(document["index_map"])
+        if not isinstance(loaded, IndexMap):
+            raise ScheduleError(f"expected an index map, got {type(loaded).__name__}")
+        return loaded
