@@ -30,9 +30,9 @@ from tilewright.space.conditions import (
     is_spatial_function,
     is_tiled,
 )
-from tilewright.space.contraction import Contraction
+from tilewright.space.cpu.contraction import Contraction
+from tilewright.space.cpu.vector_reduction import reduces_contiguously
 from tilewright.space.rules import AutoInline
-from tilewright.space.rules.vector_reduction import reduces_contiguously
 
 Check = tuple[Callable[[Schedule, StmtSRef], bool], str]
 UNKNOWN = "the rule found nothing to do"

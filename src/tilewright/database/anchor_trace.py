@@ -21,9 +21,9 @@ from tilewright.schedule.state.scope import loops_of
 from tilewright.schedule.trace.trace import learned, results_of, rvs_in, translated
 from tilewright.space.conditions import all_iters_spatial, is_root
 from tilewright.space.defaults import create_schedule_rules, kind_of_target
-from tilewright.space.gpu_limits import MAX_THREADS, required_gpu_number
-from tilewright.space.rules.auto_bind import AutoBind
-from tilewright.space.rules.auto_inline import AutoInline
+from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
+from tilewright.space.tvm.auto_bind import AutoBind
+from tilewright.space.tvm.auto_inline import AutoInline
 from tilewright.target import Target
 
 _CPU_KINDS = ("llvm", "c", "hexagon")

@@ -12,10 +12,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import tilewright.space.custom
-import tilewright.space.mutators
-import tilewright.space.postprocs
-import tilewright.space.rules  # noqa: F401  (members register themselves)
 from tilewright.errors import TuneError
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.space.base import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.runtime import get_global_func
-from tilewright.space.custom_rules import add_custom_rule_lookup
+from tilewright.space.tvm.custom_rules import add_custom_rule_lookup
 
 
 def connect_global_functions() -> None:

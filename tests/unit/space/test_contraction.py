@@ -7,7 +7,7 @@ import pytest
 from tilewright import te
 from tilewright.ir import Block, as_module
 from tilewright.schedule import Schedule
-from tilewright.space.contraction import Contraction
+from tilewright.space.cpu.contraction import Contraction
 from tilewright.testing import te_workload
 from tilewright.testing.te_workload import Tensors
 

@@ -27,8 +27,8 @@ from tilewright.space.generators.configured import (
     RulesLike,
 )
 from tilewright.space.generators.statistics import RuleApplication, RuleStatistics, summarize
-from tilewright.space.rules.apply_custom_rule import ApplyCustomRule
 from tilewright.space.seeds import fork_rand_state
+from tilewright.space.tvm.apply_custom_rule import ApplyCustomRule
 from tilewright.support.member_failures import MemberFailures, failures_of
 
 

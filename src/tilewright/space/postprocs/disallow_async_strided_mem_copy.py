@@ -37,7 +37,7 @@ from tilewright.space.annotations import (
     SOFTWARE_PIPELINE_STAGE,
 )
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.lowered import flattened
+from tilewright.space.postprocs.partial_lowering import flattened
 
 
 @postprocs.register("DisallowAsyncStridedMemCopy")

@@ -16,7 +16,7 @@ from tilewright.schedule import BlockRV, Instruction, Schedule
 from tilewright.space.annotations import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import constant_extent
-from tilewright.space.gpu_limits import WARP_SIZE, gpu_number
+from tilewright.space.gpu.gpu_limits import WARP_SIZE, gpu_number
 
 # A copy that computes on wider values than this is not vectorised.
 _WIDEST_BYTES = 4

@@ -9,8 +9,8 @@ from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.gpu_limits import MAX_THREADS, required_gpu_number
-from tilewright.space.thread_binding import bind_block_thread_idx, largest_factor, thread_tag
+from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
+from tilewright.space.gpu.thread_binding import bind_block_thread_idx, largest_factor, thread_tag
 
 
 @postprocs.register("RewriteUnboundBlock")

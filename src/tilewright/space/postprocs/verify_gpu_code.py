@@ -20,16 +20,16 @@ from tilewright.ir import For, PrimFunc
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.gpu_kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
-from tilewright.space.gpu_limits import (
+from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
+from tilewright.space.gpu.gpu_limits import (
     MAX_SHARED_MEMORY,
     MAX_THREADS,
     WARP_SIZE,
     required_gpu_number,
 )
-from tilewright.space.lowered_kernels import KernelNeeds, lowered_kernels
-from tilewright.space.shared_memory import shared_memory_bytes
-from tilewright.space.vector_widths import VECTOR_BYTES, vectors_fit
+from tilewright.space.gpu.lowered_kernels import KernelNeeds, lowered_kernels
+from tilewright.space.gpu.shared_memory import shared_memory_bytes
+from tilewright.space.gpu.vector_widths import VECTOR_BYTES, vectors_fit
 
 _THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 

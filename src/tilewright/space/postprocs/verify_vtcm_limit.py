@@ -10,8 +10,8 @@ from tilewright.ir import Allocate, IntImm, Stmt, children
 from tilewright.ir.expr import PointerType
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.gpu_limits import gpu_number
-from tilewright.space.lowered import flattened
+from tilewright.space.gpu.gpu_limits import gpu_number
+from tilewright.space.postprocs.partial_lowering import flattened
 
 CAPACITY = "vtcm-capacity"
 _SCOPE = "global.vtcm"

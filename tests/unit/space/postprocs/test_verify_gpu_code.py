@@ -6,9 +6,9 @@ import pytest
 
 from tilewright.errors import TargetError
 from tilewright.schedule import Schedule
-from tilewright.space.gpu_kernels import kernels_of
+from tilewright.space.gpu.gpu_kernels import kernels_of
+from tilewright.space.gpu.shared_memory import shared_memory_bytes
 from tilewright.space.postprocs import VerifyGPUCode
-from tilewright.space.shared_memory import shared_memory_bytes
 from tilewright.target import Target
 from tilewright.testing.gpu_programs import (
     AT_THE_LIMITS,

@@ -11,13 +11,13 @@ from tilewright.errors import RegistryError, TuneError
 from tilewright.ir import IRModule, as_module
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.script import tir as T
-from tilewright.space import custom_rules
-from tilewright.space.custom_rules import (
+from tilewright.space.rules import ApplyCustomRule, MultiLevelTiling
+from tilewright.space.tvm import custom_rules
+from tilewright.space.tvm.custom_rules import (
     add_custom_rule_lookup,
     find_custom_rule,
     register_custom_rule,
 )
-from tilewright.space.rules import ApplyCustomRule, MultiLevelTiling
 from tilewright.target import Target
 from tilewright.testing.space_generation import Task, generate_design_space
 

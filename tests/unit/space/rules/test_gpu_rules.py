@@ -16,7 +16,7 @@ from tilewright.schedule import Schedule
 from tilewright.script import tir as T
 from tilewright.space import rules
 from tilewright.space.base import ScheduleRule
-from tilewright.space.thread_binding import thread_tag
+from tilewright.space.gpu.thread_binding import thread_tag
 from tilewright.target import Target
 from tilewright.testing.conformance import schedule_rule
 from tilewright.testing.known_gpu_sketches import SINGLE, tensor_core_rule

@@ -12,8 +12,8 @@ from tilewright.lowering import lower
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
 from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.rules import RegisterTiling
-from tilewright.space.vector_shape import VectorShape
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.space_generation import Task, sampling_steps, with_decisions

@@ -16,7 +16,7 @@ from tilewright.ir import BlockRealize, IRModule, as_module
 from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.defaults import KERNEL_INTRINSICS
-from tilewright.space.rules.tensor_tiling import TensorTiling
+from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
 from tilewright.testing.space_generation import Task
 from tilewright.testing.tile_simulator import run_in_tiles

@@ -25,8 +25,8 @@ from tilewright.space.annotations import (
 )
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.generators.default_space import DefaultSpace
-from tilewright.space.rules.tensor_tiling import TensorTiling
-from tilewright.space.tensor_tile import TensorTile
+from tilewright.space.tensor.tensor_tile import TensorTile
+from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
 from tilewright.testing.space_generation import Task, sampling_steps
 from tilewright.testing.tile_simulator import run_in_tiles

@@ -1,0 +1,1 @@
+"""Schedule rules for CPUs: kernels as an expert would write them."""

@@ -1,0 +1,117 @@
+"""`ReduceColumns`: reductions to several results at once, such as `argmin`, in vectors of columns.
+
+Each lane of a vector reduces a column of its own, so that neighbouring elements are read together
+and no lane depends on another. Rows are cut into columns first, one for each lane, whose results
+are reduced once more. Sums of products have register tiles instead.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir import Block, IntImm, IterType, PrimExpr, Var, uses_var
+from tilewright.ir.access import inputs_of
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import has_trivial_binding
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import schedule_rules
+from tilewright.space.cpu.cpu_rule import OneSketchRule
+from tilewright.space.cpu.elementwise_loops import extent_of
+from tilewright.space.cpu.vector_reduction import choose
+
+STRUCTURE = "columns"
+VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of comparing
+LONG_ROWS = 4  # vectors in a row, at least, that are worth cutting it
+
+
+@schedule_rules.register("ReduceColumns")
+class ReduceColumns(OneSketchRule):
+    """Vectors along the last axis of the results, the reduction around them."""
+
+    def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
+        if block.block.init is None or len(block.block.writes) < 2:
+            return "it is no reduction to several results"
+        if not has_trivial_binding(block):
+            return "its iterators are not simply its loops"
+        if _column_of(block.block) is None and not self._lanes_of_rows(block.block):
+            return "its inputs lie neither along its results nor, in whole vectors, along the axis"
+        return ""
+
+    def _lanes_of_rows(self, block: Block) -> list[int]:
+        """How many columns the rows of a reduction may be cut into."""
+        depth = [v for v in block.iter_vars if v.iter_type is _REDUCE]
+        results = {region.buffer for region in block.writes}
+        inputs = [r for r in block.reads if r.buffer not in results and r.region]
+        if len(depth) != 1 or not inputs:
+            return []
+        if any(region.region[-1].min is not depth[0].var for region in inputs):
+            return []
+        extent = depth[0].dom.extent if depth[0].dom is not None else None
+        length = extent.value if isinstance(extent, IntImm) else 0
+        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in block.writes))
+        counts = [n * lanes for n in VECTORS]
+        return [n for n in counts if length % n == 0 and length >= LONG_ROWS * n]
+
+    def _reduce_rows(self, sch: Schedule, block: BlockRV) -> None:
+        """One result for each lane, in a vector; then the results of the lanes."""
+        stmt = sch.get_sref(block).block
+        *rows, depth = sch.get_loops(block)
+        _, lanes = sch.split(depth, [None, choose(sch, self._lanes_of_rows(stmt))])
+        made = sch.rfactor(lanes, len(stmt.writes[0].region))
+        *outer, steps, vector = sch.get_loops(made)
+        sch.annotate(made, TILING_STRUCTURE, STRUCTURE)
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        sch.vectorize(vector)
+        for own in (outer, sch.get_loops(block)[: len(rows)]):
+            if own:
+                sch.parallel(sch.fuse(*own) if len(own) > 1 else own[0])
+        sch.decompose_reduction(made, steps)
+        sch.decompose_reduction(block, sch.get_loops(block)[-1])
+
+    def _schedule(self, sch: Schedule, block: BlockRV) -> None:
+        if _column_of(sch.get_sref(block).block) is None:
+            self._reduce_rows(sch, block)
+        else:
+            self._reduce(sch, block)
+
+    def _reduce(self, sch: Schedule, block: BlockRV) -> None:
+        stmt = sch.get_sref(block).block
+        column, loops = _column_of(stmt), sch.get_loops(block)
+        assert column is not None
+        kinds = [iter_var.iter_type for iter_var in stmt.iter_vars]
+        depth = [loop for loop, kind in zip(loops, kinds, strict=True) if kind is _REDUCE]
+        rows = [
+            loop
+            for n, (loop, kind) in enumerate(zip(loops, kinds, strict=True))
+            if kind is not _REDUCE and n != column
+        ]
+        lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in stmt.writes))
+        extent = extent_of(sch, loops[column])
+        widths = [n * lanes for n in VECTORS if n * lanes <= extent] or [lanes]
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        outer, vector = sch.split(loops[column], [None, choose(sch, widths)])
+        sch.reorder(*rows, outer, *depth, vector)
+        sch.parallel(sch.fuse(*rows, outer) if rows else outer)
+        sch.vectorize(vector)
+        sch.decompose_reduction(block, depth[0])
+
+
+_REDUCE = IterType.COMM_REDUCE
+
+
+def _column_of(block: Block) -> int | None:
+    """The spatial iterator along which all results and inputs are contiguous, by position."""
+    if any(not region.region for region in block.writes):
+        return None
+    last = block.writes[0].region[-1].min
+    if any(region.region[-1].min is not last for region in block.writes):
+        return None
+    found = next((n for n, v in enumerate(block.iter_vars) if v.var is last), None)
+    if found is None or block.iter_vars[found].iter_type is not IterType.DATA_PAR:
+        return None
+    assert isinstance(last, Var)
+    indices = [[axis.min for axis in region.region] for region in inputs_of(block).values()]
+    return found if all(_lies_along(own, last) for own in indices) else None
+
+
+def _lies_along(indices: list[PrimExpr], var: Var) -> bool:
+    *outer, last = indices
+    return last is var and not any(uses_var(index, lambda v: v is var) for index in outer)

@@ -1,0 +1,83 @@
+"""`HaloTiling`: steps of stencils, blurs and filters run tile by tile.
+
+Each step reads neighbours of the elements that it makes. One after the other over the whole array,
+every step reads and writes memory; inlined, it computes elements once for each neighbour. Here a
+task makes some rows of the result: before it, whatever the rows need of each earlier step, with a
+border (halo) that two tasks both compute, in buffers that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import has_trivial_binding, writes_output
+from tilewright.schedule.state.scope import loops_of
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import schedule_rules
+from tilewright.space.blocks import all_before
+from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
+from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.cpu.elementwise_loops import vectorize_last
+from tilewright.space.cpu.vector_reduction import choose
+
+STRUCTURE = "halo tile"
+ROWS = (8, 16, 32, 64)
+LEAST_TILES = 2
+
+
+@schedule_rules.register("HaloTiling")
+class HaloTiling(CpuRule):
+    """Computes chains of spatial blocks in tiles of rows; untiled chains compete with them."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        if self.why_not(sch, block):
+            return [sch]
+        sref = sch.get_sref(block)
+        before, rows = all_before(sch, sref), self._row_counts(sref)
+        copy = sch.copy()
+        try:
+            _tile(copy, block, [copy.get_block(other.name) for other in before], rows)
+        except ScheduleError:
+            return [sch]
+        return [copy, sch]
+
+    def why_not(self, sch: Schedule, block: BlockRV) -> str:
+        """Why a block is not tiled; empty if it is."""
+        sref = sch.get_sref(block)
+        if is_root(sref):
+            return "it is the root block"
+        if not writes_output(sref):
+            return "it does not write an output of the function"
+        before = all_before(sch, sref)
+        if not before:
+            return "no other block comes before it"
+        if not all(map(_is_step, (sref, *before))):
+            return "it, or a block before it, reduces or is tiled already"
+        return "" if self._row_counts(sref) else "it has too few rows for tiles on all cores"
+
+    def _row_counts(self, block: StmtSRef) -> list[int]:
+        """Heights of tiles of which every core gets some."""
+        loops = loops_of(block)
+        length = constant_extent(loops[-2]) if len(loops) > 1 else None
+        if length is None:
+            return []
+        return [rows for rows in ROWS if rows * self._cores * LEAST_TILES <= length]
+
+
+def _is_step(block: StmtSRef) -> bool:
+    return not is_tiled(block) and all_iters_spatial(block.block) and has_trivial_binding(block)
+
+
+def _tile(sch: Schedule, block: BlockRV, before: list[BlockRV], rows: list[int]) -> None:
+    """Tile the rows of a block and move all that comes `before` it (last one first) there."""
+    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    *outer, row, last = sch.get_loops(block)
+    tile, _ = sch.split(row, [None, choose(sch, rows)])
+    vectorize_last(sch, block, last)
+    task = sch.fuse(*outer, tile) if outer else tile
+    for other in before:
+        sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+        sch.compute_at(other, task, preserve_unit_loops=True)
+    sch.parallel(task)
+    for other in before:
+        vectorize_last(sch, other, sch.get_loops(other)[-1])

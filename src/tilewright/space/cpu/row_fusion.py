@@ -1,0 +1,103 @@
+"""`FuseRows`: everything that happens to a row happens while it is in the cache.
+
+Softmax and the norms reduce each row once or twice and then go over it again. As separate passes
+they read and write memory four times; here one parallel loop over rows holds them all, each step
+in vectors.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import IterType
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import has_trivial_binding, writes_output
+from tilewright.schedule.state.scope import loops_of
+from tilewright.space.annotations import TILING_STRUCTURE
+from tilewright.space.base import schedule_rules
+from tilewright.space.blocks import all_before
+from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
+from tilewright.space.cpu.contraction import Contraction
+from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, vectorize_last
+from tilewright.space.cpu.vector_reduction import reduce_in_vectors, reduces_contiguously
+
+STRUCTURE = "row"
+
+
+@schedule_rules.register("FuseRows")
+class FuseRows(CpuRule):
+    """Gathers reductions over rows, and what is made of them, in one loop over the rows."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        sref = sch.get_sref(block)
+        if is_root(sref) or is_tiled(sref):
+            return [sch]
+        if not all_iters_spatial(sref.block) or not has_trivial_binding(sref):
+            return [sch]
+        before = all_before(sch, sref)
+        # Tiles read an operand that rows share less often: leave the choice to the search.
+        behind = all_before(sch, sref, stop_at=_shares_an_operand)
+        groups = [before] if writes_output(sref) else []
+        groups += [behind] if len(behind) < len(before) else []
+        made = [copy for group in groups if (copy := self._fused(sch, block, group)) is not None]
+        if not made or (len(behind) < len(before) and len(made) < 2 and writes_output(sref)):
+            made.append(sch)
+        return made
+
+    def _fused(self, sch: Schedule, block: BlockRV, before: list[StmtSRef]) -> Schedule | None:
+        """A sketch with one loop for the rows of a group of blocks; None if they have none."""
+        rows = _row_axes(before)
+        if rows == 0 or self._row_count(sch.get_sref(block), rows) < self._cores:
+            return None
+        copy = sch.copy()
+        try:
+            self._fuse(copy, block, [copy.get_block(other.name) for other in before], rows)
+        except ScheduleError:
+            return None
+        return copy
+
+    @staticmethod
+    def _row_count(block: StmtSRef, rows: int) -> int:
+        return math.prod(constant_extent(loop) or 0 for loop in loops_of(block)[:rows])
+
+    def _fuse(self, sch: Schedule, block: BlockRV, before: list[BlockRV], rows: int) -> None:
+        """Move all that comes `before` a block (last one first) to its loop over rows."""
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        loops = sch.get_loops(block)
+        elements = math.prod(constant_extent(sch.get_sref(loop)) or 0 for loop in loops)
+        row = sch.fuse(*loops[:rows]) if rows > 1 else loops[0]
+        for other in before:
+            sch.compute_at(other, row, preserve_unit_loops=True)
+        if elements >= PARALLEL_ELEMENTS:
+            sch.parallel(row)
+        for other in before:
+            if sch.get_sref(other).block.init is not None:
+                reduce_in_vectors(sch, other, self._shape)
+            else:
+                sch.annotate(other, TILING_STRUCTURE, STRUCTURE)
+                vectorize_last(sch, other, sch.get_loops(other)[-1])
+        if len(loops) > rows:
+            vectorize_last(sch, block, sch.get_loops(block)[-1])
+
+
+def _shares_an_operand(reduction: StmtSRef) -> bool:
+    """Is this a product, of which several rows read the same columns?"""
+    found = Contraction.of(reduction.block, any_layout=True)
+    return found is not None and found.right is not None and bool(found.left)
+
+
+def _row_axes(before: list[StmtSRef]) -> int:
+    """How many axes of all reductions are rows; 0 if there is none to fuse."""
+    counts = []
+    for sref in before:
+        stmt = sref.block
+        if is_tiled(sref) or not has_trivial_binding(sref):
+            return 0
+        if stmt.init is None:
+            continue
+        if not reduces_contiguously(stmt):
+            return 0
+        counts.append(sum(v.iter_type is IterType.DATA_PAR for v in stmt.iter_vars))
+    return min(counts, default=0)

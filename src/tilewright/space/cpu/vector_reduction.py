@@ -1,0 +1,126 @@
+"""`ReduceInVectors`: reductions along contiguous memory.
+
+A sum over the last axis has one result and so no parallelism of its own. As some vectors of partial
+sums side by side, and chunks of those for the threads, it runs at the speed of memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
+from tilewright.schedule import BlockRV, ExprRV, Schedule
+from tilewright.schedule.analysis import has_trivial_binding
+from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
+from tilewright.space.base import schedule_rules
+from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS
+from tilewright.space.cpu.vector_shape import VectorShape
+
+STRUCTURE = "vector reduction"
+STREAMS = (1, 2, 4, 8)
+
+
+def reduces_contiguously(block: Block) -> bool:
+    """True when the innermost reduction axis of a block walks over neighbouring elements.
+
+    Inputs that stay the same along it do not matter.
+    """
+    if block.init is None or len(block.writes) != 1:
+        return False
+    depth = [v.var for v in block.iter_vars if v.iter_type is IterType.COMM_REDUCE]
+    written = block.writes[0].buffer
+    inputs = [
+        [axis.min for axis in region.region]
+        for region in block.reads
+        if region.buffer is not written
+        and depth
+        and any(uses_var(axis.min, lambda var: var is depth[-1]) for axis in region.region)
+    ]
+    return bool(inputs) and all(
+        last is depth[-1] and not any(uses_var(i, lambda var: var is depth[-1]) for i in outer)
+        for *outer, last in inputs
+    )
+
+
+def reduction_length(block: Block) -> int:
+    """Elements that are reduced into one; 0 if that is not a number."""
+    return _points(block, IterType.COMM_REDUCE)
+
+
+def result_count(block: Block) -> int:
+    """Results that a reduction has; 0 if that is not a number."""
+    return _points(block, IterType.DATA_PAR)
+
+
+def _points(block: Block, kind: IterType) -> int:
+    return math.prod(_extent(v) for v in block.iter_vars if v.iter_type is kind)
+
+
+def _extent(iter_var: IterVar) -> int:
+    extent = iter_var.dom.extent if iter_var.dom is not None else None
+    return extent.value if isinstance(extent, IntImm) else 0
+
+
+def choose(sch: Schedule, candidates: Sequence[int]) -> ExprRV | int:
+    """One of some numbers, by a decision of the search if there are several."""
+    if len(candidates) == 1:
+        return candidates[0]
+    share = 1.0 / len(candidates)
+    return sch.sample_categorical(candidates, [share] * len(candidates))
+
+
+def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None:
+    """Mark the reduction loops of a block, which come after all others, to run in vectors."""
+    stmt = sch.get_sref(block).block
+    depth = [v for v in stmt.iter_vars if v.iter_type is IterType.COMM_REDUCE]
+    lanes = shape.lanes(stmt.writes[0].buffer.dtype.bits)
+    sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+    first = sch.get_loops(block)[-len(depth)]
+    sch.decompose_reduction(block, first)
+    widths = [count * lanes for count in STREAMS if count * lanes <= _extent(depth[-1])]
+    if widths:
+        sch.annotate(first, VECTOR_REDUCTION, choose(sch, widths))
+
+
+@schedule_rules.register("ReduceInVectors")
+class ReduceInVectors(CpuRule):
+    """Reductions with few results: rows or, if there are too few, chunks of them in parallel."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        sref = sch.get_sref(block)
+        if is_root(sref) or is_tiled(sref) or not has_trivial_binding(sref):
+            return [sch]
+        if not reduces_contiguously(sref.block):
+            return [sch]
+        copy = sch.copy()
+        try:
+            few = result_count(sref.block) < self._cores
+            self._by_rows(copy, self._by_chunks(copy, block) if few else block)
+        except ScheduleError:
+            return [sch]
+        return [copy]
+
+    def _by_chunks(self, sch: Schedule, block: BlockRV) -> BlockRV:
+        """Cut the outermost reduction loop into chunks with results of their own."""
+        stmt = sch.get_sref(block).block
+        depth = [n for n, v in enumerate(stmt.iter_vars) if v.iter_type is IterType.COMM_REDUCE]
+        length = _extent(stmt.iter_vars[depth[0]])
+        counts = [n * self._cores for n in (1, 2, 4) if length % (n * self._cores) == 0]
+        if reduction_length(stmt) < PARALLEL_ELEMENTS or len(depth) < 2 or not counts:
+            return block
+        chunk, _ = sch.split(sch.get_loops(block)[depth[0]], [choose(sch, counts), None])
+        made = sch.rfactor(chunk, len(stmt.writes[0].region))
+        sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
+        return made
+
+    def _by_rows(self, sch: Schedule, block: BlockRV) -> None:
+        stmt = sch.get_sref(block).block
+        elements = reduction_length(stmt) * result_count(stmt)
+        rows = sch.get_loops(block)[: len(stmt.writes[0].region)]
+        if elements >= PARALLEL_ELEMENTS:
+            sch.parallel(sch.fuse(*rows) if len(rows) > 1 else rows[0])
+        reduce_in_vectors(sch, block, self._shape)

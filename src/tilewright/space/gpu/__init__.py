@@ -1,0 +1,1 @@
+"""GPU kernels: limits, threads, shared memory, and vectors of a candidate."""

@@ -1,0 +1,121 @@
+"""Resources of GPU kernels that are lowered already: launches, allocations and vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.ir import (
+    Allocate,
+    AttrStmt,
+    BlockRealize,
+    BufferLoad,
+    BufferStore,
+    Cast,
+    DType,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Node,
+    PointerType,
+    PrimExpr,
+    Ramp,
+    Stmt,
+    Visitor,
+    children,
+)
+from tilewright.space.gpu.vector_widths import LaneView
+
+_LAUNCHES = ("thread_extent", "virtual_thread")
+
+
+def lowered_kernels(stmt: Stmt) -> Iterator[KernelNeeds]:
+    """The needs of each outermost launch of threads with no block in it."""
+    if not _is_launch(stmt):
+        for child in children(stmt):
+            if isinstance(child, Stmt):
+                yield from lowered_kernels(child)
+    elif not _has_block(stmt):
+        needs = KernelNeeds()
+        needs.visit(stmt)
+        yield needs
+
+
+def _is_launch(stmt: Stmt) -> bool:
+    match stmt:
+        case AttrStmt():
+            return stmt.attr_key in _LAUNCHES
+        case For():
+            return stmt.thread_binding is not None
+    return False
+
+
+def _has_block(node: Node) -> bool:
+    return isinstance(node, BlockRealize) or any(map(_has_block, children(node)))
+
+
+@dataclass
+class KernelNeeds(Visitor):
+    """Extents of the threads by axis, bytes of shared memory, and bytes of the widest vector.
+
+    A size that is no constant is infinite.
+    """
+
+    threads: dict[str, set[float]] = field(default_factory=dict)
+    shared_bytes: float = 0
+    vector_bytes: float = 0
+
+    def visit_attr_stmt(self, node: AttrStmt) -> None:
+        if node.attr_key in _LAUNCHES and isinstance(node.node, IterVar):
+            self._launch(node.node.thread_tag, node.value)
+        self.generic_visit(node)
+
+    def visit_for(self, node: For) -> None:
+        if node.thread_binding is not None:
+            self._launch(node.thread_binding.thread_tag, node.extent)
+        lanes = _size(node.extent)
+        if node.kind is ForKind.VECTORIZED and 1 < lanes < math.inf:
+            widths = LaneView(node.body, {}, node.loop_var, int(lanes)).widths()
+            self.vector_bytes = max([self.vector_bytes, *widths])
+        self.generic_visit(node)
+
+    def _launch(self, tag: str, extent: PrimExpr) -> None:
+        self.threads.setdefault(tag, set()).add(_size(extent))
+
+    def visit_allocate(self, node: Allocate) -> None:
+        pointer = node.buffer_var.type_annotation
+        if isinstance(pointer, PointerType) and pointer.storage_scope.startswith("shared"):
+            self.shared_bytes += math.prod(map(_size, node.extents)) * _bytes(node.dtype)
+        self._vector(node.dtype)
+        self.generic_visit(node)
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._vector(node.dtype)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._vector(node.value.dtype)
+        self.generic_visit(node)
+
+    def visit_cast(self, node: Cast) -> None:
+        self._vector(node.dtype)
+        self.generic_visit(node)
+
+    def visit_ramp(self, node: Ramp) -> None:
+        if _size(node.stride) != 1:  # lanes with gaps between them need a vector of indices
+            self._vector(node.dtype)
+        self.generic_visit(node)
+
+    def _vector(self, dtype: DType) -> None:
+        if dtype.lanes > 1:
+            self.vector_bytes = max(self.vector_bytes, _bytes(dtype))
+
+
+def _size(extent: PrimExpr) -> float:
+    return extent.value if isinstance(extent, IntImm) else math.inf
+
+
+def _bytes(dtype: DType) -> int:
+    return -(-dtype.bits // 8) * dtype.lanes

@@ -1,0 +1,228 @@
+"""How much shared memory a kernel needs, from the program before lowering.
+
+Each buffer needs the box of elements that are written to it while the loops run that lie inside
+the place where it is allocated, and while the threads of a block do. Buffers that a software
+pipeline fills ahead exist several times.
+
+Buffers whose lives do not overlap share memory: those in `shared` one with another, as each is an
+array of its own in the kernel, those in `shared.dyn` in any way, as all are parts of one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.ir import Buffer, BufferRegion, For, IntImm, Var
+from tilewright.ir.access import inputs_of
+from tilewright.space.annotations import DOUBLE_BUFFER_SCOPE
+from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, tag_of
+from tilewright.space.gpu.index_ranges import AxisRange, IndexRanges, Unbounded
+from tilewright.space.gpu.mixed_radix import Domain
+from tilewright.space.gpu.software_pipeline import versions_of
+
+_DIM_ALIGN = "buffer_dim_align"
+# Buffers share memory if neither is more than so many times as large as the other.
+_ALIKE = 16
+
+
+@dataclass
+class _Use:
+    """The accesses to one buffer, each with the number of the block that does it."""
+
+    buffer: Buffer
+    reads: list[int] = field(default_factory=list)
+    writes: list[tuple[int, BufferRegion]] = field(default_factory=list)
+    alignment: dict[int, tuple[int, int]] = field(default_factory=dict)
+    double_buffered: bool = False
+
+    @property
+    def numbers(self) -> list[int]:
+        """All blocks that access the buffer, in program order."""
+        return sorted({*self.reads, *(number for number, _ in self.writes)})
+
+
+@dataclass
+class _Slot:
+    """Memory that several buffers use, one after another; free after the block `last`."""
+
+    size: int
+    last: int
+
+
+def shared_memory_bytes(kernel: Kernel) -> int:
+    """How many bytes of shared memory a block of threads needs."""
+    found = [
+        (use.buffer.scope, _lifetime(kernel, use), _bytes(kernel, use)) for use in _uses(kernel)
+    ]
+    fixed = [(life, size) for scope, life, size in found if scope == "shared"]
+    dynamic = [(life, size) for scope, life, size in found if scope != "shared"]
+    return _size_in_slots(fixed) + _peak(dynamic)
+
+
+def _peak(sizes: Sequence[tuple[range, int]]) -> int:
+    """The most bytes that are in use at the same time."""
+    starts = [life.start for life, _ in sizes]
+    return max((sum(size for life, size in sizes if now in life) for now in starts), default=0)
+
+
+def _size_in_slots(sizes: Sequence[tuple[range, int]]) -> int:
+    """The bytes of all slots, where each buffer takes a free one of about its size if there is."""
+    slots: list[_Slot] = []
+    for life, size in sorted(sizes, key=lambda item: item[0].start):
+        slot = _fitting_slot([slot for slot in slots if slot.last < life.start], size)
+        if slot is None:
+            slots.append(_Slot(size, life[-1]))
+        else:
+            slot.size, slot.last = max(slot.size, size), life[-1]
+    return sum(slot.size for slot in slots)
+
+
+def _fitting_slot(free: Sequence[_Slot], size: int) -> _Slot | None:
+    """The smallest slot that is large enough, else the largest, which has to grow."""
+    alike = [slot for slot in free if slot.size <= size * _ALIKE and size <= slot.size * _ALIKE]
+    large = [slot for slot in alike if slot.size >= size]
+    if large:
+        return min(large, key=lambda slot: slot.size)
+    return max(alike, key=lambda slot: slot.size, default=None)
+
+
+def _uses(kernel: Kernel) -> list[_Use]:
+    found: dict[Buffer, _Use] = {}
+
+    def use_of(buffer: Buffer) -> _Use:
+        return found.setdefault(buffer, _Use(buffer))
+
+    for number, leaf in enumerate(kernel.leaves):
+        block = leaf.realize.block
+        for region in inputs_of(block).values():
+            if region.buffer.scope.startswith("shared"):
+                use_of(region.buffer).reads.append(number)
+        for position, region in enumerate(block.writes):
+            if not region.buffer.scope.startswith("shared"):
+                continue
+            use = use_of(region.buffer)
+            use.writes.append((number, region))
+            use.double_buffered |= block.annotations.get(DOUBLE_BUFFER_SCOPE) == position
+            use.alignment |= {
+                int(axis): (int(factor), int(offset))
+                for index, axis, factor, offset in block.annotations.get(_DIM_ALIGN, ())
+                if int(index) == position
+            }
+    return list(found.values())
+
+
+# --- when a buffer lives ------------------------------------------------------------------------
+
+
+def _common_loops(leaves: Sequence[Leaf]) -> tuple[For, ...]:
+    """The loops around all of some blocks: the innermost one is where a buffer is allocated."""
+    common = leaves[0].loops
+    for leaf in leaves[1:]:
+        depth = 0
+        for mine, other in zip(common, leaf.loops, strict=False):
+            if mine is not other:
+                break
+            depth += 1
+        common = common[:depth]
+    return common
+
+
+def _lifetime(kernel: Kernel, use: _Use) -> range:
+    """The blocks during which a buffer holds values: whole loops inside its allocation."""
+    numbers = use.numbers
+    depth = len(_common_loops([kernel.leaves[number] for number in numbers]))
+    first, last = numbers[0], numbers[-1]
+    while first > 0 and _share_loop(kernel, first, first - 1, depth):
+        first -= 1
+    while last + 1 < len(kernel.leaves) and _share_loop(kernel, last, last + 1, depth):
+        last += 1
+    return range(first, last + 1)
+
+
+def _share_loop(kernel: Kernel, a: int, b: int, depth: int) -> bool:
+    one, other = kernel.leaves[a].loops, kernel.leaves[b].loops
+    return len(one) > depth and len(other) > depth and one[depth] is other[depth]
+
+
+# --- how large it is ----------------------------------------------------------------------------
+
+
+def _bytes(kernel: Kernel, use: _Use) -> int:
+    around = _common_loops([kernel.leaves[number] for number in use.numbers])
+    shape = _compact_shape(kernel, use, len(around))
+    dtype = use.buffer.dtype
+    elements = _aligned_size(shape, use.alignment) * _versions(kernel, use, around)
+    return elements * -(-dtype.bits // 8) * dtype.lanes
+
+
+def _versions(kernel: Kernel, use: _Use, around: Sequence[For]) -> int:
+    if not around:
+        return 1
+    leaves = kernel.leaves
+    writers = [leaves[number] for number, _ in use.writes]
+    readers = [leaves[number] for number in use.reads]
+    return versions_of(around[-1], len(around), writers, readers, use.double_buffered)
+
+
+def _compact_shape(kernel: Kernel, use: _Use, depth: int) -> list[int]:
+    """The extents of the smallest box that holds all that is written."""
+    boxes = [_written(kernel.leaves[number], region, depth) for number, region in use.writes]
+    shape = []
+    for axis, whole in enumerate(use.buffer.shape):
+        used = _hull([box[axis] for box in boxes])
+        known = whole.value if isinstance(whole, IntImm) else None
+        sizes = [size for size in (used, known) if size is not None]
+        shape.append(min(sizes, default=1))
+    return shape
+
+
+def _written(leaf: Leaf, region: BufferRegion, depth: int) -> list[AxisRange | None]:
+    """What a block writes along each axis while all threads and the loops from `depth` on run."""
+    realize = leaf.realize
+    bindings = {
+        iter_var.var: value
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    }
+    ranges = IndexRanges(_relaxed(leaf, depth), bindings, realize.predicate)
+    axes: list[AxisRange | None] = []
+    for axis in region.region:
+        length = axis.extent.value if isinstance(axis.extent, IntImm) else None
+        try:
+            axes.append(None if length is None else ranges.of(axis.min, length))
+        except Unbounded:
+            axes.append(None)
+    return axes
+
+
+def _relaxed(leaf: Leaf, depth: int) -> Mapping[Var, Domain]:
+    """The loops whose iterations share one copy of a buffer: inner ones, and all threads."""
+    domains = {}
+    for position, loop in enumerate(leaf.loops):
+        is_thread = tag_of(loop).startswith(("threadIdx", "vthread"))
+        extent = extent_of(loop)
+        if (position >= depth or is_thread) and extent is not None:
+            begin = loop.min.value if isinstance(loop.min, IntImm) else 0
+            domains[loop.loop_var] = (begin, extent)
+    return domains
+
+
+def _hull(ranges: Sequence[AxisRange | None]) -> int | None:
+    known = [item for item in ranges if item is not None]
+    if not known or len(known) < len(ranges):
+        return None
+    if any(item.origin != known[0].origin for item in known):
+        return None
+    low = min(item.low for item in known)
+    return max(item.low + item.extent for item in known) - low
+
+
+def _aligned_size(shape: Sequence[int], alignment: Mapping[int, tuple[int, int]]) -> int:
+    """Elements from the first to the last, where strides are as `alignment` asks for."""
+    stride = 1
+    for axis in reversed(range(len(shape))):
+        if axis in alignment:
+            factor, offset = alignment[axis]
+            stride += (factor + offset - stride % factor) % factor
+        stride *= shape[axis]
+    return stride

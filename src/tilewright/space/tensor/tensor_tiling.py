@@ -1,0 +1,140 @@
+"""`TensorTiling`: register tiles whose innermost step is a tensor instruction.
+
+As `RegisterTiling`, with units of work where that has elements: the loops of the instruction are
+cut off first, and what is left is tiled in the same way. The accumulators are in the scope that
+the instruction wants them in, the right operand is copied into the order it reads. Operands that
+only differ in their sign from what it takes are shifted, extents that do not divide are padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.ir import Block, PrimFunc
+from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule.primitives.get_blocks import neighbours
+from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.cpu.contraction import Contraction
+from tilewright.space.cpu.tile_builder import NotTiled, Place, TileVariant
+from tilewright.space.cpu.vector_shape import VectorShape
+from tilewright.space.tensor.tensor_fit import Fit, TensorGroup
+from tilewright.space.tensor.tensor_tile import TensorTile
+from tilewright.space.tensor.tensor_tile_builder import TensorTileBuilder
+from tilewright.space.tensor.tile_register_builder import TileRegisterBuilder
+
+MAX_VECTORS = 4
+MUCH_MORE = 256  # products: tiles of 32 x 32 against vectors, of which a quarter is used
+
+
+@schedule_rules.register("TensorTiling")
+class TensorTiling(ScheduleRule):
+    """Tiles contractions around the instructions that fit best; plain tiles compete.
+
+    An instruction is given by its name, or as the names of a group (`compute`, `fill`, `store`).
+    """
+
+    def __init__(self, intrin_names: Sequence[str | Mapping[str, str]]) -> None:
+        self.intrin_names = tuple(intrin_names)
+        self._groups = [
+            TensorGroup(given) if isinstance(given, str) else TensorGroup(**given)
+            for given in intrin_names
+        ]
+        for name in (name for group in self._groups for name in group.names):
+            TensorIntrin.get(name)  # raises if there is no such instruction
+        self._shape = VectorShape.default()
+        self._cores = 1
+        self._features: frozenset[str] = frozenset()
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        if context.target is not None:
+            self._shape = VectorShape.of(context.target)
+            self._cores = max(1, context.target.num_cores)
+            self._features = frozenset(context.target.features)
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        sref = sch.get_sref(block)
+        if is_root(sref) or is_tiled(sref):
+            return [sch]
+        found = Contraction.of(sref.block, any_layout=True)
+        if found is None or found.right is None or len(found.left) != 1:
+            return [sch]
+        func = sch.mod[sch.state.function_of(sref)]
+        taken: list[Fit] = []
+        made: list[Schedule] = []
+        for group, fit in self._fits(func, sref.block, found):
+            if all(_competes(fit, other, func, sref.block) for other in taken):
+                sketches = self._sketches(sch, block, fit, group)
+                if sketches:
+                    taken.append(fit)
+                    made += sketches
+        return [*made, sch]
+
+    def _fits(
+        self, func: PrimFunc, block: Block, found: Contraction
+    ) -> list[tuple[TensorGroup, Fit]]:
+        """The instructions that fit a block; first those that take its operands as they are.
+
+        Before them come those that do much more at once for a little padding.
+        """
+        fits = []
+        for group in self._groups:
+            intrin = TensorIntrin.get(group.compute)
+            tile = None if intrin is None else TensorTile.of(intrin)
+            if intrin is None or tile is None or not intrin.features <= self._features:
+                continue
+            fit = Fit.of(block, found, tile)
+            # Only sums that start from zero can be set by a fill instruction.
+            if fit is not None and (fit.shifted is None or group.fill is None):
+                fits.append((group, fit))
+        fits.sort(key=lambda pair: pair[1].effort(func, block))
+        enough = MUCH_MORE * fits[0][1].work if fits else 0
+        return sorted(fits, key=lambda pair: pair[1].work < enough)
+
+    def _sketches(
+        self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
+    ) -> list[Schedule]:
+        sketches = []
+        make = TensorTileBuilder if group.store is None else TileRegisterBuilder
+        for variant in self._variants(sch, block, fit, group):
+            copy = sch.copy()
+            try:
+                make(
+                    copy, block, variant, self._shape, self._cores, fit, group, self._features
+                ).run()
+            except (NotTiled, ScheduleError):
+                continue  # this way does not fit the program around the block
+            sketches.append(copy)
+        return sketches
+
+    def _variants(
+        self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
+    ) -> list[TileVariant]:
+        units = -(-fit.found.extents[fit.found.vector] // fit.tile.lanes)
+        most = MAX_VECTORS if group.store is None else 1
+        widths = [count for count in range(1, most + 1) if units % count == 0]
+        wide = [count for count in widths if count > 1] or widths
+        has_producers = bool(neighbours(sch, sch.get_sref(block), before=True))
+        places = [Place.BEFORE]
+        if fit.found.rows and (has_producers or fit.shifted in fit.found.left):
+            places.append(Place.BESIDE)
+        variants = [
+            TileVariant(count, packed=not fit.is_packed, place=place)
+            for count in wide
+            for place in places
+        ]
+        func = sch.mod[sch.state.function_of(sch.get_sref(block))]
+        if not fit.is_packed and not fit.is_constant(func, sch.get_sref(block).block):
+            before = [variant for variant in variants if variant.place is Place.BEFORE]
+            variants += [replace(variant, packing=Place.BESIDE) for variant in before]
+        return variants
+
+
+def _competes(fit: Fit, taken: Fit, func: PrimFunc, block: Block) -> bool:
+    """Whether it is worth trying both of two ways: where either operand may be shifted."""
+    is_other_operand = fit.shifted is not None and fit.shifted != taken.shifted
+    return is_other_operand and fit.effort(func, block) == taken.effort(func, block)

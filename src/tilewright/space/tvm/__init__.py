@@ -1,0 +1,1 @@
+"""MetaSchedule's own schedule rules, under its names and with its draws."""

@@ -1,0 +1,60 @@
+"""`AddRFactor`: split a long reduction into partial ones that can run in parallel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.space.annotations import RANDOM_COMPUTE_PRODUCER
+from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.conditions import needs_rfactor_or_cross_thread_reduction
+from tilewright.space.parallel_extent import max_parallel_extent
+from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
+
+
+@schedule_rules.register("AddRFactor")
+class AddRFactor(ScheduleRule):
+    """Offers, besides the block as it is, partial sums over either part of its split reduction."""
+
+    def __init__(
+        self, max_jobs_per_core: int = 16, max_innermost_factor: int | None = None
+    ) -> None:
+        self.max_jobs_per_core = max_jobs_per_core
+        self.max_innermost_factor = -1 if max_innermost_factor is None else max_innermost_factor
+        self.max_parallel_extent = -1
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self.max_parallel_extent = max_parallel_extent(context, self.max_jobs_per_core)
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        sref = sch.get_sref(block)
+        extent = self.max_parallel_extent
+        if not needs_rfactor_or_cross_thread_reduction(sch.state, sref, extent):
+            return [sch]
+        untouched = _reseeded_copy(sch)
+        fused, num_spatial = reorder_and_fuse_reduction_loops(sch, block)
+        factors = sch.sample_perfect_tile(fused, 2, self.max_innermost_factor)
+        offered = (
+            self._partial(sch, block, loop, num_spatial) for loop in sch.split(fused, factors)
+        )
+        return [*(made for made in offered if made is not None), untouched]
+
+    @staticmethod
+    def _partial(sch: Schedule, block: BlockRV, loop: LoopRV, factor_axis: int) -> Schedule | None:
+        made = _reseeded_copy(sch)
+        try:
+            partial = made.rfactor(loop, factor_axis)
+        except ScheduleError:  # not every reduction can be split: a reason not to offer it
+            return None
+        made.get_loops(partial)
+        # Partial results find their own place later, just like the block itself.
+        made.annotate(block, RANDOM_COMPUTE_PRODUCER, 1)
+        return made
+
+
+def _reseeded_copy(sch: Schedule) -> Schedule:
+    """A copy whose random numbers follow neither from the original's nor from other copies'."""
+    made = sch.copy()
+    made.seed(sch.fork_seed())
+    return made
