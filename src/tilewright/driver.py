@@ -32,7 +32,7 @@ from tilewright.runtime.kept_code import keep_module, recall_module
 from tilewright.runtime.kept_runtime import code_store
 from tilewright.runtime.module import Library, Module, ModuleSources, Unrunnable
 from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
-from tilewright.runtime.trial import try_in_child
+from tilewright.runtime.trial import compile_in_child
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 
@@ -160,20 +160,29 @@ def build_lowered(
 
 
 def compile_only(
-    program: PrimFunc | IRModule, target: str | dict[str, Any] | Target | None = None
+    program: PrimFunc | IRModule,
+    target: str | dict[str, Any] | Target | None = None,
+    *,
+    may_abort: bool = False,
 ) -> Module:
-    """Compile without loading: for code that another process, or another machine, will run."""
+    """Compile without loading: for code that another process, or another machine, will run.
+
+    `may_abort` says that LLVM may end this process: that it is a worker which will be replaced.
+    """
     chosen = resolve_target(target)
-    return compile_lowered(lower(as_module(program), chosen), chosen)
+    return compile_lowered(lower(as_module(program), chosen), chosen, may_abort=may_abort)
 
 
-def compile_lowered(lowered: IRModule, target: Target) -> Module:
+def compile_lowered(lowered: IRModule, target: Target, *, may_abort: bool = False) -> Module:
     """Compile a lowered module without loading it."""
     source = llvm_codegen.generate(lowered, target)
+    doubts = source.doubts(vectors=not may_abort)
     machine = _machine_of(target)
-    if source.untried:
-        try_in_child(source.text, machine, source.untried)
-    compiled = compile_ir(source.text, machine)
+    compiled = (
+        compile_in_child(source.text, machine, doubts)
+        if doubts
+        else compile_ir(source.text, machine)
+    )
     info = _describe(lowered, source.messages, target, compiled.machine)
     makers = (
         compiled.optimised_ir,

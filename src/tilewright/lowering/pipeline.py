@@ -21,6 +21,7 @@ from tilewright.lowering.hoist_if_then_else import HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI
 from tilewright.lowering.intrinsic_fallback import IntrinsicFallback
 from tilewright.lowering.legalize_small_floats import LegalizeSmallFloats
+from tilewright.lowering.legalize_vectors import LegalizeVectors
 from tilewright.lowering.loop_partition import LoopPartition
 from tilewright.lowering.lower_init_block import LowerInitBlock
 from tilewright.lowering.lower_intrin import LowerIntrin
@@ -84,6 +85,7 @@ def passes_of(context: PassContext) -> list[Pass]:
         RewriteUnsafeSelect(),
         HoistIfThenElse(),
         *context.user_passes(3),
+        LegalizeVectors(),
         LowerIntrin(),
         CommonSubexprElim(enabled("cse_tir")),
         HostABI(),

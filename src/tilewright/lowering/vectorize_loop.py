@@ -3,7 +3,8 @@
 A loop of kind VECTORIZED with a constant extent n is replaced by its body over n lanes. A condition
 that differs between lanes becomes a mask on the loads and stores below it (so tails need no scalar
 loop); a condition that all lanes share stays an `if`. A statement that has no vector form keeps a
-serial loop around itself, and so does a body whose lanes would get into each other's way.
+serial loop around itself, and so does a body whose lanes would get into each other's way. A loop of more
+lanes than LLVM is known to compile, or of an unusual number, becomes several vectors.
 """
 
 from __future__ import annotations
@@ -52,11 +53,14 @@ from tilewright.ir import (
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.lane_conflicts import lanes_conflict
+from tilewright.lowering.unroll_loop import element_bytes
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter, is_true
 from tilewright.lowering.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target
+from tilewright.target.vector_types import known_lanes
 
 SHORTEST_PIECE = 4
+MOST_UNROLLED_PIECES = 64
 
 
 class _LoopBodyWidener(ExprWidener):
@@ -267,23 +271,57 @@ class _LoopVectorizer(StmtRewriter):
 
 
 def _vectorized(node: For, extent: int) -> Stmt:
-    lanes = _convenient_lanes(extent)
+    lanes = _convenient_lanes(extent, _widest_element(node.body))
     if lanes == extent:
         return _LoopBodyWidener(node, lanes, is_multiple).statement(node.body)
+    count, rest = divmod(extent, lanes)
+    return seq((_pieces(node, count, lanes), *([_tail(node, rest)] if rest else [])))
+
+
+def _pieces(node: For, count: int, lanes: int) -> Stmt:
+    """The first `count * lanes` iterations."""
+    if count == 1:
+        return _vectorized(replace(node, extent=const(lanes, node.loop_var.dtype)), lanes)
     piece = Var(f"{node.loop_var.name}_piece", node.loop_var.dtype)
     inner = Var(node.loop_var.name, node.loop_var.dtype)
     body = FoldingSubstituter({node.loop_var: piece * lanes + inner}).rewrite(node.body)
     vector = For(inner, node.min, const(lanes, inner.dtype), ForKind.VECTORIZED, body)
-    count, zero = const(extent // lanes, piece.dtype), const(0, piece.dtype)
-    return For(piece, zero, count, ForKind.UNROLLED, _vectorized(vector, lanes))
+    kind = ForKind.UNROLLED if count <= MOST_UNROLLED_PIECES else ForKind.SERIAL
+    number, zero = const(count, piece.dtype), const(0, piece.dtype)
+    return For(piece, zero, number, kind, _vectorized(vector, lanes))
 
 
-def _convenient_lanes(extent: int) -> int:
+def _tail(node: For, rest: int) -> Stmt:
+    """The last `rest` iterations, beside the others."""
+    var = replace(node.loop_var)
+    first = node.min + (node.extent - rest)
+    index = first if rest == 1 else var
+    body = FoldingSubstituter({node.loop_var: index}, fresh_binders=True).rewrite(node.body)
+    if rest == 1:
+        return body
+    loop = For(var, first, const(rest, var.dtype), ForKind.VECTORIZED, body)
+    return _vectorized(loop, rest)
+
+
+def _convenient_lanes(extent: int, element_bytes: int) -> int:
     """Backends make good code of vectors of a power of two, and bad code of 48 lanes: take three
-    times 16 instead. A vector with no such divisor to speak of is left as it is.
+    times 16 instead. A short vector with no such divisor to speak of is left as it is; of a long
+    one as much is taken as LLVM is known to compile, since it may fail on any other.
     """
     divisor = extent & -extent  # the largest power of two in it
-    return extent if divisor == extent or divisor < SHORTEST_PIECE else divisor
+    return known_lanes(extent if divisor < SHORTEST_PIECE else divisor, element_bytes)
+
+
+def _widest_element(body: Stmt) -> int:
+    widest = 1
+
+    def look(part: Any) -> None:
+        nonlocal widest
+        if isinstance(part, BufferLoad | BufferStore):
+            widest = max(widest, element_bytes(part.buffer))
+
+    post_order_visit(body, look)
+    return widest
 
 
 @register_pass

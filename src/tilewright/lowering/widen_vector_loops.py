@@ -33,9 +33,7 @@ from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.unroll_loop import MAX_STEP_PRAGMA, element_bytes, int_of
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
-
-# Four registers of the widest kind; beyond that a vector is only a way to write many statements.
-MAX_VECTOR_BYTES = 256
+from tilewright.target.vector_types import MAX_VECTOR_BYTES
 
 
 class _NotContinued(Exception):

@@ -123,7 +123,7 @@ def _written(compiled: Module, rounding: Rounding, folder: str) -> Path:
 
 def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] | None) -> Module:
     """Compile for the target; the code is loaded where it runs, not here."""
-    return driver.compile_only(mod, target)
+    return driver.compile_only(mod, target, may_abort=True)
 
 
 def build_with_twins(

@@ -20,6 +20,7 @@ from tilewright.lowering.hoist_if_then_else import HoistIfThenElse as HoistIfThe
 from tilewright.lowering.host_abi import HostABI as HostABI
 from tilewright.lowering.intrinsic_fallback import IntrinsicFallback as IntrinsicFallback
 from tilewright.lowering.legalize_small_floats import LegalizeSmallFloats as LegalizeSmallFloats
+from tilewright.lowering.legalize_vectors import LegalizeVectors as LegalizeVectors
 from tilewright.lowering.loop_partition import LoopPartition as LoopPartition
 from tilewright.lowering.lower_init_block import LowerInitBlock as LowerInitBlock
 from tilewright.lowering.lower_intrin import LowerIntrin as LowerIntrin

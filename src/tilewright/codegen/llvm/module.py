@@ -10,6 +10,7 @@ other.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tilewright.codegen.llvm import streaming, tile_state
@@ -39,6 +40,10 @@ from tilewright.lowering.host_abi import PACKED_SUFFIX
 from tilewright.lowering.tile_registers import needs_tiles
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
+from tilewright.target.vector_types import KNOWN_IN_WORDS, is_known_vector
+
+
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,21 @@ class LLVMSource:
     entry_points: tuple[str, ...]
     messages: tuple[str, ...]
     untried: tuple[str, ...] = ()  # intrinsics that may end the process that compiles them
+
+    def doubts(self, *, vectors: bool) -> str:
+        """What LLVM may give up on, in words; nothing if it is known to compile the module."""
+        if self.untried:
+            return f"a module that calls {', '.join(map(repr, dict.fromkeys(self.untried)))}"
+        types = self.unknown_vectors() if vectors else ()
+        if not types:
+            return ""
+        names = ", ".join(map(repr, self.entry_points))
+        return f"{names} with vectors of {', '.join(types)} (use {KNOWN_IN_WORDS})"
+
+    def unknown_vectors(self) -> tuple[str, ...]:
+        """Vector types that may end the process that compiles them, or keep it busy for long."""
+        found = sorted(set(_VECTOR.findall(self.text)))
+        return tuple(f"<{n} x {of}>" for n, of in found if not is_known_vector(of, int(n)))
 
 
 def generate(module: IRModule, target: Target) -> LLVMSource:
