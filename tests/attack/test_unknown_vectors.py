@@ -62,6 +62,7 @@ BODIES = {
     "overlap": "c[1:1 + {n}] = a[0:{n}]\n    c[2:2 + {n}] = c[1:1 + {n}]",
     "select": "c[0:{n}] = T.Select(p[0:{n}] < p[1:1 + {n}], a[0:{n}], a[3:3 + {n}])",
     "broadcast": "c[0:{n}] = T.Broadcast(a[7], {n})",
+    "overwritten": "c[0:{n}] = T.Broadcast(T.Cast('{d}', c[0] == a[0]), {n})",
     "gather": "c[0:{n}] = a[p[T.Ramp(0, 1, {n})]]",
     "scatter": "c[p[T.Ramp(0, 1, {n})]] = a[0:{n}]",
     "named": "x = T.Select(p[0:{n}] < p[1:1 + {n}], a[0:{n}], a[3:3 + {n}])\n"
@@ -76,7 +77,7 @@ def test_unusual_lengths_are_compiled_here_and_run_right(
 ) -> None:
     monkeypatch.setattr("tilewright.driver.compile_in_child", _refuse)
     for lanes in LANES:
-        func = _func(BODIES[body].format(n=lanes), dtype)
+        func = _func(BODIES[body].format(n=lanes, d=dtype), dtype)
         expected, actual = _arguments(dtype), _arguments(dtype)
         oracle.run(func, *expected)
         tw.build(func)(*actual)
@@ -114,19 +115,19 @@ def test_a_call_that_cannot_be_taken_apart_is_compiled_elsewhere_and_runs_right(
 @needs_x86
 @pytest.mark.parametrize("lanes", [17, 33, 65, 129])
 def test_an_abort_is_an_error(lanes: int) -> None:
-    with pytest.raises(LLVMGaveUp, match="LLVM gave up on a copy: .*[Pp]romote"):
+    with pytest.raises(LLVMGaveUp, match=r"LLVM gave up on a copy: .*[Pp]romote"):
         compile_in_child(_copy_ir(f"<{lanes} x bfloat>"), COOPERLAKE, "a copy")
 
 
 @needs_x86
 def test_a_compilation_without_end_is_an_error() -> None:
     slow = _copy_ir("<30000 x i1>")
-    with pytest.raises(LLVMGaveUp, match="^LLVM gave up on it: it was not done after 1 seconds$"):
+    with pytest.raises(LLVMGaveUp, match=r"^LLVM gave up on it: it was not done after 1 seconds$"):
         compile_in_child(slow, COOPERLAKE, "it", time_limit_s=1)
 
 
 def test_an_error_of_the_child_is_the_error_of_compiling_here() -> None:
-    with pytest.raises(CodegenError, match="^LLVM cannot parse the generated IR, line 1"):
+    with pytest.raises(CodegenError, match=r"^LLVM cannot parse the generated IR, line 1"):
         compile_in_child("nonsense", COOPERLAKE, "it")
 
 

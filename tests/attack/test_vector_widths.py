@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import pytest
 
 from tilewright.ir import DType
-from tilewright.target.vector_types import LONG, MAX_VECTOR_BYTES, SHORT, known_lanes
+from tilewright.target.vector_types import MAX_VECTOR_BYTES, known_lanes
 
 DTYPES = (
     "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64", "bool",
@@ -134,11 +134,9 @@ def test_random_widths_and_types(attack_seeds: list[int]) -> None:
 
 
 def _table(dtype: str) -> list[int]:
-    """The lanes of all known vectors of a type, and one above each."""
+    """The lanes of all known vectors of a type."""
     size = max(1, DType(dtype).bits // 8)
-    widths = [*range(2, SHORT + 1), 2 * SHORT, LONG, 2 * LONG, MAX_VECTOR_BYTES]
-    known = [lanes for lanes in widths if known_lanes(lanes, size) == lanes]
-    return [*known, *(lanes + 1 for lanes in known if lanes >= SHORT)]
+    return [n for n in range(2, MAX_VECTOR_BYTES + 1) if known_lanes(n, size) == n]
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from tilewright.ir import (
     Visitor,
     const,
     multiply,
+    post_order_visit,
     replace,
     seq,
     uses_var,
@@ -171,12 +172,24 @@ def _elements(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, Pr
     return view, Ramp(multiply(index, lanes), const(1, index.dtype), lanes)
 
 
+def _reads_memory(expr: PrimExpr) -> bool:
+    found: list[PrimExpr] = []
+    post_order_visit(
+        expr, lambda part: found.append(part) if isinstance(part, BufferLoad | Call) else None
+    )
+    return bool(found)
+
+
+def _parts_of(node: BufferStore) -> list[PrimExpr]:
+    return [node.value, *node.indices, *([] if node.predicate is None else [node.predicate])]
+
+
 class _Splitter(StmtRewriter):
     def __init__(self) -> None:
         self._parts: dict[tuple[Var, _Piece], Var] = {}
 
     def visit_buffer_store(self, node: BufferStore) -> Stmt:
-        if not _has_unknown_vectors(node) or has_effect(node.value):
+        if not _has_unknown_vectors(node) or any(map(has_effect, _parts_of(node))):
             return node
         try:
             return self._split(node)
@@ -188,7 +201,7 @@ class _Splitter(StmtRewriter):
         bindings: list[tuple[Var, PrimExpr]] = []
 
         def bound(value: PrimExpr) -> PrimExpr:
-            if isinstance(value, Ramp | Broadcast):
+            if not _reads_memory(value):
                 return value
             bindings.append((Var("part", value.dtype), value))
             return bindings[-1][0]

@@ -3,8 +3,8 @@
 A loop of kind VECTORIZED with a constant extent n is replaced by its body over n lanes. A condition
 that differs between lanes becomes a mask on the loads and stores below it (so tails need no scalar
 loop); a condition that all lanes share stays an `if`. A statement that has no vector form keeps a
-serial loop around itself, and so does a body whose lanes would get into each other's way. A loop of more
-lanes than LLVM is known to compile, or of an unusual number, becomes several vectors.
+serial loop around itself, and so does a body whose lanes would get into each other's way. A loop
+of more lanes than LLVM is known to compile, or of an unusual number, becomes several vectors.
 """
 
 from __future__ import annotations

@@ -373,6 +373,18 @@ for i in range(4):
         ),
         TO_LOOPS,
     ),
+    Case(
+        "LegalizeVectors",
+        flat(
+            """
+A[1:34] = T.max(A[0:33], B[T.Ramp(32, -1, 33)])
+B[0:16] = A[0:16]
+""",
+            A=64,
+            B=64,
+        ),
+        TO_LOOPS,
+    ),
     Case("LowerIntrin", FIXED_POINT, TO_LOOPS),
     Case(
         "CommonSubexprElim",

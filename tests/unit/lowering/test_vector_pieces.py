@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,16 @@ def test_pieces(extent: int, lanes: int) -> None:
     assert ("T.unroll" in text) == (lanes != extent)
 
 
-@pytest.mark.parametrize("extent", [48, 24, 12, 20, 7])
+@pytest.mark.parametrize(
+    ("extent", "widths"), [(17, [16]), (33, [32]), (127, [64, 32, 16, 15]), (130, [64, 2])]
+)
+def test_lengths_that_llvm_may_fail_on(extent: int, widths: list[int]) -> None:
+    text = str(tw.lower(scaled(extent)))
+    found = re.findall(r"T\.Broadcast\(T\.float32\(2\), (\d+)\)", text)
+    assert list(map(int, found)) == widths
+
+
+@pytest.mark.parametrize("extent", [48, 24, 12, 20, 7, 17, 33, 127, 130, 4099])
 def test_results(extent: int) -> None:
     a = np.random.rand(3, extent).astype("float32")
     b = np.zeros_like(a)

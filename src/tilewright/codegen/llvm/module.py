@@ -42,8 +42,8 @@ from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 from tilewright.target.vector_types import KNOWN_IN_WORDS, is_known_vector
 
-
-_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+# What follows `poison` is the list of lanes of a shuffle, and never in a register.
+_VECTOR = re.compile(r"(?<!poison, )<(\d+) x (\w+)>")
 
 
 @dataclass(frozen=True)
