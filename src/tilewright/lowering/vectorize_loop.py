@@ -60,7 +60,7 @@ from tilewright.target import Target
 from tilewright.target.vector_types import known_lanes
 
 SHORTEST_PIECE = 4
-MOST_UNROLLED_PIECES = 64
+MOST_UNROLLED_PIECES = 256
 
 
 class _LoopBodyWidener(ExprWidener):
