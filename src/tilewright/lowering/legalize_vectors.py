@@ -18,9 +18,13 @@ from tilewright.ir import (
     BufferStore,
     Call,
     Cast,
+    Div,
     DType,
+    FloorDiv,
+    FloorMod,
     Let,
     LetStmt,
+    Mod,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -41,9 +45,11 @@ from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.remove_no_op import has_effect
 from tilewright.lowering.walk import IF_THEN_ELSE, StmtRewriter
 from tilewright.target import Target
-from tilewright.target.vector_types import known_lanes
+from tilewright.target.vector_types import LONG, known_lanes
 
 _WIDEST_ELEMENT = 8  # bytes; pieces are the same for all types, so that they fit together
+# Code for these may use elements that are longer than those of the result.
+_WIDENING = (Cast, Call, Div, Mod, FloorDiv, FloorMod)
 
 
 class _CannotSplit(Exception):
@@ -61,7 +67,8 @@ class _UnknownVectors(Visitor):
         self.found = False
 
     def visit_prim_expr(self, node: PrimExpr) -> None:
-        self.found = self.found or not _is_known(node.dtype)
+        is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
+        self.found = self.found or is_long or not _is_known(node.dtype)
         self.generic_visit(node)
 
     def visit_buffer_load(self, node: BufferLoad) -> None:
