@@ -160,6 +160,7 @@ class Workload:
     shash: int = -1  # the structural hash of the program unless a database has one of its own
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "mod", self.mod.clone())  # its owner may change it in place
         if self.shash < 0:
             object.__setattr__(self, "shash", structural_hash(self.mod))
 

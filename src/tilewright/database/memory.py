@@ -32,7 +32,7 @@ class WorkloadTable:
 
     def _find(self, mod: IRModule, shash: int) -> Workload | None:
         for workload in self._by_hash.get(shash, ()):
-            if workload.mod is mod or self.equality.equal(workload.mod, mod):
+            if workload.mod.is_clone_of(mod) or self.equality.equal(workload.mod, mod):
                 return workload
         return None
 

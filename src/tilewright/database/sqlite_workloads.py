@@ -56,7 +56,7 @@ class SQLiteWorkloads:
         for row_id in self._with_hash(self.equality.name, shash):
             workload = self._load_or_none(row_id)
             if workload is not None and (
-                workload.mod is mod or self.equality.equal(workload.mod, mod)
+                workload.mod.is_clone_of(mod) or self.equality.equal(workload.mod, mod)
             ):
                 equal.append(row_id)
         return equal

@@ -92,7 +92,11 @@ class PrimFunc(_Printable, frozen=True):
 
 
 class IRModule(_Printable, frozen=True):
-    """Named functions that are compiled together."""
+    """Named functions that are compiled together.
+
+    `mod["f"] = func`, `del mod["f"]` and `update` change the module in place, each by giving it
+    another mapping: who holds the old `functions`, or a `clone`, sees nothing of it.
+    """
 
     functions: Mapping[str, PrimFunc] = {}
     attrs: Mapping[str, Any] = {}
@@ -120,6 +124,14 @@ class IRModule(_Printable, frozen=True):
             raise IRError(f"the module has no function {key!r}; it has {known}")
         return func
 
+    def __setitem__(self, name: str | GlobalVar, func: PrimFunc) -> None:
+        self.update({name: func})
+
+    def __delitem__(self, name: str | GlobalVar) -> None:
+        self[name]  # raises with the names there are
+        kept = {key: func for key, func in self.functions.items() if key != _name_of(name)}
+        force_setattr(self, "functions", kept)
+
     def __contains__(self, name: str | GlobalVar) -> bool:
         return _name_of(name) in self.functions
 
@@ -137,6 +149,29 @@ class IRModule(_Printable, frozen=True):
     def get_global_vars(self) -> tuple[GlobalVar, ...]:
         """A name for each function."""
         return tuple(GlobalVar(name) for name in self.functions)
+
+    def update(self, other: IRModule | Mapping[Any, PrimFunc]) -> None:
+        """Add or replace, in this very module, all functions of another or of a mapping."""
+        functions = other.functions if isinstance(other, IRModule) else other
+        for name, func in functions.items():
+            if not isinstance(func, PrimFunc):
+                raise IRError(
+                    f"a module holds PrimFuncs, got {type(func).__name__} for {_name_of(name)!r}"
+                )
+        named = {_name_of(name): func for name, func in functions.items()}
+        force_setattr(self, "functions", {**self.functions, **named})
+
+    def update_func(self, var: str | GlobalVar, func: PrimFunc) -> None:
+        """Add or replace one function in this very module."""
+        self.update({var: func})
+
+    def clone(self) -> IRModule:
+        """A module of its own with the same functions."""
+        return replace(self)
+
+    def is_clone_of(self, other: IRModule) -> bool:
+        """Do both hold the very same functions and attributes?"""
+        return self.functions is other.functions and self.attrs is other.attrs
 
     def with_function(self, name: str, func: PrimFunc) -> IRModule:
         """The same module with one function added or replaced."""

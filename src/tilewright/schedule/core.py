@@ -195,6 +195,7 @@ class ScheduleCore:
         """A schedule of its own at the same point; every handle is valid in both."""
         twin = object.__new__(type(self))
         twin.state, moved = self.state.copy()
+        twin.state.mod = self.mod.clone()  # each may be changed in place
         twin.trace = None if self.trace is None else self.trace.copy()
         twin.error_render_level = self.error_render_level
         twin.random = self.random.fork()
@@ -236,6 +237,7 @@ class ScheduleCore:
         decision: Any = None,
     ) -> Outputs:
         """Carry out a primitive and record it; a failing one leaves schedule and trace alone."""
+        self.state.check_functions()
         if not primitive.is_pure:
             settle_flags(self.state)
         before = self.mod

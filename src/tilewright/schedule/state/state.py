@@ -71,14 +71,14 @@ class ScheduleState:
     )
 
     def __init__(self, mod: IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
-        self.mod = mod
+        self.mod = mod.clone()  # its owner may change functions in place
         self.debug_mask = debug_mask
         self.enable_check = enable_check
         self.srefs: dict[SchedulableStmt, StmtSRef] = {}
         self.infos: dict[StmtSRef, BlockInfo] = {}
         self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
         self.normal_bindings: set[PrimExpr] = set()  # values of iterators, see bindings.py
-        self.plans: tuple[IRModule, dict[Any, Any]] = (mod, {})  # of moves, see compute_at.py
+        self.plans: tuple[IRModule, dict[Any, Any]] = (self.mod, {})  # of moves, see compute_at.py
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
         self.settles_flow = True  # see flags.settle_flags
         for name, func in mod.functions.items():
@@ -250,6 +250,17 @@ class ScheduleState:
         if func.body is not old.body:
             raise ScheduleError("set_function keeps the body; use replace for the root block")
         self.mod = replace_fields(self.mod, functions={**self.mod.functions, name: func})
+
+    def check_functions(self) -> None:
+        """Refuse to go on with a module in which somebody else put other bodies."""
+        for name, root in self.roots.items():
+            func = self.mod.functions.get(name)
+            body = None if func is None else func.body
+            if not isinstance(body, BlockRealize) or body.block is not root.stmt:
+                raise ScheduleError(
+                    f"the body of function {name!r} was changed outside of the schedule; make a "
+                    "new Schedule of the changed module"
+                )
 
     # --- checking ourselves ---------------------------------------------------------------------
 
