@@ -44,11 +44,14 @@ NAMES: Mapping[str, str] = {
     "tvm.script.parse": "tilewright.script.from_source",
     "tvm.script.parser.parse": "tilewright.script.from_source",
     "tvm.target.create": "tilewright.target.Target",
+    "tvm.script.tir.Ptr": "tilewright.script.tir.handle",
+    "tvm.tir.expr.PrimExprWithOp": "tilewright.ir.PrimExpr",
     "tvm.tir.CallEffectKind": "tilewright.ir.CallEffect",
     "tvm.tir.transform.CommonSubexprElimTIR": "tilewright.tir.transform.CommonSubexprElim",
     "tvm.tir.transform.PlanAndUpdateBufferAllocationLocation": (
         "tilewright.tir.transform.PlanBufferAllocation"
     ),
+    "tvm.target.codegen.llvm_version_major": "tilewright.testing.tvm_testing.llvm_version_major",
     "tvm.target.codegen.llvm_lookup_intrinsic_id": (
         "tilewright.script.exprs.llvm_lookup_intrinsic_id"
     ),

@@ -87,9 +87,18 @@ class FloatImm(PrimExpr, frozen=True):
 
 
 class StringImm(PrimExpr, frozen=True):
-    """A string constant, used in annotations and calls."""
+    """A string constant, used in annotations and calls. It equals its text: no program compares it."""
 
     value: str
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override] # no expression
+        return self.value == (other.value if isinstance(other, StringImm) else other)
+
+    def __ne__(self, other: object) -> bool:  # type: ignore[override] # no expression
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
     @property
     def dtype(self) -> DType:

@@ -1,5 +1,8 @@
 """Runners."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from tilewright.measure import (
     EvaluatorConfig as EvaluatorConfig,
     FinishedFuture,
@@ -19,8 +22,24 @@ from tilewright.records import (
     RunnerResult as RunnerResult,
 )
 
+T_ARG_INFO_JSON_OBJ = list[Any]
+T_ARG_INFO_JSON_OBJ_LIST = list[T_ARG_INFO_JSON_OBJ]
+T_ARGUMENT = Any
+T_ARGUMENT_LIST = list[T_ARGUMENT]
 PyRunner = Runner
 PyRunnerFuture = _RunnerFuture
 RunnerFuture = FunctionFuture
 LocalRunnerFuture = FinishedFuture
 create = Runner.create
+run_evaluator_common = default_run_evaluator
+
+
+def alloc_argument_common(
+    f_random_fill: Callable[[Any], Any], device: Any, args_info: Sequence[Any], alloc_repeat: int
+) -> list[T_ARGUMENT_LIST]:
+    """`alloc_repeat` sets of arrays that `f_random_fill` has filled."""
+    made = default_alloc_argument(device, args_info, alloc_repeat)
+    for arguments in made:
+        for argument in arguments:
+            f_random_fill(argument)
+    return made

@@ -34,6 +34,18 @@ def pytest_generate_tests(metafunc: Any) -> None:
         metafunc.parametrize("target", cases)
 
 
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Mark the cases that `skip_parameterizations` and `xfail_parameterizations` name."""
+    for item in items:
+        case = getattr(getattr(item, "callspec", None), "id", None)
+        ids, reason = getattr(item.obj, "tvm_skipped_cases", ((), ""))
+        if case in ids:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        ids, reason, strict = getattr(item.obj, "tvm_failing_cases", ((), "", False))
+        if case in ids:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=strict))
+
+
 def _groups(metafunc: Any) -> dict[object, tuple[list[str], list[Any], Any]]:
     found: dict[object, tuple[list[str], list[Any], Any]] = {}
     for name in metafunc.fixturenames:

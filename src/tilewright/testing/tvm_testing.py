@@ -94,6 +94,14 @@ def strtobool(text: str) -> bool:
     raise ValueError(f"invalid truth value {text!r}")
 
 
+def llvm_version_major(allow_none: bool = False) -> int:
+    """The version of the LLVM that compiles here; there always is one."""
+    from llvmlite import binding  # slow to load
+
+    del allow_none
+    return int(binding.llvm_version_info[0])
+
+
 # --- targets ------------------------------------------------------------------------------------
 
 
@@ -135,6 +143,16 @@ def exclude_targets(*targets: str) -> Any:
 def known_failing_targets(*targets: str) -> Any:
     """Expect a test to fail for these targets."""
     return _remember("tvm_known_failing_targets", targets)
+
+
+def skip_parameterizations(*skip_params: str, reason: str) -> Any:
+    """Skip the cases of a test that have these ids."""
+    return _remember("tvm_skipped_cases", (skip_params, reason))
+
+
+def xfail_parameterizations(*xfail_params: str, reason: str, strict: bool = False) -> Any:
+    """Expect the cases of a test that have these ids to fail; `strict`: passing is a failure."""
+    return _remember("tvm_failing_cases", (xfail_params, reason, strict))
 
 
 def _remember(name: str, value: Any) -> Callable[[Any], Any]:
@@ -234,6 +252,15 @@ def requires_cuda_compute_version(major_version: int, minor_version: int = 0) ->
     return Requirement(f"a GPU of compute version {major_version}.{minor_version}", _never)
 
 
+def requires_llvm_minimum_version(major_version: int) -> Requirement:
+    """LLVM of at least that version."""
+
+    def is_new_enough() -> bool:
+        return llvm_version_major() >= major_version
+
+    return Requirement(f"LLVM {major_version}", is_new_enough)
+
+
 def requires_nvcc_version(major_version: int, minor_version: int = 0, release: int = 0) -> Any:
     """NVIDIA's compiler of at least that version."""
     return Requirement(f"nvcc {major_version}.{minor_version}.{release}", _never)
@@ -252,14 +279,16 @@ requires_rpc = Requirement("remote procedure calls", _never)
     requires_tensorcore, requires_cudagraph, requires_rocm, requires_metal, requires_vulkan,
     requires_opencl, requires_opengl, requires_adreno_opencl_vulkan, requires_hexagon,
     requires_micro, requires_ethosn, requires_ethosu, requires_cmsisnn, requires_corstone300,
-    requires_vitis_ai, requires_openclml, requires_mrvl,
+    requires_vitis_ai, requires_openclml, requires_mrvl, requires_libtorch, requires_mps,
+    requires_aarch64_sve, requires_hopper, requires_adreno_opencl,
 ) = (
     Requirement(what, _never)
     for what in (
         "a GPU", "CUDA", "cuDNN", "cuBLAS", "NVPTX", "tensor cores", "CUDA graphs", "ROCm",
         "Metal", "Vulkan", "OpenCL", "OpenGL", "OpenCL or Vulkan on Adreno", "Hexagon",
         "microTVM", "Ethos-N", "Ethos-U", "CMSIS-NN", "Corstone-300", "Vitis AI", "OpenCL ML",
-        "Marvell's accelerator",
+        "Marvell's accelerator", "libtorch", "Metal Performance Shaders", "SVE", "a Hopper GPU",
+        "OpenCL on Adreno",
     )
 )  # fmt: skip
 uses_gpu = requires_gpu

@@ -253,6 +253,17 @@ from tilewright.tir.schedule import (
 
 indexdiv, indexmod, div = floordiv, floormod, divide
 
+
+def stmt_seq(*args: PrimExpr | Stmt) -> Stmt:
+    """Statements in order; an expression is evaluated, and one statement stands alone."""
+    return seq(Evaluate(part) if isinstance(part, PrimExpr) else part for part in args)
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence; any other is the only one."""
+    return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]
+
+
 globals().update(CONSTRUCTORS)  # the same classes, made as in TVM: numbers and lists will do
 
 

@@ -16,21 +16,45 @@ from tilewright.ir import (
     BufferStore,
     Node,
     Var,
+    expr_deep_equal as expr_deep_equal,
     free_vars,
     post_order_visit,
-    structural_equal as expr_deep_equal,
     verify_well_formed as verify_well_formed,
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.analysis import estimate_tir_flops as estimate_tir_flops
+from tilewright.tir.access_lca import detect_buffer_access_lca
+from tilewright.tir.memory_use import (
+    calculate_allocated_bytes,
+    calculate_constant_bytes,
+    calculate_workspace_bytes,
+)
+from tilewright.tir.program_checks import (
+    OOBChecker,
+    assert_pure_function,
+    is_pure_function,
+    verify_gpu_code,
+    verify_memory,
+    verify_ssa,
+)
 
 __all__ = [
+    "OOBChecker",
+    "assert_pure_function",
+    "calculate_allocated_bytes",
+    "calculate_constant_bytes",
+    "calculate_workspace_bytes",
+    "detect_buffer_access_lca",
     "estimate_tir_flops",
     "expr_deep_equal",
     "find_anchor_block",
     "get_block_access_region",
     "get_block_read_write_region",
+    "is_pure_function",
     "undefined_vars",
+    "verify_gpu_code",
+    "verify_memory",
+    "verify_ssa",
     "verify_well_formed",
 ]
 

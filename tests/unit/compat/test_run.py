@@ -37,6 +37,33 @@ def test_a_suite_that_runs_itself() -> None:
     assert "13 passed, 2 skipped" in done.stdout
 
 
+CASES = """
+import pytest, tvm.testing
+
+@tvm.testing.skip_parameterizations("2", reason="too slow")
+@tvm.testing.xfail_parameterizations("1", "3", reason="known")
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_even(number):
+    assert number % 2 == 0 and number < 2
+
+@tvm.testing.requires_llvm_minimum_version(5)
+def test_new_enough():
+    assert tvm.target.codegen.llvm_version_major() >= 5
+
+@tvm.testing.requires_llvm_minimum_version(999)
+def test_not_yet():
+    raise AssertionError
+"""
+
+
+def test_cases_that_are_skipped_or_known_to_fail(tmp_path: Path) -> None:
+    suite = tmp_path / "test_cases.py"
+    suite.write_text(CASES, encoding="utf-8")
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
+    done = python("-m", "tilewright.compat", *arguments)
+    assert "2 passed, 2 skipped, 2 xfailed" in done.stdout, done.stdout + done.stderr
+
+
 def test_arguments_and_status_are_the_scripts(tmp_path: Path) -> None:
     script = tmp_path / "status.py"
     script.write_text("import sys, tvm\nprint(sys.argv[1:])\nsys.exit(3)\n", encoding="utf-8")

@@ -33,7 +33,7 @@ _LAUNCHES = ("thread_extent", "virtual_thread")
 
 def lowered_kernels(stmt: Stmt) -> Iterator[KernelNeeds]:
     """The needs of each outermost launch of threads with no block in it."""
-    if not _is_launch(stmt):
+    if not is_launch(stmt):
         for child in children(stmt):
             if isinstance(child, Stmt):
                 yield from lowered_kernels(child)
@@ -43,7 +43,8 @@ def lowered_kernels(stmt: Stmt) -> Iterator[KernelNeeds]:
         yield needs
 
 
-def _is_launch(stmt: Stmt) -> bool:
+def is_launch(stmt: Stmt) -> bool:
+    """Does the statement start threads?"""
     match stmt:
         case AttrStmt():
             return stmt.attr_key in _LAUNCHES
@@ -58,13 +59,14 @@ def _has_block(node: Node) -> bool:
 
 @dataclass
 class KernelNeeds(Visitor):
-    """Extents of the threads by axis, bytes of shared memory, and bytes of the widest vector.
+    """Extents of the threads by axis, bytes of memory, and bytes of the widest vector.
 
     A size that is no constant is infinite.
     """
 
     threads: dict[str, set[float]] = field(default_factory=dict)
     shared_bytes: float = 0
+    local_bytes: float = 0
     vector_bytes: float = 0
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
@@ -86,8 +88,12 @@ class KernelNeeds(Visitor):
 
     def visit_allocate(self, node: Allocate) -> None:
         pointer = node.buffer_var.type_annotation
-        if isinstance(pointer, PointerType) and pointer.storage_scope.startswith("shared"):
-            self.shared_bytes += math.prod(map(_size, node.extents)) * _bytes(node.dtype)
+        scope = pointer.storage_scope if isinstance(pointer, PointerType) else ""
+        size = math.prod(map(_size, node.extents)) * _bytes(node.dtype)
+        if scope.startswith("shared"):
+            self.shared_bytes += size
+        elif scope == "local":
+            self.local_bytes += size
         self._vector(node.dtype)
         self.generic_visit(node)
 

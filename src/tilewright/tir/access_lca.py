@@ -1,0 +1,88 @@
+"""The innermost loop or block around all accesses of a buffer."""
+
+from __future__ import annotations
+
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IterType,
+    PrimFunc,
+    Var,
+    Visitor,
+    free_vars,
+)
+
+Scope = For | Block
+
+
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Scope | None]:
+    """For each buffer that is accessed, the innermost scope in which its values are complete.
+
+    That lies around the loops over which a block reduces into the buffer, and around those of
+    iterators of which nothing is known. None: there is no loop and no block around.
+    """
+    scopes = _AccessScopes(func)
+    scopes.visit(func.body)
+    return {buffer: path[-1] if path else None for buffer, path in scopes.common.items()}
+
+
+class _AccessScopes(Visitor):
+    """For each buffer of the function the scopes that all its accesses share, outermost first."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.common: dict[Buffer, tuple[Scope, ...]] = {}
+        self._by_data: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
+        self._path: tuple[Scope, ...] = ()
+
+    def visit_for(self, node: For) -> None:
+        self._inside(node)
+
+    def visit_block_realize(self, node: BlockRealize) -> None:
+        block = node.block
+        self._by_data.update((buffer.data, buffer) for buffer in block.alloc_buffers)
+        for part in (*node.iter_values, node.predicate):
+            self.visit(part)
+        self._inside(block)
+        carried = {IterType.COMM_REDUCE: block.writes}
+        for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True):
+            if iter_var.iter_type is not IterType.DATA_PAR:
+                regions = carried.get(iter_var.iter_type, (*block.reads, *block.writes))
+                for region in regions:
+                    self._access(region.buffer.data, self._around(set(free_vars(value))))
+
+    def _inside(self, scope: Scope) -> None:
+        outer, self._path = self._path, (*self._path, scope)
+        if isinstance(scope, Block):
+            for match in scope.match_buffers:
+                self._access(match.source.buffer.data, self._path)
+        self.generic_visit(scope)
+        self._path = outer
+
+    def _around(self, variables: set[Var]) -> tuple[Scope, ...]:
+        """The scopes around the outermost loop over one of the variables."""
+        for depth, scope in enumerate(self._path):
+            if isinstance(scope, For) and scope.loop_var in variables:
+                return self._path[:depth]
+        return self._path
+
+    def visit_buffer_load(self, node: BufferLoad) -> None:
+        self._access(node.buffer.data, self._path)
+        self.generic_visit(node)
+
+    def visit_buffer_store(self, node: BufferStore) -> None:
+        self._access(node.buffer.data, self._path)
+        self.generic_visit(node)
+
+    def visit_var(self, node: Var) -> None:
+        self._access(node, self._path)
+
+    def _access(self, data: Var, path: tuple[Scope, ...]) -> None:
+        buffer = self._by_data.get(data)
+        if buffer is not None:
+            known = self.common.get(buffer, path)
+            shared = [a for a, b in zip(known, path, strict=False) if a is b]
+            self.common[buffer] = path[: len(shared)]

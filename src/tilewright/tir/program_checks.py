@@ -1,0 +1,171 @@
+"""Checks of whole functions: single definitions, purity, bounds, what a GPU can run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tilewright.errors import IRError, LowerError, ScheduleError
+from tilewright.ir import (
+    Allocate,
+    AllocateConst,
+    Block,
+    BufferLoad,
+    BufferStore,
+    Call,
+    CallEffect,
+    For,
+    Let,
+    LetStmt,
+    Node,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    Var,
+    children,
+    pre_order_visit,
+    structural_equal,
+)
+from tilewright.lowering.base import FunctionPass
+from tilewright.lowering.check_safety import CheckSafety
+from tilewright.space.lowered_kernels import KernelNeeds, is_launch, lowered_kernels
+from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
+
+# --- definitions --------------------------------------------------------------------------------
+
+
+def verify_ssa(func: PrimFunc) -> bool:
+    """Is each variable defined once? Two definitions by `Let` may give the same value."""
+    values: dict[Var, PrimExpr | None] = dict.fromkeys(func.params)
+    for var, value in _definitions(func.body):
+        if var in values:
+            known = values[var]
+            if known is None or value is None or not structural_equal(known, value):
+                return False
+        values[var] = value
+    return True
+
+
+def _definitions(body: Stmt) -> list[tuple[Var, PrimExpr | None]]:
+    found: list[tuple[Var, PrimExpr | None]] = []
+
+    def look(node: Node) -> bool:
+        match node:
+            case Let(var=var, value=value):
+                found.append((var, value))
+            case For(loop_var=var) | LetStmt(var=var):
+                found.append((var, None))
+            case Allocate(buffer_var=var) | AllocateConst(buffer_var=var):
+                found.append((var, None))
+            case Block():
+                found.extend((iter_var.var, None) for iter_var in node.iter_vars)
+        return True
+
+    pre_order_visit(body, look)
+    return found
+
+
+# --- purity -------------------------------------------------------------------------------------
+
+
+def is_pure_function(func: PrimFunc) -> bool:
+    """Does the function write to no buffer, and call nothing that has an effect?"""
+    return next(_effects(func.body), None) is None
+
+
+def assert_pure_function(func: PrimFunc) -> bool:
+    """True for a pure function; of any other the first effect is the error."""
+    effect = next(_effects(func.body), None)
+    if effect is not None:
+        raise AssertionError(f"function {func.name!r} is not pure, it has {effect}")
+    return True
+
+
+def _effects(node: Node) -> Iterator[str]:
+    match node:
+        case BufferStore():
+            yield f"a store to {node.buffer.name}"
+        case Call(op=Op() as op) if op.effect > CallEffect.READ_STATE:
+            yield f"a call of {op.name}"
+        case Call(op=op) if not isinstance(op, Op):
+            yield f"a call of {op}"
+    for child in children(node):
+        yield from _effects(child)
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OOBChecker(FunctionPass):
+    """A pass that changes nothing, and refuses programs that are seen to leave a buffer."""
+
+    name: ClassVar[str] = "OOBChecker"
+
+    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        try:
+            return CheckSafety().run_function(func, target)
+        except LowerError as error:
+            raise ScheduleError(str(error)) from None
+
+
+# --- GPUs ---------------------------------------------------------------------------------------
+
+
+def _threads(axis: str) -> Callable[[KernelNeeds], float]:
+    return lambda needs: max(needs.threads.get(f"threadIdx.{axis}", {1}))
+
+
+def _all_threads(needs: KernelNeeds) -> float:
+    return math.prod(_threads(axis)(needs) for axis in "xyz")
+
+
+def _virtual_threads(needs: KernelNeeds) -> float:
+    virtual = (max(found) for tag, found in needs.threads.items() if tag.startswith("vthread"))
+    return math.prod(virtual)
+
+
+_NEEDS: Mapping[str, Callable[[KernelNeeds], float]] = {
+    "max_shared_memory_per_block": lambda needs: needs.shared_bytes,
+    "max_local_memory_per_block": lambda needs: needs.local_bytes,
+    "max_threads_per_block": _all_threads,
+    "max_thread_x": _threads("x"),
+    "max_thread_y": _threads("y"),
+    "max_thread_z": _threads("z"),
+    "max_vthread": _virtual_threads,
+    "max_vector_bytes": lambda needs: needs.vector_bytes,
+}
+
+
+def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, Any]) -> bool:
+    """Does each kernel of a lowered function stay within the limits, and use each axis one way?"""
+    limits = {name: int(limit) for name, limit in constraints.items()}
+    most_kernels = limits.pop("max_kernels", math.inf)
+    for name in limits:
+        if name not in _NEEDS:
+            hint = did_you_mean(name, [*_NEEDS, "max_kernels"])
+            raise IRError(f"verify_gpu_code: there is no limit {name!r}{hint}")
+    kernels = list(lowered_kernels(func.body))
+    return len(kernels) <= most_kernels and all(
+        all(len(extents) == 1 for extents in needs.threads.values())
+        and all(_NEEDS[name](needs) <= limit for name, limit in limits.items())
+        for needs in kernels
+    )
+
+
+def verify_memory(func: PrimFunc) -> bool:
+    """Does a function for a GPU touch its buffers in kernels only? One for a CPU always does."""
+    target = func.attrs.get("target")
+    target = Target(target) if isinstance(target, (str, Mapping)) else target
+    return target is None or "gpu" not in target.keys or not _touches_memory(func.body)
+
+
+def _touches_memory(node: Node) -> bool:
+    """Outside of kernels."""
+    if isinstance(node, Stmt) and is_launch(node):
+        return False
+    return isinstance(node, (BufferLoad, BufferStore)) or any(map(_touches_memory, children(node)))
