@@ -87,7 +87,10 @@ class FloatImm(PrimExpr, frozen=True):
 
 
 class StringImm(PrimExpr, frozen=True):
-    """A string constant, used in annotations and calls. It equals its text: no program compares it."""
+    """A string constant, used in annotations and calls.
+
+    It equals its text: programs never compare it.
+    """
 
     value: str
 

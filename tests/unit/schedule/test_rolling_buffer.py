@@ -277,3 +277,50 @@ def test_a_buffer_rolls_once() -> None:
     sch.rolling_buffer("C", 0)
     with pytest.raises(ScheduleError, match="cannot be a producer of a rolling buffer"):
         sch.rolling_buffer("C", 0)
+
+
+def test_rolling_twice_would_compute_something_else() -> None:
+    """TVM 0.25 rolls a buffer a second time, into this: rows of the last columns are taken for
+    rows of the first ones. So the refusal above stays.
+    """
+
+    @T.prim_func
+    def plain(A: T.Buffer((12, 14), "int8"), C: T.Buffer((8, 10), "int8")):
+        B = T.alloc_buffer((10, 12), "int8")
+        for i, j, ki, kj in T.grid(10, 12, 3, 3):
+            with T.block("B"):
+                vi, vj, vki, vkj = T.axis.remap("SSRR", [i, j, ki, kj])
+                with T.init():
+                    B[vi, vj] = T.int8(-128)
+                B[vi, vj] = T.max(B[vi, vj], A[vi + vki, vj + vkj])
+        for i, j, ki, kj in T.grid(8, 10, 3, 3):
+            with T.block("C"):
+                vi, vj, vki, vkj = T.axis.remap("SSRR", [i, j, ki, kj])
+                with T.init():
+                    C[vi, vj] = T.int8(-128)
+                C[vi, vj] = T.max(C[vi, vj], B[vi + vki, vj + vkj])
+
+    @T.prim_func
+    def rolled_twice(A: T.Buffer((12, 14), "int8"), C: T.Buffer((8, 10), "int8")):
+        B = T.alloc_buffer((4, 4), "int8")
+        for i_0, j_0 in T.grid(4, 5):
+            for ax0, ax1, ax2, ax3 in T.grid(4, 4, 3, 3):
+                with T.block("B"):
+                    vi = T.axis.opaque(10, i_0 * 2 + ax0)
+                    vj = T.axis.opaque(12, j_0 * 2 + ax1)
+                    vki, vkj = T.axis.remap("RR", [ax2, ax3])
+                    T.where((i_0 < 1 or 2 <= ax0) and (j_0 < 1 or 2 <= ax1))  # noqa: SIM300
+                    with T.init():
+                        B[vi % 4, vj % 4] = T.int8(-128)
+                    B[vi % 4, vj % 4] = T.max(B[vi % 4, vj % 4], A[vi + vki, vj + vkj])
+            for i_1, j_1, ki, kj in T.grid(2, 2, 3, 3):
+                with T.block("C"):
+                    vi = T.axis.opaque(8, i_0 * 2 + i_1)
+                    vj = T.axis.opaque(10, j_0 * 2 + j_1)
+                    vki, vkj = T.axis.remap("RR", [ki, kj])
+                    with T.init():
+                        C[vi, vj] = T.int8(-128)
+                    C[vi, vj] = T.max(C[vi, vj], B[(vi + vki) % 4, (vj + vkj) % 4])
+
+    with pytest.raises(AssertionError):
+        assert_same_result(plain, rolled_twice)
