@@ -10,7 +10,7 @@ from tilewright.errors import IRError
 from tilewright.ir.arithmetic import const, convert, multiply, subtract
 from tilewright.ir.dtype import FLOAT32, HANDLE, INT32, DType
 from tilewright.ir.expr import Call, IntImm, PointerType, PrimExpr, Ramp, Range, Var
-from tilewright.ir.node import Node
+from tilewright.ir.node import Node, replace
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
 
@@ -94,10 +94,23 @@ class Buffer(Node, frozen=True):
 
     def size(self) -> PrimExpr:
         """The number of elements."""
-        total: PrimExpr = const(1)
-        for extent in self.shape:
-            total = multiply(total, extent)
-        return total
+        return functools.reduce(multiply, self.shape, const(1))
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory with one dimension for each group that the axis separators make."""
+        ends = [int(end) for end in (*self.axis_separators, len(self.shape))]
+        if not self.strides and len(self.shape) == len(ends):
+            return self
+        groups = zip([0, *ends], ends, strict=False)
+        shape = tuple(self._elements(start, end) for start, end in groups)
+        separators = tuple(range(1, len(ends)))
+        return replace(self, shape=shape, strides=(), axis_separators=separators)
+
+    def _elements(self, start: int, end: int) -> PrimExpr:
+        """How many elements some consecutive dimensions span."""
+        if self.strides:
+            return multiply(self.shape[start], self.strides[start])
+        return functools.reduce(multiply, self.shape[start:end], const(1))
 
     def offset_of(self, indices: Sequence[ExprLike]) -> PrimExpr:
         """The position of an element, counted in elements from `data`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tilewright.errors import LowerError
 from tilewright.ir import (
     INT32,
     INT64,
@@ -135,6 +136,13 @@ class NarrowDataType(FunctionPass):
     """Compute indices in 32 bits where all values provably fit."""
 
     name: ClassVar[str] = "NarrowDataType"
+    target_bits: int = 32
+
+    def __post_init__(self) -> None:
+        if self.target_bits != 32:
+            raise LowerError(
+                f"NarrowDataType: indices become 32 bits wide, got target_bits={self.target_bits}"
+            )
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         finder = _WideFinder()

@@ -65,12 +65,12 @@ class NotAHandle(PrimitiveError, TypeError):
     remedy = "handles come from get_block, get_loops and other primitives"
 
 
-class ForeignHandle(PrimitiveError):
+class ForeignHandle(PrimitiveError, IndexError):  # as in TVM
     reason = "the {kind} handle does not belong to this schedule"
     remedy = "use handles that this schedule, or the one it was copied from, gave out"
 
 
-class ExpiredHandle(PrimitiveError):
+class ExpiredHandle(PrimitiveError, ValueError):  # as in TVM
     reason = "the {kind} of this handle no longer exists: an earlier primitive removed it"
     remedy = "get it again with {getter}"
 

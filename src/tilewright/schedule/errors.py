@@ -7,7 +7,7 @@ is put together, and the program excerpt printed, only in `str(error)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, Node
@@ -39,6 +39,11 @@ class PrimitiveError(ScheduleError):
         self.primitive = ""
         self.mod: IRModule | None = None
         self.render_level = "detail"
+
+    @property
+    def args(self) -> tuple[Any, ...]:  # type: ignore[override] # made when somebody asks
+        """The message, as other exceptions hold it."""
+        return (str(self),)
 
     def attach(self, primitive: str, mod: IRModule, render_level: str) -> None:
         """Tell the error where it happened."""

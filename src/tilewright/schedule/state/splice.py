@@ -33,7 +33,7 @@ def replace_in_parent(
     state: ScheduleState,
     old: StmtSRef,
     new: Sequence[Stmt],
-    block_reuse: Mapping[Block, Block],
+    block_sref_reuse: Mapping[Block, Block],
 ) -> None:
     """Exchange a loop, or a block with its realization, for the statements `new`."""
     parent = old.parent
@@ -41,7 +41,7 @@ def replace_in_parent(
     assert parent.stmt is not None
     assert old.stmt is not None
     target = replace(parent.stmt, body=splice(parent.stmt.body, old.stmt, new))
-    reuse = dict(block_reuse)
+    reuse = dict(block_sref_reuse)
     if isinstance(parent.stmt, Block) and isinstance(target, Block):
         reuse[parent.stmt] = target
     state.replace(parent, target, reuse)
@@ -51,7 +51,7 @@ def replace_run_in_parent(
     state: ScheduleState,
     run: Sequence[StmtSRef],
     new: Stmt,
-    block_reuse: Mapping[Block, Block],
+    block_sref_reuse: Mapping[Block, Block],
 ) -> None:
     """Exchange consecutive statements of one sequence for `new`."""
     first, *others = run
@@ -64,7 +64,7 @@ def replace_run_in_parent(
         assert other.stmt is not None
         body = splice(body, other.stmt, ())
     target = replace(parent.stmt, body=body)
-    reuse = dict(block_reuse)
+    reuse = dict(block_sref_reuse)
     if isinstance(parent.stmt, Block) and isinstance(target, Block):
         reuse[parent.stmt] = target
     state.replace(parent, target, reuse)

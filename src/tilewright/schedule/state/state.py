@@ -137,14 +137,14 @@ class ScheduleState:
     def replace(
         self,
         source: StmtSRef,
-        target: SchedulableStmt,
-        block_reuse: Mapping[Block, Block] | None = None,
+        target: SchedulableStmt | BlockRealize,
+        block_sref_reuse: Mapping[Block, Block] | None = None,
     ) -> None:
-        """Put `target` where `source` stands.
+        """Put `target` where `source` stands; it may hold what stood there.
 
         References into parts that `target` shares with the old statement stay; those of loops move
-        to the new loop with the same variable, those of blocks as `block_reuse` (old to new) says.
-        All others expire.
+        to the new loop with the same variable, those of blocks as `block_sref_reuse` (old to new)
+        says. All others expire.
         """
         old = source.stmt
         if old is None:
@@ -152,13 +152,18 @@ class ScheduleState:
         if target is old:
             return
         parent, seq_index = source.parent, source.seq_index
+        written: Stmt = target
+        if isinstance(target, BlockRealize):
+            target = target.block
+            written = written if parent is not None else target  # bindings of a root stay
         intact: set[SchedulableStmt] = set()
         self._find_intact(target, intact)
         loops: dict[Var, StmtSRef] = {}
         blocks: dict[Block, StmtSRef] = {}
         removed: dict[StmtSRef, SchedulableStmt] = {}
-        self._retire(old, intact, loops, removed)
-        for before, after in (block_reuse or {}).items():
+        if old not in intact:
+            self._retire(old, intact, loops, removed)
+        for before, after in (block_sref_reuse or {}).items():
             sref = self.srefs.get(before)
             if sref is not None:
                 blocks[after] = sref
@@ -170,7 +175,7 @@ class ScheduleState:
                 sref.stmt, sref.parent = None, None
                 self.infos.pop(sref, None)
                 self.scopes.pop(sref, None)
-        self._copy_path(parent, old, target, seq_index)
+        self._copy_path(parent, old, written, seq_index)
         if self.debug_mask:
             self._verify()
 
@@ -319,7 +324,7 @@ def _swap(body: Stmt, old: Any, new: Any, seq_index: int) -> Stmt:
     kind = type(body)
     if kind is BlockRealize:
         if body.block is old:  # type: ignore[attr-defined]
-            return replace_fields(body, block=new)
+            return new if type(new) is BlockRealize else replace_fields(body, block=new)  # type: ignore[no-any-return]
         return body
     if kind is SeqStmt and 0 <= seq_index < len(body.seq):  # type: ignore[attr-defined]
         items: tuple[Stmt, ...] = body.seq  # type: ignore[attr-defined]

@@ -29,7 +29,12 @@ class CachedFlags(NamedTuple):
     stage_pipeline: bool
 
 
-class ScheduleState(State):
+class _OfSchedules(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, State)  # that of a Schedule, too
+
+
+class ScheduleState(State, metaclass=_OfSchedules):
     """A module with references to its blocks and loops, without a schedule around it."""
 
     __slots__ = ()
