@@ -272,7 +272,7 @@ class SQLiteDatabase(Database):
                     check(row)
                 except TilewrightError as error:
                     found.append(Problem.of(table, row[0], error))
-        return [*self._file.problems, *found]
+        return [*self._file.problems, *found, *self._history.problems()]
 
     def _check(self, row: tuple[Any, ...]) -> None:
         _ = self._read_or_raise(row).trace.insts

@@ -10,7 +10,7 @@ import msgspec
 
 from tilewright.database.base import logger
 from tilewright.database.history import FunnelCount, History, Run, Trial, unknown_run
-from tilewright.database.problem import reading_row
+from tilewright.database.problem import Problem, reading_row
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import object_from_json, to_json
 from tilewright.errors import StoredDataError
@@ -58,10 +58,7 @@ class SQLiteHistory(History):
         return bool(changed.rowcount)
 
     def runs(self) -> list[Run]:
-        rows = self._file.rows(
-            "SELECT id, name, status, started, finished, seed, target, options FROM runs "
-            "ORDER BY id"
-        )
+        rows = self._file.rows(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id")
         return list(_readable("runs", rows, _run))
 
     def add_trials(self, trials: Sequence[Trial]) -> None:
@@ -73,8 +70,7 @@ class SQLiteHistory(History):
 
     def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
         rows = self._file.rows(
-            "SELECT run_id, task, number, round, mean, failure, prediction, elapsed, record_id "
-            f"FROM trials {_WHERE} ORDER BY run_id, task, number",
+            f"SELECT {_TRIAL_COLUMNS} FROM trials {_WHERE} ORDER BY run_id, task, number",
             (run, run, task, task),
         )
         return list(_readable("trials", rows, _trial))
@@ -90,25 +86,43 @@ class SQLiteHistory(History):
 
     def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
         rows = self._file.rows(
-            f"SELECT run_id, task, round, stage, reason, count FROM funnel {_WHERE}",
-            (run, run, task, task),
+            f"SELECT {_COUNT_COLUMNS} FROM funnel {_WHERE}", (run, run, task, task)
         )
         return list(_readable("funnel", rows, _count))
 
+    def problems(self) -> list[Problem]:
+        """Rows that cannot be read; those of trials and funnel have the number of their run."""
+        found: list[Problem] = []
+        for table, columns, read in _TABLES:
+            rows = self._file.rows(f"SELECT {columns} FROM {table} ORDER BY 1")
+            for _ in _readable(table, rows, read, found.append):
+                pass
+        return found
 
+
+_RUN_COLUMNS = "id, name, status, started, finished, seed, target, options"
+_TRIAL_COLUMNS = "run_id, task, number, round, mean, failure, prediction, elapsed, record_id"
+_COUNT_COLUMNS = "run_id, task, round, stage, reason, count"
 _WHERE = "WHERE (? IS NULL OR run_id = ?) AND (? IS NULL OR task = ?)"
 
 
+def _warn(problem: Problem) -> None:
+    logger.warning("skipped a row: %s", problem)
+
+
 def _readable(
-    table: str, rows: Iterable[tuple[Any, ...]], read: Callable[[tuple[Any, ...]], _T]
+    table: str,
+    rows: Iterable[tuple[Any, ...]],
+    read: Callable[[tuple[Any, ...]], _T],
+    report: Callable[[Problem], None] = _warn,
 ) -> Iterator[_T]:
-    """What the rows hold; one that is damaged is skipped, with a warning."""
+    """What the rows hold; one that is damaged is reported and skipped."""
     for row in rows:
         try:
             with reading_row(table, row[0]):
                 value = read(row)
         except StoredDataError as error:
-            logger.warning("skipped a row: %s", error)
+            report(Problem.of(table, row[0], error))
         else:
             yield value
 
@@ -152,3 +166,10 @@ _CountRow = tuple[int, str, int, str, str, int]
 
 def _count(row: tuple[Any, ...]) -> FunnelCount:
     return FunnelCount(*msgspec.convert(row, _CountRow))
+
+
+_TABLES: tuple[tuple[str, str, Callable[[tuple[Any, ...]], object]], ...] = (
+    ("runs", _RUN_COLUMNS, _run),
+    ("trials", _TRIAL_COLUMNS, _trial),
+    ("funnel", _COUNT_COLUMNS, _count),
+)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.database import Problem, SQLiteDatabase, merge
+from tilewright.database.history import Trial
 from tilewright.database.sqlite_file import refuse_network_file_system
 from tilewright.database.sqlite_schema import APPLICATION_ID, SCHEMA_VERSION, migrate, version_of
 from tilewright.database.stored_trace import StoredTrace
@@ -436,3 +437,24 @@ def test_nothing_left(path: Path) -> None:
 def test_the_file_says_whose_it_is(path: Path) -> None:
     filled(path).close()
     assert path.read_bytes()[68:72] == APPLICATION_ID.to_bytes(4, "big") == b"TLWR"
+
+
+def test_damaged_rows_of_the_history_are_problems(path: Path) -> None:
+    database = filled(path, 1)
+    history = database.history
+    runs = [history.begin_run(name) for name in ("first", "second")]
+    history.add_trials([Trial(run, "main", 0, record_id=1) for run in runs])
+    for run in runs:
+        history.set_count(run, "main", 0, "proposed", 3)
+    assert database.problems() == []
+    database.close()
+    damage(
+        path,
+        f"UPDATE runs SET options = '[' WHERE id = {runs[0]}",
+        f"UPDATE trials SET failure = 'bad luck' WHERE run_id = {runs[1]}",
+        f"UPDATE funnel SET count = 'many' WHERE run_id = {runs[0]}",
+    )
+    database = SQLiteDatabase(path)
+    found = [(problem.table, problem.row) for problem in database.problems()]
+    assert found == [("runs", runs[0]), ("trials", runs[1]), ("funnel", runs[0])]
+    assert len(database.history.runs()) == 1

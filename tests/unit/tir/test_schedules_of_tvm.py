@@ -1,5 +1,5 @@
 """Ways in which suites written for TVM look into schedules; what is expected was asked of TVM."""
-# mypy: disable-error-code="valid-type,misc,arg-type"
+# mypy: disable-error-code="valid-type,misc,arg-type,attr-defined"
 
 from __future__ import annotations
 

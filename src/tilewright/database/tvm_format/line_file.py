@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tilewright.errors import DatabaseError
 from tilewright.support.file_lock import file_lock
+from tilewright.support.files import replacing
 
 NumberedLine = tuple[int, bytes]  # counted from 1, without its end
 
@@ -97,16 +98,8 @@ class LineFile:
 
     def rewrite(self, lines: Sequence[bytes]) -> None:
         """Replace all lines at once: who reads meanwhile sees the old file or the new one."""
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            with _told("write to", self.path):
-                with temporary.open("wb") as file:
-                    file.writelines(line + b"\n" for line in lines)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with _told("write to", self.path), replacing(self.path) as file:
+            file.writelines(line + b"\n" for line in lines)
         self._start_over()
         self.new_lines()
 

@@ -324,7 +324,7 @@ def _swap(body: Stmt, old: Any, new: Any, seq_index: int) -> Stmt:
     kind = type(body)
     if kind is BlockRealize:
         if body.block is old:  # type: ignore[attr-defined]
-            return new if type(new) is BlockRealize else replace_fields(body, block=new)  # type: ignore[no-any-return]
+            return new if type(new) is BlockRealize else replace_fields(body, block=new)
         return body
     if kind is SeqStmt and 0 <= seq_index < len(body.seq):  # type: ignore[attr-defined]
         items: tuple[Stmt, ...] = body.seq  # type: ignore[attr-defined]
