@@ -94,8 +94,11 @@ def test_the_residual_block(data_dtype: str) -> None:
     func = create_int8_workload("Conv2dInt8", N=1, H=3, W=3, CI=8, CO=4, data_dtype=data_dtype)
     arrays = arrays_of(func)
     arrays[6] = 10 + arrays[6] % 4  # shifts
-    for position in (7, 8, 9):
-        arrays[position][...] %= 256  # zero points and the other branch
+    for position in (7, 9):
+        arrays[position][...] %= 256  # a zero point and the other branch
+    # A zero point near the middle: at an edge nearly all results may be clipped to one number,
+    # depending on the random data, which differ between versions of NumPy.
+    arrays[8] = 96 + arrays[8] % 64
     expected = _residual_block(arrays)
     oracle.run(func, *arrays)
     assert len(set(expected.flat)) > 10
