@@ -56,6 +56,12 @@ def test_errors_hold_their_message() -> None:
 # --- states ---
 
 
+def test_marks_of_compute_locations() -> None:
+    assert tir.StmtSRef.root_mark() is tir.StmtSRef.root_mark()
+    assert tir.StmtSRef.root_mark() is not tir.StmtSRef.inline_mark()
+    assert tir.StmtSRef.inline_mark().stmt is None
+
+
 def test_the_state_of_a_schedule_is_a_state() -> None:
     assert isinstance(tir.Schedule(two_steps).state, tir.ScheduleState)
     assert not isinstance(tir.Schedule(two_steps), tir.ScheduleState)

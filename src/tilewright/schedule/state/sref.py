@@ -26,6 +26,16 @@ class StmtSRef:
         self.parent = parent  # the nearest enclosing block or loop
         self.seq_index = seq_index  # among siblings in a sequence, else -1
 
+    @staticmethod
+    def root_mark() -> StmtSRef:
+        """What `sample_compute_location` gives for the root."""
+        return ROOT_MARK
+
+    @staticmethod
+    def inline_mark() -> StmtSRef:
+        """What `sample_compute_location` gives for a block that is to be inlined."""
+        return INLINE_MARK
+
     def same_as(self, other: object) -> bool:
         """True when `other` is this very reference."""
         return self is other
