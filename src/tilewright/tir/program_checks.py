@@ -31,7 +31,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass
 from tilewright.lowering.check_safety import CheckSafety
-from tilewright.space.lowered_kernels import KernelNeeds, is_launch, lowered_kernels
+from tilewright.space.gpu.lowered_kernels import KernelNeeds, is_launch, lowered_kernels
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
