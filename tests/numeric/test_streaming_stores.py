@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.codegen.llvm.streaming import STREAM_STORES
 from tilewright.driver import compile_only
 from tilewright.ir import PrimFunc
+from tilewright.ir.annotation_keys import STREAM_STORES
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
 from tilewright.target import Target

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.ir import Call, Node, Op, post_order_visit
 from tilewright.ir.access import inputs_of
+from tilewright.ir.annotation_keys import INLINE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import (
     analyze_read_write_pattern,
@@ -21,7 +22,6 @@ from tilewright.schedule.analysis import (
 from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
-from tilewright.space.annotations import INLINE_RULE
 from tilewright.space.base import ScheduleRule
 from tilewright.space.conditions import (
     all_iters_spatial,

@@ -49,7 +49,7 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     LAYOUT_REWRITE_PREPROC,
     VECTOR_REDUCTION as VECTOR_REDUCTION,
 )

@@ -35,13 +35,12 @@ from tilewright.ir import (
     map_tuple,
     replace,
 )
+from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, Interval
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.scoped import ScopedRewriter
 from tilewright.lowering.walk import ADDRESS_OF
 from tilewright.target import Target
-
-DIM_ALIGN = "buffer_dim_align"
 
 
 @dataclass
@@ -90,12 +89,12 @@ class _UsageFinder(Visitor):
         self.visit(block.body)
 
     def _note_alignment(self, block: Block) -> None:
-        for entry in block.annotations.get(DIM_ALIGN, ()):
+        for entry in block.annotations.get(BUFFER_DIM_ALIGN, ()):
             index, dim, factor, offset = (int(number) for number in entry)
             if not 0 <= index < len(block.writes):
                 raise LowerError(
-                    f"block {block.name_hint!r}: {DIM_ALIGN} names write {index}, but the block "
-                    f"has {len(block.writes)}"
+                    f"block {block.name_hint!r}: {BUFFER_DIM_ALIGN} names write {index}, but the "
+                    f"block has {len(block.writes)}"
                 )
             usage = self.usages.get(block.writes[index].buffer)
             if usage is not None:

@@ -26,10 +26,10 @@ from tilewright.ir import (
     map_children,
     replace,
 )
+from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.flatten_buffer import flat_size
-from tilewright.lowering.vector_reduction import VECTOR_REDUCTION
 from tilewright.lowering.walk import FoldingSubstituter, is_true
 from tilewright.target import Target
 

@@ -26,9 +26,9 @@ from tilewright.ir import (
     replace,
     root_realize,
 )
+from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.carried_values import carries_values
-from tilewright.lowering.compact_buffer_allocation import DIM_ALIGN
 from tilewright.lowering.walk import StmtRewriter
 from tilewright.target import Target
 
@@ -150,7 +150,7 @@ class _Placer(StmtRewriter):
 
 def _renumbered(block: Block, kept: tuple[BufferRegion, ...]) -> Mapping[str, Any]:
     """Annotations of a block of whose writes only `kept` are left: alignments follow them."""
-    entries = block.annotations.get(DIM_ALIGN)
+    entries = block.annotations.get(BUFFER_DIM_ALIGN)
     if not entries or len(kept) == len(block.writes):
         return block.annotations
     place = {region.buffer: number for number, region in enumerate(kept)}
@@ -161,7 +161,7 @@ def _renumbered(block: Block, kept: tuple[BufferRegion, ...]) -> Mapping[str, An
         buffer = block.writes[int(number)].buffer
         if buffer in place:
             moved.append([place[buffer], *alignment])
-    return {**block.annotations, DIM_ALIGN: moved}
+    return {**block.annotations, BUFFER_DIM_ALIGN: moved}
 
 
 def _is(a: Any, b: Any) -> bool:

@@ -25,8 +25,8 @@ from tilewright.ir import (
     replace,
     seq,
 )
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 
-LAYOUT_REWRITE_PREPROC = "meta_schedule.layout_rewrite_preproc"  # on the block that copies
 _INFIX = ".pack."
 
 

@@ -29,9 +29,9 @@ from tilewright.ir import (
     replace,
     seq,
 )
+from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.ir.op import Op
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.unroll_loop import EXPLICIT_PRAGMA, MAX_STEP_PRAGMA
 from tilewright.lowering.walk import StmtRewriter, is_false, is_true
 from tilewright.target import Target
 
@@ -100,7 +100,7 @@ class _NoOpRemover(StmtRewriter):
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
         body = self.rewrite(node.body)
-        if is_no_op(body) or node.attr_key in (MAX_STEP_PRAGMA, EXPLICIT_PRAGMA):
+        if is_no_op(body) or node.attr_key in (AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA):
             return body
         return node if body is node.body else replace(node, body=body)
 

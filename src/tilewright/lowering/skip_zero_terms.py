@@ -38,13 +38,13 @@ from tilewright.ir import (
     replace,
     uses_var,
 )
+from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.walk import IF_THEN_ELSE, StmtRewriter
 from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 
-SKIP_ZERO_TERMS = "skip_zero_terms"
 _WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
 
 

@@ -27,12 +27,11 @@ from tilewright.ir import (
     replace,
     seq,
 )
+from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 
-MAX_STEP_PRAGMA = "pragma_auto_unroll_max_step"
-EXPLICIT_PRAGMA = "pragma_unroll_explicit"
 REGISTER_BYTES = 64  # of the widest vectors
 EXPLICIT_ANNOTATION = "unroll_explicit"
 
@@ -77,12 +76,12 @@ class _Unroller(StmtRewriter):
         return node
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key == MAX_STEP_PRAGMA:
+        if node.attr_key == AUTO_UNROLL_MAX_STEP:
             before, self._max_step = self._max_step, int_of(node)
             body: Stmt = self.visit(node.body)
             self._max_step = before
             return body
-        if node.attr_key == EXPLICIT_PRAGMA:
+        if node.attr_key == UNROLL_EXPLICIT_PRAGMA:
             explicit, self._explicit = self._explicit, bool(int_of(node))
             body = self.visit(node.body)
             self._explicit = explicit

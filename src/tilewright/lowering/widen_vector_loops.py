@@ -27,10 +27,11 @@ from tilewright.ir import (
     const,
     replace,
 )
+from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.linear_form import linear_form
-from tilewright.lowering.unroll_loop import MAX_STEP_PRAGMA, element_bytes, int_of
+from tilewright.lowering.unroll_loop import element_bytes, int_of
 from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 from tilewright.target.vector_types import MAX_VECTOR_BYTES
@@ -161,7 +162,7 @@ class _Widener(StmtRewriter):
         self._max_step = 0
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key != MAX_STEP_PRAGMA:
+        if node.attr_key != AUTO_UNROLL_MAX_STEP:
             result: Stmt = self.generic_visit(node)
             return result
         before, self._max_step = self._max_step, int_of(node)

@@ -9,6 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import (
+    DOUBLE_BUFFER_SCOPE,
+    SOFTWARE_PIPELINE_ASYNC_STAGES,
+    SOFTWARE_PIPELINE_ORDER,
+    SOFTWARE_PIPELINE_STAGE,
+)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.schedule import BlockLike, Factor, Schedule
 from tilewright.schedule.state.handles import BlockRV, LoopRV
@@ -55,7 +61,7 @@ def pragma(sch: Schedule, loop: LoopRV, kind: str, value: Any = 1) -> None:
 
 def double_buffer(sch: Schedule, block: BlockRV, write_buffer_index: int = 0) -> None:
     """Give what a block writes two places, so that one is filled while the other is read."""
-    sch.annotate(block, "double_buffer_scope", write_buffer_index)
+    sch.annotate(block, DOUBLE_BUFFER_SCOPE, write_buffer_index)
 
 
 def software_pipeline(
@@ -71,7 +77,7 @@ def software_pipeline(
             f"software_pipeline: stages {list(stages)} and order {list(order)} do not describe the "
             "same statements; give a stage and a distinct position from 0 on to each"
         )
-    sch.annotate(loop, "software_pipeline_stage", list(stages))
-    sch.annotate(loop, "software_pipeline_order", list(order))
+    sch.annotate(loop, SOFTWARE_PIPELINE_STAGE, list(stages))
+    sch.annotate(loop, SOFTWARE_PIPELINE_ORDER, list(order))
     if async_stages:
-        sch.annotate(loop, "software_pipeline_async_stages", list(async_stages))
+        sch.annotate(loop, SOFTWARE_PIPELINE_ASYNC_STAGES, list(async_stages))

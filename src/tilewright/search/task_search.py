@@ -23,7 +23,7 @@ from tilewright.search.known import KnownCandidates, records_of
 from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.sketch import Sketch
 from tilewright.search.statistics import SearchStatistics
-from tilewright.space.seeds import fork_rand_state
+from tilewright.space.base import fork_rand_state
 from tilewright.support.member_failures import failures_of
 
 _STATE_VERSION = 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -17,22 +16,27 @@ from typing_extensions import Self
 
 from tilewright.ir import IRModule
 from tilewright.schedule import BlockRV, Schedule, Trace
-from tilewright.schedule.trace.random import normalize_seed
+from tilewright.schedule.trace.random import RandomEngine, normalize_seed
 from tilewright.support.plugins import Family
-from tilewright.target import Target
 
 MakerT = TypeVar("MakerT", bound=Callable[..., Any])
 
 
-class TuneContextLike(Protocol):
-    """What members may know of the task they work for."""
+class HasRandState(Protocol):
+    """A task or member with a random engine, kept as the number that is its state."""
 
-    mod: IRModule | None
-    target: Target | None
-    num_threads: int
     rand_state: int
-    task_name: str
-    logger: logging.Logger
+
+
+def fork_rand_state(holder: HasRandState) -> int:
+    """A seed for another member, so that one seed decides a whole search.
+
+    The holder's own engine moves on by one draw.
+    """
+    engine = RandomEngine(holder.rand_state)
+    seed = engine.fork_seed()
+    holder.rand_state = engine.state
+    return seed
 
 
 class DefaultLists:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from tilewright.ir import Block, BlockRealize, IntImm, IterType, PrimExpr, Range, Var, free_vars
 from tilewright.ir.access import inputs_of
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import is_reduction_block, loop_iter_type
 from tilewright.schedule.state.scope import loops_of, scope_root
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.space.annotations import TILING_STRUCTURE
 
 
 def is_root(block: StmtSRef) -> bool:

@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+# Members register themselves when they are imported.
+import tilewright.space.mutators
+import tilewright.space.postprocs
+import tilewright.space.rules
+import tilewright.space.tvm.custom  # noqa: F401
 from tilewright.errors import TuneError
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.space.base import (
@@ -23,7 +28,6 @@ from tilewright.space.base import (
     postprocs,
     schedule_rules,
 )
-from tilewright.space.default_gpu_rules import WMMA_GROUPS
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 
@@ -156,6 +160,27 @@ _CUDA = (
     _spec("CrossThreadReduction", thread_extents=[4, 8, 16, 32, 64, 128, 256, 512]),
     _annotations(-1, -1, (0, 16, 64, 512, 1024)),
     _spec("AutoBind", max_threadblocks=256, thread_extents=[32, 64, 128, 256, 512, 1024]),
+)
+
+
+def _wmma_group(in_dtype: str, out_dtype: str, trans_b: bool) -> Mapping[str, str]:
+    """The instructions that load, multiply and store 16x16x16 tiles of these types."""
+    tile, trans = "16x16x16", "_trans" if trans_b else ""
+    return MappingProxyType(
+        {
+            "init": f"wmma_fill_{tile}_{out_dtype}",
+            "load_a": f"wmma_load_{tile}_{in_dtype}_a_shared_dyn",
+            "load_b": f"wmma_load_{tile}_{in_dtype}_b{trans}_shared_dyn",
+            "compute": f"wmma_sync_{tile}_{in_dtype}{in_dtype}{out_dtype}{trans}",
+            "store": f"wmma_store_{tile}_{out_dtype}_shared_dyn",
+        }
+    )
+
+
+WMMA_GROUPS = tuple(
+    _wmma_group(in_dtype, out_dtype, trans_b)
+    for in_dtype, out_dtype in (("f16", "f32"), ("f16", "f16"), ("s8", "s32"))
+    for trans_b in (False, True)
 )
 _TENSOR_CORE = _spec(
     "MultiLevelTilingTensorCore",

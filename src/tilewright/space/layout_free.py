@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.ir import Block, Buffer, IRModule, Node, PrimFunc, Stmt, children
-
-LAYOUT_FREE_BUFFERS = "layout_free_buffers"  # attribute of a function: positions of parameters
-# Attribute of a function: its weights are packed once, by `Module.bind`, not at each call.
-BOUND_WEIGHTS = "tilewright.bound_weights"
-LAYOUT_FREE_PLACEHOLDERS = "layout_free_placeholders"  # annotation of a block: buffers
+from tilewright.ir.annotation_keys import (
+    BOUND_WEIGHTS,
+    LAYOUT_FREE_BUFFERS,
+    LAYOUT_FREE_PLACEHOLDERS,
+)
 
 
 def layout_free_buffers(func: PrimFunc) -> list[Buffer]:

@@ -33,6 +33,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.access import block_access_regions
+from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import NodeT
 from tilewright.support.names import NameSupply
@@ -42,7 +43,7 @@ from tilewright.te.tensor import Operation, ProducerLoad, Tensor
 # Notes to other tools that mean nothing to a block.
 _DROPPED_ATTRS = frozenset(
     {
-        "layout_free_placeholders",  # becomes an attribute of the function
+        LAYOUT_FREE_PLACEHOLDERS,  # becomes an attribute of the function
         "const_matrix",
         "auto_scheduler_simplify_const_tensor_indices",
         "workload",

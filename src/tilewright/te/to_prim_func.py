@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import HANDLE, Block, PrimFunc, Var, root_realize, seq
+from tilewright.ir.annotation_keys import LAYOUT_FREE_BUFFERS, LAYOUT_FREE_PLACEHOLDERS
 from tilewright.support.nesting import nested_deeply
 from tilewright.te.emit import Emitter, emit_operation
 from tilewright.te.index_dtype import with_index_dtype
@@ -92,7 +93,7 @@ def _post_order(roots: Sequence[Operation]) -> list[Operation]:
 def _function_attrs(
     order: Sequence[Operation], arguments: Sequence[Tensor | Var]
 ) -> dict[str, Any]:
-    free = {tensor for op in order for tensor in op.attrs.get("layout_free_placeholders", ())}
+    free = {tensor for op in order for tensor in op.attrs.get(LAYOUT_FREE_PLACEHOLDERS, ())}
     positions = [i for i, argument in enumerate(arguments) if argument in free]
-    layout_free = {"layout_free_buffers": positions} if positions else {}
+    layout_free = {LAYOUT_FREE_BUFFERS: positions} if positions else {}
     return {"global_symbol": "main", **layout_free, "tir.noalias": True}

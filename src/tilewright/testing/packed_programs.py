@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from tilewright.ir import IRModule, PrimFunc
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 
 
 @T.prim_func

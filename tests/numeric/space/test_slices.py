@@ -13,10 +13,10 @@ import tilewright as tw
 from tilewright.cost_model.prior import Machine, estimate
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, as_module
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.records import args_info_of
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import schedule_rules
 from tilewright.target import Target
 from tilewright.testing.oracle import run

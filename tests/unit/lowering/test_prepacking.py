@@ -6,10 +6,10 @@ import numpy as np
 
 from tilewright.driver import build
 from tilewright.ir import IRModule, as_module
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.lowering.prepacking import packed_weights, packing_of, separate_packing
 from tilewright.records import args_info_of
 from tilewright.schedule import Schedule
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.testing.packed_programs import dense, gated, with_packed_weights
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
 import tilewright.intrin  # noqa: F401
 from tilewright.errors import TuneError
 from tilewright.ir.tensor_intrin import TensorIntrin, _registry
-from tilewright.space.default_gpu_rules import WMMA_GROUPS
 from tilewright.space.defaults import (
     MUTATORS,
     POSTPROCS,
     SCHEDULE_RULES,
+    WMMA_GROUPS,
     create_mutators,
     create_postprocs,
     create_schedule_rules,
@@ -126,3 +128,16 @@ def test_tensor_core_instructions_exist() -> None:
     for group in WMMA_GROUPS:
         for intrin in group.values():
             assert TensorIntrin.get(intrin) is not None
+
+
+def test_members_come_with_their_lists() -> None:
+    """Whoever imports the lists has the members that they name, and custom rules."""
+    script = (
+        "import tilewright.intrin\n"
+        "from tilewright.space.defaults import *\n"
+        "from tilewright.space.tvm.custom_rules import find_custom_rule\n"
+        "for kind in SCHEDULE_RULES:\n"
+        "    create_schedule_rules(kind), create_postprocs(kind), create_mutators(kind)\n"
+        "assert find_custom_rule('meta_schedule.cpu.conv2d_nhwc_winograd_inverse')\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)

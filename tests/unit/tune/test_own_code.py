@@ -19,7 +19,7 @@ from tilewright.schedule import BlockRV, Schedule, Trace
 from tilewright.search import EvolutionarySearch
 from tilewright.space.base import Mutator, Postproc, ScheduleRule
 from tilewright.space.generators import PostOrderApply, ScheduleFn, SpaceGeneratorUnion
-from tilewright.space.rules import auto_inline
+from tilewright.space.tvm import auto_inline
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all
 from tilewright.tune import tune_tir

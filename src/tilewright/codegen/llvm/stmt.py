@@ -34,6 +34,7 @@ from tilewright.ir import (
     Var,
     While,
 )
+from tilewright.ir.annotation_keys import STREAM_STORES
 from tilewright.lowering.tile_registers import MAY_USE_TILES, needs_tiles
 
 # Memory up to this size lives on the stack, where LLVM may turn it into registers.
@@ -88,7 +89,7 @@ class StmtGenerator(ExprGenerator):
         self.leave_scope(node.var, outer)
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
-        if node.attr_key == streaming.STREAM_STORES:
+        if node.attr_key == STREAM_STORES:
             self._stream(node.body)
         elif node.attr_key == MAY_USE_TILES and needs_tiles(node.body, outside_parallel=True):
             self.holding_tiles(lambda: self.run(node.body))

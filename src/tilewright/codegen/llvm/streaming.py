@@ -16,7 +16,6 @@ from tilewright.codegen.llvm.values import ValueBuilder, zero_of
 from tilewright.ir import BufferStore, Node, Var, post_order_visit
 from tilewright.target import isa
 
-STREAM_STORES = "pragma_stream_stores"
 LINE = 64  # bytes
 _SMALLEST = 16  # bytes of a vector that can be stored so
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.errors import PrimitiveError
@@ -15,8 +16,6 @@ from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, 
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
-
-ANNOTATION = "buffer_dim_align"
 
 
 class AxisOutOfRange(PrimitiveError):
@@ -48,12 +47,12 @@ def storage_align(
     entries = [entry if old[:2] == entry[:2] else old for old in _entries(block)]
     if entry not in entries:
         entries.append(entry)
-    changed = replace(stmt, annotations={**stmt.annotations, ANNOTATION: entries})
+    changed = replace(stmt, annotations={**stmt.annotations, BUFFER_DIM_ALIGN: entries})
     state.replace(block, changed, {stmt: changed})
 
 
 def _entries(block: StmtSRef) -> list[list[int]]:
-    value = block.block.annotations.get(ANNOTATION, [])
+    value = block.block.annotations.get(BUFFER_DIM_ALIGN, [])
     if isinstance(value, (list, tuple)) and all(map(_is_entry, value)):
         return [[int(number) for number in entry] for entry in value]
     raise BadAlignment(block, block=block.name, value=value)

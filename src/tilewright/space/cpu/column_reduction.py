@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tilewright.ir import Block, IntImm, IterType, PrimExpr, Var, uses_var
 from tilewright.ir.access import inputs_of
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import schedule_rules
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import extent_of

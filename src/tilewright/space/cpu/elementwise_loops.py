@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from tilewright.ir import Block, IntImm, PrimExpr
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.space.annotations import TILING_STRUCTURE
 
 STRUCTURE = "pass"
 # A vector of a pass: long enough to keep the memory busy, short enough to stay in registers.

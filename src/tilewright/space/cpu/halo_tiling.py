@@ -9,10 +9,10 @@ border (halo) that two tasks both compute, in buffers that stay in the cache.
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled

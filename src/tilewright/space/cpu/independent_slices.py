@@ -11,12 +11,12 @@ import math
 from collections.abc import Sequence
 
 from tilewright.ir import Block, BufferStore, SeqStmt, Stmt
+from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import why_not_compact
 from tilewright.schedule.conditions.slices import free_positions
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.space.base import schedule_rules
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, extent_of

@@ -11,10 +11,10 @@ import math
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IterType
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import ROUNDING
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import ROUNDING
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import all_iters_spatial, is_root, is_tiled
 from tilewright.space.cpu.elementwise_loops import own_pass

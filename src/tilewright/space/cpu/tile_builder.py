@@ -25,17 +25,17 @@ from tilewright.ir import (
     floordiv,
     floormod,
 )
-from tilewright.ir.op import Op
-from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
-from tilewright.schedule.analysis import is_spatial
-from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     LAYOUT_REWRITE_PREPROC,
     SKIP_ZERO_TERMS,
     STREAM_STORES,
     TILING_STRUCTURE,
 )
+from tilewright.ir.op import Op
+from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from tilewright.schedule.analysis import is_spatial
+from tilewright.schedule.primitives.get_blocks import neighbours
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.conditions import is_tiled
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.elementwise_loops import (

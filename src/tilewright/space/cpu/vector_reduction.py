@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
+from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.schedule import BlockRV, ExprRV, Schedule
 from tilewright.schedule.analysis import has_trivial_binding
-from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import is_root, is_tiled
 from tilewright.space.cpu.cpu_rule import CpuRule

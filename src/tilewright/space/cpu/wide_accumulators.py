@@ -6,9 +6,9 @@ add up in a narrow type mean the sum, not that.
 
 from __future__ import annotations
 
+from tilewright.ir.annotation_keys import ROUNDING
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import is_reduction_block
-from tilewright.space.annotations import ROUNDING
 from tilewright.space.base import schedule_rules
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir import IRModule
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.schedule import Schedule
-from tilewright.space.annotations import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, space_generators
 from tilewright.space.conditions import runs_never
 from tilewright.space.generators.post_order_apply import PostOrderApply

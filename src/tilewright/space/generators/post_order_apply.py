@@ -13,11 +13,11 @@ from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
+from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.space.annotations import SCHEDULE_RULE
-from tilewright.space.base import ScheduleRule, space_generators
+from tilewright.space.base import ScheduleRule, fork_rand_state, space_generators
 from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
@@ -27,7 +27,6 @@ from tilewright.space.generators.configured import (
     RulesLike,
 )
 from tilewright.space.generators.statistics import RuleApplication, RuleStatistics, summarize
-from tilewright.space.seeds import fork_rand_state
 from tilewright.space.tvm.apply_custom_rule import ApplyCustomRule
 from tilewright.support.member_failures import MemberFailures, failures_of
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
-from tilewright.space.base import space_generators
+from tilewright.space.base import fork_rand_state, space_generators
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
     ConfiguredGenerator,
@@ -16,7 +16,6 @@ from tilewright.space.generators.configured import (
     PostprocsLike,
     RulesLike,
 )
-from tilewright.space.seeds import fork_rand_state
 
 SchFn: TypeAlias = Callable[[Schedule], "Schedule | Sequence[Schedule] | None"]
 

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 
 from tilewright.ir import Buffer, BufferRegion, For, IntImm, Var
 from tilewright.ir.access import inputs_of
-from tilewright.space.annotations import DOUBLE_BUFFER_SCOPE
+from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN, DOUBLE_BUFFER_SCOPE
 from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, tag_of
 from tilewright.space.gpu.index_ranges import AxisRange, IndexRanges, Unbounded
 from tilewright.space.gpu.mixed_radix import Domain
 from tilewright.space.gpu.software_pipeline import versions_of
 
-_DIM_ALIGN = "buffer_dim_align"
 # Buffers share memory if neither is more than so many times as large as the other.
 _ALIKE = 16
 
@@ -106,7 +105,7 @@ def _uses(kernel: Kernel) -> list[_Use]:
             use.double_buffered |= block.annotations.get(DOUBLE_BUFFER_SCOPE) == position
             use.alignment |= {
                 int(axis): (int(factor), int(offset))
-                for index, axis, factor, offset in block.annotations.get(_DIM_ALIGN, ())
+                for index, axis, factor, offset in block.annotations.get(BUFFER_DIM_ALIGN, ())
                 if int(index) == position
             }
     return list(found.values())

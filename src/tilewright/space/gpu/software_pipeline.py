@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir import BlockRealize, For, SeqStmt, Stmt
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     MANIFEST_SHARED_MEMORY_LOCAL_STAGE,
     SOFTWARE_PIPELINE_ORDER,
     SOFTWARE_PIPELINE_STAGE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, UNROLL_EXPLICIT, UNROLL_IMPLICIT
 from tilewright.schedule import Trace
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.space.annotations import COOPERATIVE_FETCH, UNROLL_EXPLICIT, UNROLL_IMPLICIT
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.mutators.decisions import (
     categorical_draws,

@@ -9,10 +9,10 @@ from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
+from tilewright.ir.annotation_keys import PARALLEL
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.space.annotations import PARALLEL
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.loop_nest import nest_above
 from tilewright.space.mutators.decisions import main_part, notes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import math
 
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH
 from tilewright.schedule import Instruction, Trace
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.space.annotations import COOPERATIVE_FETCH
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.mutators.decisions import draws_behind, main_part, with_another_category
 

@@ -31,11 +31,11 @@ from tilewright.ir import (
     children,
     const,
 )
-from tilewright.schedule import Schedule
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     SOFTWARE_PIPELINE_ASYNC_STAGES,
     SOFTWARE_PIPELINE_STAGE,
 )
+from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.postprocs.partial_lowering import flattened
 

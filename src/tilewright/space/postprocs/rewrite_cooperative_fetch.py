@@ -12,8 +12,8 @@ from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import BufferLoad, BufferStore, Call, Cast, Node, post_order_visit
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.schedule import BlockRV, Instruction, Schedule
-from tilewright.space.annotations import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import constant_extent
 from tilewright.space.gpu.gpu_limits import WARP_SIZE, gpu_number

@@ -25,9 +25,9 @@ from tilewright.ir import (
     logical_and,
     substitute,
 )
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import suggest_index_map
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.layout_free import blocks_below, layout_free_buffers
 

@@ -11,11 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.ir import ForKind
-from tilewright.schedule import LoopRV, Schedule, StmtSRef
-from tilewright.schedule.primitives.loop_kind import can_have_kind
-from tilewright.schedule.state.scope import loops_of, realize_of
-from tilewright.schedule.state.state import ScheduleState
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     AUTO_UNROLL_MAX_STEP,
     PARALLEL,
     UNROLL_EXPLICIT,
@@ -23,6 +19,10 @@ from tilewright.space.annotations import (
     UNROLL_IMPLICIT,
     VECTORIZE,
 )
+from tilewright.schedule import LoopRV, Schedule, StmtSRef
+from tilewright.schedule.primitives.loop_kind import can_have_kind
+from tilewright.schedule.state.scope import loops_of, realize_of
+from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import all_iters_spatial
 from tilewright.space.contiguity import contiguous_loops

@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.annotations import AUTO_TENSORIZE
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.blocks import blocks_post_order
 from tilewright.space.layout_free import layout_free_buffers

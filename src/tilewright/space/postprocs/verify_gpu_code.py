@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.ir import For, PrimFunc
+from tilewright.ir.annotation_keys import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
 from tilewright.schedule import Schedule
-from tilewright.space.annotations import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
 from tilewright.space.gpu.gpu_limits import (

@@ -26,6 +26,7 @@ from tilewright.ir import (
     replace,
     uses_var,
 )
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_tensorize_loop_mapping
@@ -33,7 +34,6 @@ from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.annotations import LAYOUT_REWRITE_PREPROC
 from tilewright.space.layout_free import is_layout_free
 
 # Padding pays as long as no more than half of the work is for nothing: an instruction does several

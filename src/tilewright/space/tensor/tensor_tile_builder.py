@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.ir import Buffer, IterType, PrimExpr, Var, floordiv, floormod
+from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass
 from tilewright.space.cpu.tile_builder import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, LoopRV
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.cpu.tile_builder import STRUCTURE, Tiles
 from tilewright.space.tensor.tensor_tile_builder import TensorTileBuilder
 

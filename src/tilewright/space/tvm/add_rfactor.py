@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.space.annotations import RANDOM_COMPUTE_PRODUCER
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import needs_rfactor_or_cross_thread_reduction
-from tilewright.space.parallel_extent import max_parallel_extent
+from tilewright.space.tvm.parallelize_vectorize_unroll import max_parallel_extent
 from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
 
 

@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from tilewright.errors import TuneError
+from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.annotations import SCHEDULE_RULE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.tvm.custom_rules import PREFIX, find_custom_rule
 from tilewright.target import Target

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.ir import Call, Node, Op, children
 from tilewright.ir.access import inputs_of
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import analyze_read_write_pattern, has_if_then_else
 from tilewright.schedule.conditions.checks import is_complete_block
@@ -14,7 +15,6 @@ from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
 from tilewright.schedule.state.scope import realize_of
-from tilewright.space.annotations import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function
 from tilewright.space.tvm.recomputation import repeated_operations

@@ -13,10 +13,7 @@ from typing import Any, TypeAlias
 
 from tilewright.errors import TuneError
 from tilewright.ir import For, IntImm, IterType, SeqStmt
-from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
-from tilewright.schedule.analysis import is_write_cache
-from tilewright.schedule.state.scope import loops_of
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     COOPERATIVE_FETCH,
     SOFTWARE_PIPELINE_ASYNC_STAGES,
     SOFTWARE_PIPELINE_ORDER,
@@ -26,6 +23,9 @@ from tilewright.space.annotations import (
     TILING_STRUCTURE,
     WRITE_CACHE_LEVEL,
 )
+from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
+from tilewright.schedule.analysis import is_write_cache
+from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import constant_extent, needs_multi_level_tiling
 from tilewright.space.tvm.reuse import ReuseLike, ReuseType, as_reuse

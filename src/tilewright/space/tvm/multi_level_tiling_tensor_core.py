@@ -13,11 +13,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.errors import TuneError
 from tilewright.ir.access import inputs_of
-from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.schedule import BlockRV, Schedule
-from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
-from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     AUTO_TENSORIZE,
     AUTO_TENSORIZE_INIT,
     DOUBLE_BUFFER_SCOPE,
@@ -27,6 +23,10 @@ from tilewright.space.annotations import (
     TILING_STRUCTURE,
     WARP_EXECUTION,
 )
+from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
+from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
 from tilewright.space.base import schedule_rules
 from tilewright.space.tvm.multi_level_tiling import MultiLevelTiling, SubRule
 from tilewright.space.tvm.reuse import ReuseLike

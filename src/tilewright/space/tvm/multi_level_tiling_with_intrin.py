@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.ir import Block
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.annotations import AUTO_TENSORIZE
 from tilewright.space.base import schedule_rules
 from tilewright.space.tensor.intrin_operands import adapt_to_intrin, is_tensorizable
 from tilewright.space.tvm.multi_level_tiling import FilterFn, MultiLevelTiling, SubRule

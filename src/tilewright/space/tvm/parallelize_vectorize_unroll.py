@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.errors import TuneError
+from tilewright.ir.annotation_keys import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.annotations import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function
-from tilewright.space.parallel_extent import max_parallel_extent
+from tilewright.target import Target
 
 
 @schedule_rules.register("ParallelizeVectorizeUnroll")
@@ -50,3 +51,13 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
             key = UNROLL_EXPLICIT if self.unroll_explicit else UNROLL_IMPLICIT
             sch.annotate(block, key, chosen)
         return [sch]
+
+
+def max_parallel_extent(context: Any, max_jobs_per_core: int) -> int:
+    """Jobs for all cores of the target together; -1 if the jobs of a core are not limited."""
+    if max_jobs_per_core == -1:
+        return -1
+    target: Target | None = context.target
+    if target is None:
+        raise TuneError("this schedule rule needs a target; give one to the TuneContext")
+    return target.num_cores * max_jobs_per_core

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
+from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.state.scope import child_blocks, loops_of
-from tilewright.space.annotations import RANDOM_COMPUTE_PRODUCER
 from tilewright.space.base import ScheduleRule, schedule_rules
 from tilewright.space.conditions import in_root_scope, is_tiled
 

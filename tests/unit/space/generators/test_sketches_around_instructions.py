@@ -6,7 +6,7 @@ import pytest
 
 import tilewright.intrin  # noqa: F401
 from tilewright.ir import IRModule, PrimFunc
-from tilewright.space.annotations import AUTO_TENSORIZE
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.space.generators import DefaultSpace
 from tilewright.testing.contraction_forms import FORMS
 from tilewright.testing.handwritten import matmul

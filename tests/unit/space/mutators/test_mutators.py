@@ -12,10 +12,10 @@ from hypothesis import given, strategies as st
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, PARALLEL, UNROLL_EXPLICIT
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.script import tir as T
-from tilewright.space.annotations import COOPERATIVE_FETCH, PARALLEL, UNROLL_EXPLICIT
 from tilewright.space.mutators import (
     MutateCategorical,
     MutateComputeLocation,

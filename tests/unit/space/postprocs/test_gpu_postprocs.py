@@ -9,9 +9,9 @@ import pytest
 
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.ir import PrimFunc
+from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.space.annotations import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.space.base import Postproc
 from tilewright.space.postprocs import (
     DisallowAsyncStridedMemCopy,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tilewright.ir import For, ForKind, IntImm, IRModule, PrimFunc, assert_structural_equal
+from tilewright.ir.annotation_keys import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.schedule import Schedule
 from tilewright.schedule.state.scope import loops_of
 from tilewright.script import tir as T
-from tilewright.space.annotations import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.space.postprocs import RewriteParallelVectorizeUnroll
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from tilewright.ir import IRModule, PrimFunc, assert_structural_equal
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.space.annotations import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from tilewright.space.postprocs import RewriteReductionBlock
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 

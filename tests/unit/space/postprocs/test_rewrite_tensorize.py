@@ -9,9 +9,9 @@ import pytest
 
 import tilewright.intrin  # noqa: F401
 from tilewright.ir import Block, ForKind, IRModule, PrimFunc
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC
 from tilewright.space.postprocs import RewriteLayout, RewriteReductionBlock, RewriteTensorize
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
 from tilewright.testing.space_generation import Task

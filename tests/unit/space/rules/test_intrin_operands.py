@@ -6,10 +6,10 @@ import pytest
 
 import tilewright.intrin  # noqa: F401
 from tilewright.ir import PrimFunc
+from tilewright.ir.annotation_keys import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import Schedule
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.annotations import AUTO_TENSORIZE, LAYOUT_REWRITE_PREPROC
 from tilewright.space.rules import MultiLevelTilingWithIntrin
 from tilewright.space.tensor.intrin_operands import adapt_to_intrin, is_tensorizable
 from tilewright.testing.contraction_forms import FORMS

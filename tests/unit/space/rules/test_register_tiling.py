@@ -8,10 +8,10 @@ import pytest
 
 from tilewright import te
 from tilewright.ir import as_module
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.lowering import lower
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.rules import RegisterTiling
 from tilewright.target import Target

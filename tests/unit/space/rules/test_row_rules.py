@@ -6,8 +6,8 @@ import pytest
 
 from tilewright import te, topi
 from tilewright.ir import as_module
+from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import Schedule
-from tilewright.space.annotations import TILING_STRUCTURE
 from tilewright.space.base import ScheduleRule
 from tilewright.space.rules import (
     FuseRows,

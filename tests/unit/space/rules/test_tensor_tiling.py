@@ -14,15 +14,15 @@ from tilewright import te
 from tilewright.driver import build
 from tilewright.errors import RegistryError
 from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum
-from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.lowering import lower
-from tilewright.schedule import Schedule, Trace
-from tilewright.space.annotations import (
+from tilewright.ir.annotation_keys import (
     AUTO_TENSORIZE,
     LAYOUT_REWRITE_PREPROC,
     STREAM_STORES,
     TILING_STRUCTURE,
 )
+from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.lowering import lower
+from tilewright.schedule import Schedule, Trace
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.generators.default_space import DefaultSpace
 from tilewright.space.tensor.tensor_tile import TensorTile

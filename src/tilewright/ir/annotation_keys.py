@@ -1,4 +1,7 @@
-"""The notes that members of a space leave on blocks and loops for one another, under TVM's keys."""
+"""Keys of annotations on blocks, loops and functions, each in one place; most are TVM's.
+
+Whoever writes and whoever reads a note both take its key from here.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,12 @@ INLINE_RULE: Final = "meta_schedule.inline_rule"
 # The tile levels at which the result of a block must be cached.
 WRITE_CACHE_LEVEL: Final = "meta_schedule.write_cache_level"
 
+# Inputs that may be stored in any order: of a block, and by their positions of a function.
+LAYOUT_FREE_PLACEHOLDERS: Final = "layout_free_placeholders"
+LAYOUT_FREE_BUFFERS: Final = "layout_free_buffers"
+# On a function: its weights are packed once, by `Module.bind`, not at each call.
+BOUND_WEIGHTS: Final = "tilewright.bound_weights"
+
 # --- loops and blocks that lowering looks at ----------------------------------------------------
 
 # How many partial results a reduction loop keeps side by side; see lowering/vector_reduction.py.
@@ -47,6 +56,8 @@ VECTOR_REDUCTION: Final = "vector_reduction"
 SKIP_ZERO_TERMS: Final = "skip_zero_terms"
 # What is stored below goes past the caches; see codegen/llvm/streaming.py.
 STREAM_STORES: Final = "pragma_stream_stores"
+# Strides of a buffer that a block writes are padded to a factor and an offset; see storage_align.
+BUFFER_DIM_ALIGN: Final = "buffer_dim_align"
 SOFTWARE_PIPELINE_STAGE: Final = "software_pipeline_stage"
 SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
 SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"
@@ -55,6 +66,7 @@ DOUBLE_BUFFER_SCOPE: Final = "double_buffer_scope"
 
 # --- written by post-processors -----------------------------------------------------------------
 
+# A copy that brings a constant into another layout, once, ahead of all calls.
 LAYOUT_REWRITE_PREPROC: Final = "meta_schedule.layout_rewrite_preproc"
 AUTO_UNROLL_MAX_STEP: Final = "pragma_auto_unroll_max_step"
 UNROLL_EXPLICIT_PRAGMA: Final = "pragma_unroll_explicit"
