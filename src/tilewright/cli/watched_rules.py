@@ -1,20 +1,20 @@
-"""Watches the rules of a space at work: what each did at each block, and why it did not."""
+"""Reads what the rules of a space did at each block, and why they did not."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from tilewright.cli.rule_reasons import why_not
 from tilewright.errors import TuneError
 from tilewright.ir import PrimFunc
-from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import ScheduleRule, SpaceGenerator
+from tilewright.space.base import SpaceGenerator
 from tilewright.space.generators import DefaultSpace, PostOrderApply, SpaceGeneratorUnion
-from tilewright.space.rules import ApplyCustomRule
+from tilewright.space.generators.statistics import RuleApplication
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext
+
+NOTHING_TO_DO: Final = "the rule found nothing to do"  # of rules that return no `NotApplied`
 
 
 @dataclass(frozen=True)
@@ -26,41 +26,25 @@ class Visit:
     applied: bool
     detail: str  # how many sketches came out, or why nothing happened
 
+    @staticmethod
+    def of(made: RuleApplication) -> Visit:
+        """The visit that a generator has noted."""
+        if made.error is not None:
+            detail = f"failed: {made.error}"
+        elif made.changed:
+            detail = "" if made.results == 1 else f"{made.results} sketches"
+        else:
+            detail = made.reason or NOTHING_TO_DO
+        return Visit(made.rule, made.block, made.changed, detail)
 
-@dataclass
+
+@dataclass(frozen=True)
 class RuleLog:
-    """What the rules of one generator did."""
+    """The work of the rules of one generator."""
 
     name: str
-    rules: list[str] = field(default_factory=list)
-    visits: list[Visit] = field(default_factory=list)
-
-
-class WatchedRule(ScheduleRule):
-    """Does what a rule does, and writes it down."""
-
-    def __init__(self, rule: ScheduleRule, log: RuleLog) -> None:
-        self._rule, self._log = rule, log
-
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        name, before = sch.get_sref(block).name, _steps(sch)
-        try:
-            made = self._rule.apply(sch, block)
-        except Exception as error:
-            self._note(name, False, f"failed: {type(error).__name__}: {error}")
-            raise
-        if len(made) == 1 and _steps(made[0]) == before:
-            self._note(name, False, why_not(self._rule, sch, block))
-        else:
-            self._note(name, True, "" if len(made) == 1 else f"{len(made)} sketches")
-        return made
-
-    def _note(self, block: str, applied: bool, detail: str) -> None:
-        self._log.visits.append(Visit(type(self._rule).__name__, block, applied, detail))
-
-
-def _steps(sch: Schedule) -> int:
-    return 0 if sch.trace is None else len(sch.trace.insts)
+    rules: list[str]
+    visits: list[Visit]
 
 
 def make_context(func: PrimFunc, target: Target, space: str) -> TuneContext:
@@ -82,19 +66,16 @@ def watch(context: TuneContext) -> list[RuleLog]:
     found = _rule_generators(space, type(space).__name__)
     if not found:
         raise TuneError(f"the space generator {type(space).__name__} does not work with rules")
-    logs = []
-    for name, generator in found:
-        log = RuleLog(name, [type(rule).__name__ for rule in generator.sch_rules])
-        # The generator itself looks for this rule, so it is not wrapped.
-        generator.sch_rules = [
-            rule if isinstance(rule, ApplyCustomRule) else WatchedRule(rule, log)
-            for rule in generator.sch_rules
-        ]
-        logs.append(log)
     context.generate_design_space()
-    for log, (_, generator) in zip(logs, found, strict=True):
-        _add_custom_rules(log, generator)
-    return [log for log in logs if log.visits]
+    return [
+        RuleLog(
+            name,
+            [type(rule).__name__ for rule in generator.sch_rules],
+            [Visit.of(application) for application in generator.applications],
+        )
+        for name, generator in found
+        if generator.applications
+    ]
 
 
 def _rule_generators(space: Any, name: str) -> list[tuple[str, PostOrderApply]]:
@@ -107,12 +88,3 @@ def _rule_generators(space: Any, name: str) -> list[tuple[str, PostOrderApply]]:
             parts: list[SpaceGenerator] = space.space_generators
             return [pair for part in parts for pair in _rule_generators(part, type(part).__name__)]
     return []
-
-
-def _add_custom_rules(log: RuleLog, generator: PostOrderApply) -> None:
-    name = ApplyCustomRule.__name__
-    for application in generator.applications:
-        if application.rule == name:
-            reason = application.error or "it names no rule of its own"
-            detail = "" if application.changed else reason
-            log.visits.append(Visit(name, application.block, application.changed, detail))

@@ -1,6 +1,6 @@
 """Schedule rules."""
 
-from tilewright.space.base import ScheduleRule as ScheduleRule
+from tilewright.space.base import NotApplied as NotApplied, ScheduleRule as ScheduleRule
 from tilewright.space.rules import (
     AddRFactor as AddRFactor,
     ApplyCustomRule as ApplyCustomRule,

@@ -77,12 +77,24 @@ class Member:
         return copy.deepcopy(self)
 
 
+class NotApplied(list[Schedule]):
+    """The answer of a rule that leaves a block alone: the schedule as it was, and the reason."""
+
+    def __init__(self, sch: Schedule, reason: str) -> None:
+        super().__init__([sch])
+        self.reason = reason
+
+
 class ScheduleRule(Member, ABC):
     """Turns a schedule into the schedules that treat one block in one way or another."""
 
     @abstractmethod
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        """The schedules to go on with; `[sch]` if the rule has nothing to say about the block."""
+        """The schedules to go on with.
+
+        A rule that is not meant for the block returns `NotApplied(sch, "it is no reduction")`,
+        which `tilewright space why` shows, or just `[sch]`.
+        """
 
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:

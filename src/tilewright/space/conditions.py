@@ -1,8 +1,12 @@
-"""Which blocks the rules of a space are meant for; nothing here is recorded in a trace."""
+"""Conditions on blocks that rules share; nothing here is recorded in a trace.
+
+A function `why_not_...` returns the reason why a block does not meet a condition, empty if it does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tilewright.ir import Block, BlockRealize, IntImm, IterType, PrimExpr, Range, Var, free_vars
 from tilewright.ir.access import inputs_of
@@ -22,6 +26,17 @@ def is_root(block: StmtSRef) -> bool:
 def is_tiled(block: StmtSRef) -> bool:
     """True when a rule has tiled the block already."""
     return TILING_STRUCTURE in block.block.annotations
+
+
+def why_not_free(block: StmtSRef) -> str:
+    """Why rules that schedule a whole block leave this one alone."""
+    if is_root(block):
+        return "it is the root block"
+    return "another rule has taken care of it already" if is_tiled(block) else ""
+
+
+UNUSUAL_BINDING: Final = "its iterators are not simply its loops"
+NO_REDUCTION: Final = "it is no reduction"
 
 
 def all_iters_spatial(block: Block) -> bool:
@@ -50,14 +65,25 @@ def constant_extent(loop: StmtSRef) -> int | None:
 
 def needs_multi_level_tiling(block: StmtSRef) -> bool:
     """True for a reduction that reads some element for more than one of its results."""
-    if is_root(block) or is_tiled(block):
-        return False
+    return not why_not_multi_level_tiling(block)
+
+
+def why_not_multi_level_tiling(block: StmtSRef) -> str:
+    """Why a block is no reduction that reads some element for more than one of its results."""
     stmt = block.block
-    if len(stmt.writes) != 1 or not inputs_of(stmt) or all_iters_spatial(stmt):
-        return False
-    if not has_trivial_binding(block) or not _reads_each_buffer_once(stmt):
-        return False
-    return _has_reuse(stmt)
+    if taken := why_not_free(block):
+        return taken
+    if all_iters_spatial(stmt):
+        return NO_REDUCTION
+    if len(stmt.writes) != 1:
+        return "it writes more than one buffer"
+    if not inputs_of(stmt):
+        return "it reads nothing"
+    if not has_trivial_binding(block):
+        return UNUSUAL_BINDING
+    if not _reads_each_buffer_once(stmt) or not _has_reuse(stmt):
+        return "no element of its inputs is used for more than one result"
+    return ""
 
 
 def _reads_each_buffer_once(stmt: Block) -> bool:
@@ -103,21 +129,20 @@ def runs_never(stmt: Block) -> bool:
 # --- reductions that are too narrow to fill the machine -----------------------------------------
 
 
-def needs_rfactor_or_cross_thread_reduction(
-    state: ScheduleState, block: StmtSRef, max_parallel_extent: int
-) -> bool:
-    """True for a reduction whose result alone gives too little work to do in parallel."""
-    if is_root(block) or is_tiled(block) or not block.block.writes:
-        return False
-    if not is_reduction_block(state, block) or not has_trivial_binding(block):
-        return False
-    lengths = _space_and_reduce_lengths(state, block)
-    if lengths is None:
-        return False
-    space, reduce = lengths
+def why_not_split_reduction(state: ScheduleState, block: StmtSRef, max_parallel_extent: int) -> str:
+    """Why a block is no reduction whose results alone give too little work to do in parallel."""
+    if taken := why_not_free(block):
+        return taken
+    if not block.block.writes or not is_reduction_block(state, block):
+        return NO_REDUCTION
+    if not has_trivial_binding(block):
+        return UNUSUAL_BINDING
+    space, reduce = _space_and_reduce_lengths(state, block) or (1, 1)
     if needs_multi_level_tiling(block):
-        return space < reduce and space <= max_parallel_extent
-    return reduce > 1
+        is_narrow = space < reduce and space <= max_parallel_extent
+    else:
+        is_narrow = reduce > 1
+    return "" if is_narrow else "its results alone give enough work to run in parallel"
 
 
 def _space_and_reduce_lengths(state: ScheduleState, block: StmtSRef) -> tuple[int, int] | None:

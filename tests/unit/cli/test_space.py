@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 
 from tilewright.cli.decisions import count_tiles
-from tilewright.cli.rule_reasons import UNKNOWN, why_not
-from tilewright.cli.watched_rules import make_context, watch
+from tilewright.cli.watched_rules import NOTHING_TO_DO, make_context, watch
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import ScheduleRule
+from tilewright.space.base import NotApplied, ScheduleRule, space_generators
+from tilewright.space.generators import PostOrderApply
 from tilewright.target import Target
 from tilewright.testing.te_workload import create_te_workload
 
@@ -109,9 +110,9 @@ class Silent(ScheduleRule):
         return [sch]
 
 
-class Talkative(Silent):
-    def why_not(self, sch: Schedule, block: BlockRV) -> str:
-        return f"{sch.get_sref(block).name} is not to my taste"
+class Talkative(ScheduleRule):
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        return NotApplied(sch, f"{sch.get_sref(block).name} is not to my taste")
 
 
 class Failing(ScheduleRule):
@@ -119,11 +120,22 @@ class Failing(ScheduleRule):
         raise ValueError("a bug")
 
 
-def test_rules_of_others() -> None:
-    sch = Schedule(create_te_workload("GMM", 0))
-    block = sch.get_block("Z")
-    assert why_not(Silent(), sch, block) == UNKNOWN
-    assert why_not(Talkative(), sch, block) == "Z is not to my taste"
+@pytest.mark.parametrize(
+    ("rule", "reason"), [(Silent(), NOTHING_TO_DO), (Talkative(), "Z is not to my taste")]
+)
+def test_rules_of_others(rule: ScheduleRule, reason: str) -> None:
+    context = make_context(create_te_workload("GMM", 0), Target(TARGET), "llvm")
+    assert context.space_generator is not None
+    context.space_generator.sch_rules = [rule]
+    (log,) = watch(context)
+    assert [visit.detail for visit in log.visits if visit.block == "Z"] == [reason]
+
+
+def test_a_rule_with_a_reason_is_shown(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = functools.partial(PostOrderApply, sch_rules=[Talkative()])
+    monkeypatch.setitem(space_generators._members, "talkative", space)
+    lines = command("space", "why", "GMM:0", "Z", "--target", TARGET, "--space", "talkative").lines
+    assert lines[2].split(maxsplit=1) == ["Talkative", "not applied: Z is not to my taste"]
 
 
 def test_rules_that_fail(caplog: pytest.LogCaptureFixture) -> None:
@@ -140,7 +152,7 @@ def test_rules_that_fail(caplog: pytest.LogCaptureFixture) -> None:
 def test_every_refusal_of_our_rules_has_a_reason(name: str, space: str) -> None:
     context = make_context(create_te_workload(name, 0), Target(TARGET), space)
     for log in watch(context):
-        unknown = {(v.rule, v.block) for v in log.visits if v.detail == UNKNOWN}
+        unknown = {(v.rule, v.block) for v in log.visits if v.detail == NOTHING_TO_DO}
         assert unknown == set()
 
 

@@ -13,6 +13,7 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
+from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import extent_of
 from tilewright.space.cpu.vector_reduction import choose
@@ -30,7 +31,7 @@ class ReduceColumns(OneSketchRule):
         if block.block.init is None or len(block.block.writes) < 2:
             return "it is no reduction to several results"
         if not has_trivial_binding(block):
-            return "its iterators are not simply its loops"
+            return UNUSUAL_BINDING
         if _column_of(block.block) is None and not self._lanes_of_rows(block.block):
             return "its inputs lie neither along its results nor, in whole vectors, along the axis"
         return ""

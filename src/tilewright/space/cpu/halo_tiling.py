@@ -8,15 +8,14 @@ border (halo) that two tasks both compute, in buffers that stay in the cache.
 
 from __future__ import annotations
 
-from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before
-from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
-from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.conditions import all_iters_spatial, constant_extent, is_tiled
+from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import vectorize_last
 from tilewright.space.cpu.vector_reduction import choose
 
@@ -26,34 +25,25 @@ LEAST_TILES = 2
 
 
 @schedule_rules.register("HaloTiling")
-class HaloTiling(CpuRule):
+class HaloTiling(OneSketchRule):
     """Computes chains of spatial blocks in tiles of rows; untiled chains compete with them."""
 
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if self.why_not(sch, block):
-            return [sch]
-        sref = sch.get_sref(block)
-        before, rows = all_before(sch, sref), self._row_counts(sref)
-        copy = sch.copy()
-        try:
-            _tile(copy, block, [copy.get_block(other.name) for other in before], rows)
-        except ScheduleError:
-            return [sch]
-        return [copy, sch]
+    competes = True
 
-    def why_not(self, sch: Schedule, block: BlockRV) -> str:
-        """Why a block is not tiled; empty if it is."""
-        sref = sch.get_sref(block)
-        if is_root(sref):
-            return "it is the root block"
-        if not writes_output(sref):
+    def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
+        if not writes_output(block):
             return "it does not write an output of the function"
-        before = all_before(sch, sref)
+        before = all_before(sch, block)
         if not before:
             return "no other block comes before it"
-        if not all(map(_is_step, (sref, *before))):
+        if not all(map(_is_step, (block, *before))):
             return "it, or a block before it, reduces or is tiled already"
-        return "" if self._row_counts(sref) else "it has too few rows for tiles on all cores"
+        return "" if self._row_counts(block) else "it has too few rows for tiles on all cores"
+
+    def _schedule(self, sch: Schedule, block: BlockRV) -> None:
+        sref = sch.get_sref(block)
+        before, rows = all_before(sch, sref), self._row_counts(sref)
+        _tile(sch, block, [sch.get_block(other.name) for other in before], rows)
 
     def _row_counts(self, block: StmtSRef) -> list[int]:
         """Heights of tiles of which every core gets some."""

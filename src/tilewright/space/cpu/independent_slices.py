@@ -18,6 +18,7 @@ from tilewright.schedule.conditions.checks import why_not_compact
 from tilewright.schedule.conditions.slices import free_positions
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
+from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, extent_of
 from tilewright.space.cpu.vector_reduction import choose
@@ -37,7 +38,7 @@ class IndependentSlices(OneSketchRule):
         if not loops or not why_not_compact(sch.state, loops[0], block):
             return "it does not read what it writes"
         if not has_trivial_binding(block):
-            return "its iterators are not simply its loops"
+            return UNUSUAL_BINDING
         if not free_positions(block.block):
             return "each of its iterations may read what any other one writes"
         return ""

@@ -20,11 +20,11 @@ import math
 from collections.abc import Sequence
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import PrimFunc
+from tilewright.ir import Block, PrimFunc
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.base import NotApplied, schedule_rules
+from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, is_tiled, why_not_free
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
 from tilewright.space.cpu.tile_builder import (
@@ -51,8 +51,8 @@ class RegisterTiling(CpuRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        if is_root(sref) or is_tiled(sref):
-            return [sch]
+        if taken := why_not_free(sref):
+            return NotApplied(sch, taken)
         found = Contraction.of(sref.block)
         variants = []
         if found is not None and found.right is not None:
@@ -69,7 +69,7 @@ class RegisterTiling(CpuRule):
             sketches.append(copy)
         if found is not None and sketches and variants[0].turned and not _is_reused(found):
             sketches.append(sch)
-        return sketches or [sch]
+        return sketches or NotApplied(sch, _why_no_tile(sref.block))
 
     def _variants(self, sch: Schedule, block: BlockRV, found: Contraction) -> list[TileVariant]:
         sref = sch.get_sref(block)
@@ -101,6 +101,18 @@ class RegisterTiling(CpuRule):
             TileVariant(vectors * lanes, packed=True, place=Place.BEFORE, turned=True)
             for vectors in _widths(found, lanes)
         ]
+
+
+def _why_no_tile(block: Block) -> str:
+    """Why none of the ways to tile a block has worked."""
+    if all_iters_spatial(block):
+        return NO_REDUCTION
+    found = Contraction.of(block)
+    if found is None:
+        return "it is no sum of products that runs along the last axis of its result"
+    if found.right is None:
+        return "no input is contiguous along the last axis of its result"
+    return "no register tile fits the program around it"
 
 
 def _turned(block: StmtSRef) -> Contraction | None:

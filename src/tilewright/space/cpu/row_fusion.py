@@ -15,9 +15,15 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding, writes_output
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.base import schedule_rules
+from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.blocks import all_before
-from tilewright.space.conditions import all_iters_spatial, constant_extent, is_root, is_tiled
+from tilewright.space.conditions import (
+    UNUSUAL_BINDING,
+    all_iters_spatial,
+    constant_extent,
+    is_tiled,
+    why_not_free,
+)
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, vectorize_last
@@ -32,17 +38,17 @@ class FuseRows(CpuRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        if is_root(sref) or is_tiled(sref):
-            return [sch]
-        if not all_iters_spatial(sref.block) or not has_trivial_binding(sref):
-            return [sch]
+        if reason := why_not_free(sref) or _why_not_elementwise(sref):
+            return NotApplied(sch, reason)
         before = all_before(sch, sref)
         # Tiles read an operand that rows share less often: leave the choice to the search.
         behind = all_before(sch, sref, stop_at=_shares_an_operand)
         groups = [before] if writes_output(sref) else []
         groups += [behind] if len(behind) < len(before) else []
         made = [copy for group in groups if (copy := self._fused(sch, block, group)) is not None]
-        if not made or (len(behind) < len(before) and len(made) < 2 and writes_output(sref)):
+        if not made:
+            return NotApplied(sch, _why_not_fused(sref))
+        if len(behind) < len(before) and len(made) < 2 and writes_output(sref):
             made.append(sch)
         return made
 
@@ -80,6 +86,18 @@ class FuseRows(CpuRule):
                 vectorize_last(sch, other, sch.get_loops(other)[-1])
         if len(loops) > rows:
             vectorize_last(sch, block, sch.get_loops(block)[-1])
+
+
+def _why_not_elementwise(block: StmtSRef) -> str:
+    if not all_iters_spatial(block.block):
+        return "it is a reduction"
+    return "" if has_trivial_binding(block) else UNUSUAL_BINDING
+
+
+def _why_not_fused(block: StmtSRef) -> str:
+    if not writes_output(block):
+        return "it does not write an output of the function"
+    return "there are no reductions over rows before it, or fewer rows than cores"
 
 
 def _shares_an_operand(reduction: StmtSRef) -> bool:

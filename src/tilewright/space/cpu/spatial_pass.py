@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import ROUNDING
-from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import all_iters_spatial, is_root, is_tiled
+from tilewright.space.base import NotApplied, schedule_rules
+from tilewright.space.conditions import UNUSUAL_BINDING, all_iters_spatial, is_root, is_tiled
+from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import own_pass
 
 
 @schedule_rules.register("SpatialPass")
-class SpatialPass(ScheduleRule):
+class SpatialPass(OneSketchRule):
     """One parallel loop over rows, vectors along the last axis."""
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        sref = sch.get_sref(block)
-        if is_root(sref):
+        if is_root(sch.get_sref(block)):
             return self._rounding_passes(sch)
-        if is_tiled(sref) or not loops_of(sref):
-            return [sch]
-        if not all_iters_spatial(sref.block) or not has_trivial_binding(sref):
-            return [sch]
-        copy = sch.copy()
-        try:
-            own_pass(copy, block)
-        except ScheduleError:
-            return [sch]
-        return [copy]
+        return super().apply(sch, block)
+
+    def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
+        if not loops_of(block):
+            return "it has no loops"
+        if not all_iters_spatial(block.block):
+            return "it is a reduction"
+        return "" if has_trivial_binding(block) else UNUSUAL_BINDING
+
+    def _schedule(self, sch: Schedule, block: BlockRV) -> None:
+        own_pass(sch, block)
 
     def _rounding_passes(self, sch: Schedule) -> list[Schedule]:
-        """Blocks that a rule has made, and that no other one took in."""
+        """Schedule blocks that a rule has made, and that no other one took in."""
+        done = sch
         for sref in list(sch.state.infos):
             if ROUNDING in sref.block.annotations and not is_tiled(sref):
-                [sch] = self.apply(sch, sch.get_block(sref.name))
-        return [sch]
+                [done] = self.apply(done, done.get_block(sref.name))
+        return NotApplied(sch, "it is the root block") if done is sch else [done]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.errors import ScheduleError
 from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
-from tilewright.schedule import BlockRV, ExprRV, Schedule
+from tilewright.schedule import BlockRV, ExprRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import is_root, is_tiled
-from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.conditions import NO_REDUCTION, UNUSUAL_BINDING, all_iters_spatial
+from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS
 from tilewright.space.cpu.vector_shape import VectorShape
 
@@ -87,22 +86,21 @@ def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None
 
 
 @schedule_rules.register("ReduceInVectors")
-class ReduceInVectors(CpuRule):
+class ReduceInVectors(OneSketchRule):
     """Reductions with few results: rows or, if there are too few, chunks of them in parallel."""
 
-    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        sref = sch.get_sref(block)
-        if is_root(sref) or is_tiled(sref) or not has_trivial_binding(sref):
-            return [sch]
-        if not reduces_contiguously(sref.block):
-            return [sch]
-        copy = sch.copy()
-        try:
-            few = result_count(sref.block) < self._cores
-            self._by_rows(copy, self._by_chunks(copy, block) if few else block)
-        except ScheduleError:
-            return [sch]
-        return [copy]
+    def _refusal(self, sch: Schedule, block: StmtSRef) -> str:
+        if all_iters_spatial(block.block):
+            return NO_REDUCTION
+        if not has_trivial_binding(block):
+            return UNUSUAL_BINDING
+        if not reduces_contiguously(block.block):
+            return "its innermost reduction axis does not run over neighbouring elements"
+        return ""
+
+    def _schedule(self, sch: Schedule, block: BlockRV) -> None:
+        few = result_count(sch.get_sref(block).block) < self._cores
+        self._by_rows(sch, self._by_chunks(sch, block) if few else block)
 
     def _by_chunks(self, sch: Schedule, block: BlockRV) -> BlockRV:
         """Cut the outermost reduction loop into chunks with results of their own."""

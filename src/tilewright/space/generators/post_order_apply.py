@@ -8,7 +8,7 @@ other blocks from the last to the first; what came last is taken up first.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright.errors import TuneError
@@ -17,7 +17,7 @@ from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.space.base import ScheduleRule, fork_rand_state, space_generators
+from tilewright.space.base import NotApplied, ScheduleRule, fork_rand_state, space_generators
 from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
@@ -102,7 +102,7 @@ class PostOrderApply(ConfiguredGenerator):
             pending.extend((after, left - 1) for after in made)
         return done
 
-    def _visit(self, rule: ScheduleRule, sch: Schedule, block: BlockRV) -> list[Schedule]:
+    def _visit(self, rule: ScheduleRule, sch: Schedule, block: BlockRV) -> Sequence[Schedule]:
         """Apply a rule at a block; if it raises, the sketch stays as it was."""
         rule_name, block_name = type(rule).__name__, sch.get_sref(block).name
         length = _trace_length(sch)
@@ -121,8 +121,11 @@ class PostOrderApply(ConfiguredGenerator):
             )
             self.applications.append(RuleApplication(rule_name, block_name, 1, False, text))
             return [sch]
-        changed = len(made) != 1 or made[0] is not sch or _trace_length(sch) != length
-        self.applications.append(RuleApplication(rule_name, block_name, len(made), changed))
+        reason = made.reason if isinstance(made, NotApplied) else ""
+        changed = len(made) != 1 or _trace_length(made[0]) != length
+        self.applications.append(
+            RuleApplication(rule_name, block_name, len(made), changed, reason=reason)
+        )
         return made
 
 
@@ -156,8 +159,9 @@ def _is_open(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
     return isinstance(rule, ApplyCustomRule) or SCHEDULE_RULE not in sref.block.annotations
 
 
-def _checked(rule: str, made: Any) -> list[Schedule]:
-    """What a rule returned; an empty list drops the sketch."""
+def _checked(rule: str, made: Any) -> Sequence[Schedule]:
+    """The schedules that a rule returned; an empty list drops the sketch."""
     if not isinstance(made, (list, tuple)) or not all(isinstance(s, Schedule) for s in made):
         raise TuneError(f"schedule rule {rule} must return a list of schedules, got {made!r}")
-    return list(made)
+    checked: Sequence[Schedule] = made
+    return checked

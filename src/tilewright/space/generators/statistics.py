@@ -1,4 +1,4 @@
-"""What became of each rule while a space was generated: how often it was asked, changed, failed."""
+"""Statistics of rules while a space is generated: how often each was asked, changed, failed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class RuleApplication:
     results: int  # how many sketches came out
     changed: bool  # whether one of them differs from what went in
     error: str | None = None  # why the rule was skipped here
+    reason: str = ""  # why the rule left the block alone, if it said so
 
 
 @dataclass(frozen=True)

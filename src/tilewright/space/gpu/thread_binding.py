@@ -1,4 +1,4 @@
-"""How a block gets GPU threads: its outer spatial loops are shared among blocks of threads.
+"""Binding of loops to GPU threads: the outer spatial loops of a block are shared among them.
 
 Used by the rule `AutoBind`, where the number of threads is sampled, and by the post-processor
 `RewriteUnboundBlock`, where it is as large as possible.
@@ -14,7 +14,7 @@ from tilewright.ir import ForKind, IterType, SeqStmt
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.conditions import constant_extent, is_root, is_tiled
+from tilewright.space.conditions import constant_extent, why_not_free
 
 # The number of threads for a loop, given how many it can use at most.
 FactorChooser = Callable[[int], int | ExprRV]
@@ -86,15 +86,18 @@ def bind_block_thread_idx(
     max_threadblocks: int,
     max_threads_per_block: int,
     choose_threads: FactorChooser,
-) -> None:
-    """Bind outer loops of a block to blockIdx.x and threadIdx.x, as far as they are not yet."""
+) -> str:
+    """Bind outer loops of a block to blockIdx.x and threadIdx.x, as far as they are not yet.
+
+    Returns the reason if there is nothing to bind.
+    """
     sref = sch.get_sref(block)
-    if is_root(sref) or is_tiled(sref):
-        return
+    if taken := why_not_free(sref):
+        return taken
     nest = _describe(sch, loops_of(sref))
     if nest.block_axis >= 0:
         if nest.thread_axis >= 0:
-            return
+            return "its loops run on threads already"
         raise ScheduleError(
             f"block {sref.name!r} is under a loop bound to blockIdx but under none bound to "
             "threadIdx; bind a loop inside it to threadIdx as well"
@@ -109,9 +112,10 @@ def bind_block_thread_idx(
         count = min(count, nest.thread_axis)
     if nest.thread_axis >= 0:
         sch.bind(sch.fuse(*sch.get_loops(block)[:count]), "blockIdx.x")
-        return
-    fused = sch.fuse(*loops[:count])
-    bind_spatial_loop(sch, fused, max_threadblocks, max_threads_per_block, choose_threads)
+    else:
+        fused = sch.fuse(*loops[:count])
+        bind_spatial_loop(sch, fused, max_threadblocks, max_threads_per_block, choose_threads)
+    return ""
 
 
 def bind_spatial_loop(

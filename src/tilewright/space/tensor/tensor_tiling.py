@@ -10,35 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import is_root, is_tiled
+from tilewright.space.base import NotApplied, schedule_rules
+from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, why_not_free
 from tilewright.space.cpu.contraction import Contraction
+from tilewright.space.cpu.cpu_rule import CpuRule
 from tilewright.space.cpu.tile_builder import NotTiled, Place, TileVariant
-from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.tensor.tensor_fit import Fit, TensorGroup
 from tilewright.space.tensor.tensor_tile import TensorTile
 from tilewright.space.tensor.tensor_tile_builder import TensorTileBuilder
 from tilewright.space.tensor.tile_register_builder import TileRegisterBuilder
 
 MAX_VECTORS = 4
+UNFIT: Final = "no tensor instruction of the target computes what it does"
 MUCH_MORE = 256  # products: tiles of 32 x 32 against vectors, of which a quarter is used
 
 
 @schedule_rules.register("TensorTiling")
-class TensorTiling(ScheduleRule):
+class TensorTiling(CpuRule):
     """Tiles contractions around the instructions that fit best; plain tiles compete.
 
     An instruction is given by its name, or as the names of a group (`compute`, `fill`, `store`).
     """
 
     def __init__(self, intrin_names: Sequence[str | Mapping[str, str]]) -> None:
+        super().__init__()
         self.intrin_names = tuple(intrin_names)
         self._groups = [
             TensorGroup(given) if isinstance(given, str) else TensorGroup(**given)
@@ -46,23 +48,13 @@ class TensorTiling(ScheduleRule):
         ]
         for name in (name for group in self._groups for name in group.names):
             TensorIntrin.get(name)  # raises if there is no such instruction
-        self._shape = VectorShape.default()
-        self._cores = 1
-        self._features: frozenset[str] = frozenset()
-
-    def _initialize_with_tune_context(self, context: Any) -> None:
-        if context.target is not None:
-            self._shape = VectorShape.of(context.target)
-            self._cores = max(1, context.target.num_cores)
-            self._features = frozenset(context.target.features)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        if is_root(sref) or is_tiled(sref):
-            return [sch]
         found = Contraction.of(sref.block, any_layout=True)
-        if found is None or found.right is None or len(found.left) != 1:
-            return [sch]
+        if reason := why_not_free(sref) or _why_not_product(sref.block, found):
+            return NotApplied(sch, reason)
+        assert found is not None
         func = sch.mod[sch.state.function_of(sref)]
         taken: list[Fit] = []
         made: list[Schedule] = []
@@ -72,7 +64,7 @@ class TensorTiling(ScheduleRule):
                 if sketches:
                     taken.append(fit)
                     made += sketches
-        return [*made, sch]
+        return [*made, sch] if made else NotApplied(sch, UNFIT)
 
     def _fits(
         self, func: PrimFunc, block: Block, found: Contraction
@@ -132,6 +124,15 @@ class TensorTiling(ScheduleRule):
             before = [variant for variant in variants if variant.place is Place.BEFORE]
             variants += [replace(variant, packing=Place.BESIDE) for variant in before]
         return variants
+
+
+def _why_not_product(block: Block, found: Contraction | None) -> str:
+    """Why a block is no product of two operands."""
+    if all_iters_spatial(block):
+        return NO_REDUCTION
+    if found is None:
+        return "it is no contraction"
+    return UNFIT if found.right is None or len(found.left) != 1 else ""
 
 
 def _competes(fit: Fit, taken: Fit, func: PrimFunc, block: Block) -> bool:

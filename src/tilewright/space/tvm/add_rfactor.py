@@ -7,8 +7,8 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import needs_rfactor_or_cross_thread_reduction
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import why_not_split_reduction
 from tilewright.space.tvm.parallelize_vectorize_unroll import max_parallel_extent
 from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
 
@@ -28,10 +28,9 @@ class AddRFactor(ScheduleRule):
         self.max_parallel_extent = max_parallel_extent(context, self.max_jobs_per_core)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        sref = sch.get_sref(block)
-        extent = self.max_parallel_extent
-        if not needs_rfactor_or_cross_thread_reduction(sch.state, sref, extent):
-            return [sch]
+        sref, extent = sch.get_sref(block), self.max_parallel_extent
+        if reason := why_not_split_reduction(sch.state, sref, extent):
+            return NotApplied(sch, reason)
         untouched = _reseeded_copy(sch)
         fused, num_spatial = reorder_and_fuse_reduction_loops(sch, block)
         factors = sch.sample_perfect_tile(fused, 2, self.max_innermost_factor)

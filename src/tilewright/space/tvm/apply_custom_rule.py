@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.errors import TuneError
 from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.tvm.custom_rules import PREFIX, find_custom_rule
 from tilewright.target import Target
 
@@ -29,7 +29,7 @@ class ApplyCustomRule(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         name = sch.get_sref(block).block.annotations.get(SCHEDULE_RULE)
         if name is None or name == "None":
-            return [sch]
+            return NotApplied(sch, "it names no rule of its own")
         if self.target is None:
             raise TuneError("ApplyCustomRule must be initialised with a TuneContext first")
         tried = [f"{PREFIX}.{key}.{name}" for key in self.target.keys]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, sampled_factor
 
@@ -37,5 +37,5 @@ class AutoBind(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         chooser = sampled_factor(sch, self.thread_extents)
         limits = self.max_threadblocks, self.max_threads_per_block
-        bind_block_thread_idx(sch, block, *limits, chooser)
-        return [sch]
+        reason = bind_block_thread_idx(sch, block, *limits, chooser)
+        return NotApplied(sch, reason) if reason else [sch]

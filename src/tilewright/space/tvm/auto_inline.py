@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Final
 
-from tilewright.ir import Call, Node, Op, children
+from tilewright.ir import Call, Node, Op, post_order_visit
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, INLINE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
@@ -15,19 +16,19 @@ from tilewright.schedule.primitives.compute_inline import can_compute_inline
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
 from tilewright.schedule.state.scope import realize_of
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import is_root, is_spatial_function
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import all_iters_spatial, is_root, is_spatial_function
 from tilewright.space.tvm.recomputation import repeated_operations
 
 # Repeated operations for an element: fewer cost less than a store and a load, more never pay.
 FEW_REPEATED = 2.0
 MOST_REPEATED = 16.0
+REPEATED: Final = "the blocks that read its result would compute it again at each place they read"
 
 
 class Inline(enum.Enum):
     """Where a block goes."""
 
-    NOWHERE = 0
     INTO_CONSUMER = 1
     INTO_PRODUCER = 2
 
@@ -60,61 +61,74 @@ class AutoInline(ScheduleRule):
         self.require_ordered = require_ordered
         self.disallow_op = list(disallow_op or ())
         self.count_recomputation = count_recomputation
-        self._costly = frozenset(Op.get(name).name for name in self.disallow_op)
+        for name in self.disallow_op:
+            Op.get(name)  # raises if there is no such function
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        match self.check_inline(sch, sch.get_sref(block)):
-            case Inline.INTO_CONSUMER:
-                kept = [sch.copy()] if self._may_stay(sch, sch.get_sref(block)) else []
-                sch.compute_inline(block)
-                return [sch, *kept]
+        match self._place(sch, sch.get_sref(block)):
+            case str(reason):
+                return NotApplied(sch, reason)
             case Inline.INTO_PRODUCER:
                 sch.reverse_compute_inline(block)
-        return [sch]
+                return [sch]
+        may_stay = self._repeated(sch, sch.get_sref(block)) > FEW_REPEATED
+        kept = [sch.copy()] if may_stay else []
+        sch.compute_inline(block)
+        return [sch, *kept]
 
-    def check_inline(self, sch: Schedule, block: StmtSRef) -> Inline:
-        """Where the rule would put a block; nothing is recorded."""
+    def _place(self, sch: Schedule, block: StmtSRef) -> Inline | str:
+        """Where a block goes, or the reason why it stays."""
         stmt = block.block
-        if is_root(block) or len(stmt.writes) != 1:
-            return Inline.NOWHERE
+        if is_root(block):
+            return "it is the root block"
+        if len(stmt.writes) != 1:
+            return "it writes more than one buffer"
         if self.inline_const_tensor and not inputs_of(stmt) and _fits_consumers(sch, block):
             return Inline.INTO_CONSUMER
-        if not is_spatial_function(sch.state, block) and self._is_costly(block):
-            return Inline.NOWHERE
+        unfit = _why_unfit(sch, block)
+        if unfit and not self.into_producer:
+            return unfit
+        if not is_spatial_function(sch.state, block) and (costly := self._why_costly(block)):
+            return unfit or costly
         if stmt.annotations.get(INLINE_RULE) == "disable":
-            return Inline.NOWHERE
+            return unfit or f"its annotation {INLINE_RULE} forbids it"
         if self.into_consumer and _fits_consumers(sch, block):
-            return Inline.NOWHERE if self.repeats_much(sch, block) else Inline.INTO_CONSUMER
+            if self._repeated(sch, block) > MOST_REPEATED:
+                return (
+                    "the blocks that read its result would compute it again at each place they read"
+                )
+            return Inline.INTO_CONSUMER
         if self.into_producer and _fits_producer(sch, block):
             return Inline.INTO_PRODUCER
-        return Inline.NOWHERE
-
-    def repeats_much(self, sch: Schedule, block: StmtSRef) -> bool:
-        """True when computing a block wherever it is read costs more than writing and reading."""
-        return self._repeated(sch, block) > MOST_REPEATED
-
-    def _may_stay(self, sch: Schedule, block: StmtSRef) -> bool:
-        return self._repeated(sch, block) > FEW_REPEATED
+        return unfit or "the blocks that read its result cannot take it in"
 
     def _repeated(self, sch: Schedule, block: StmtSRef) -> float:
         return repeated_operations(sch, block) if self.count_recomputation else 0.0
 
-    def _is_costly(self, block: StmtSRef) -> bool:
-        """True when computing the block again where it is used may cost more than it saves."""
-        realize = realize_of(block)
-        if self._costly and _calls(realize, self._costly):
-            return True
+    def _why_costly(self, block: StmtSRef) -> str:
+        """Why computing the block again where it is used may cost more than it saves."""
+        realize, stmt = realize_of(block), block.block
+        called = _called(realize) if self.disallow_op else set()
+        for name in self.disallow_op:
+            if Op.get(name) in called:
+                return f"it calls {name.removeprefix('tir.')}, which is expensive to recompute"
         if self.disallow_if_then_else and has_if_then_else(realize):
-            return True
+            return "it holds a condition (T.if_then_else), which is expensive to recompute"
         if not self.require_injective and not self.require_ordered:
-            return False
-        stmt = block.block
+            return ""
         patterns = [analyze_read_write_pattern(read, stmt.writes[0]) for read in stmt.reads]
-        return any(
-            (self.require_injective and not pattern.injective)
-            or (self.require_ordered and not pattern.ordered)
-            for pattern in patterns
-        )
+        if self.require_injective and not all(pattern.injective for pattern in patterns):
+            return "it does not read an element of its inputs for each element of its result"
+        if self.require_ordered and not all(pattern.ordered for pattern in patterns):
+            return "it reads its inputs in another order than it writes its result"
+        return ""
+
+
+def _why_unfit(sch: Schedule, block: StmtSRef) -> str:
+    """Why no block could take this one in."""
+    if not neighbours(sch, block, before=False):
+        return "no other block reads its result"
+    return "" if all_iters_spatial(block.block) else "it is a reduction"
 
 
 def _fits_consumers(sch: Schedule, block: StmtSRef) -> bool:
@@ -131,7 +145,13 @@ def _fits_producer(sch: Schedule, block: StmtSRef) -> bool:
     )
 
 
-def _calls(node: Node, names: frozenset[str]) -> bool:
-    if isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in names:
-        return True
-    return any(_calls(child, names) for child in children(node))
+def _called(root: Node) -> set[Op]:
+    """The built-in functions that are called anywhere below a node."""
+    found: set[Op] = set()
+
+    def look(node: Node) -> None:
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            found.add(node.op)
+
+    post_order_visit(root, look)
+    return found

@@ -15,11 +15,11 @@ from tilewright.ir import IterType
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.schedule.state.scope import lowest_common_ancestor
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import (
     constant_extent,
     needs_multi_level_tiling,
-    needs_rfactor_or_cross_thread_reduction,
+    why_not_split_reduction,
 )
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, WARP_SIZE, gpu_number
 from tilewright.space.gpu.thread_binding import thread_tag
@@ -68,11 +68,10 @@ class CrossThreadReduction(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         if self.max_threads_per_block is None or self.warp_size is None:
-            return [sch]
-        sref = sch.get_sref(block)
-        most = self.max_threads_per_block
-        if not needs_rfactor_or_cross_thread_reduction(sch.state, sref, most):
-            return [sch]
+            return NotApplied(sch, "the target does not say how many threads it has")
+        sref, most = sch.get_sref(block), self.max_threads_per_block
+        if reason := why_not_split_reduction(sch.state, sref, most):
+            return NotApplied(sch, reason)
         made = sch.copy()
         made.seed(sch.fork_seed())
         self._share_reduction(made, block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import writes_output
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root
 
 
@@ -15,9 +15,11 @@ class InlineConstantScalars(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
         stmt = sref.block
-        constant_scalar = (
-            not stmt.reads and len(stmt.writes) == 1 and stmt.writes[0].buffer.ndim == 0
-        )
-        if constant_scalar and not is_root(sref) and not writes_output(sref):
-            sch.compute_inline(block)
+        if is_root(sref):
+            return NotApplied(sch, "it is the root block")
+        if stmt.reads or len(stmt.writes) != 1 or stmt.writes[0].buffer.ndim != 0:
+            return NotApplied(sch, "it is no constant scalar")
+        if writes_output(sref):
+            return NotApplied(sch, "it writes an output of the function")
+        sch.compute_inline(block)
         return [sch]

@@ -26,8 +26,8 @@ from tilewright.ir.annotation_keys import (
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_write_cache
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import constant_extent, needs_multi_level_tiling
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import constant_extent, why_not_multi_level_tiling
 from tilewright.space.tvm.reuse import ReuseLike, ReuseType, as_reuse
 from tilewright.space.tvm.tiling_state import Factor, TilingState
 from tilewright.target import Target
@@ -103,16 +103,16 @@ class MultiLevelTiling(ScheduleRule):
     # --- the frame of all tiling rules ----------------------------------------------------------
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if not self.is_applicable(sch, block):
-            return [sch]
+        if reason := self.why_not(sch, block):
+            return NotApplied(sch, reason)
         sch.annotate(block, TILING_STRUCTURE, self.structure)
         return [state.sch for state in self.run(TilingState(sch, block))]
 
-    def is_applicable(self, sch: Schedule, block: BlockRV) -> bool:
-        """True when the rule is meant for the block."""
+    def why_not(self, sch: Schedule, block: BlockRV) -> str:
+        """Why the rule is not meant for the block; empty if it is."""
         sref = sch.get_sref(block)
         wanted = self.filter_fn is not None and self.filter_fn(sch, sref)
-        return wanted or needs_multi_level_tiling(sref)
+        return "" if wanted else why_not_multi_level_tiling(sref)
 
     def sub_rules(self) -> Sequence[SubRule]:
         """The steps of the rule in order; each takes a state to the states to go on with."""

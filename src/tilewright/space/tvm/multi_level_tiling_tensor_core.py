@@ -27,7 +27,7 @@ from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import AutoTensorizeMappingInfo, get_auto_tensorize_mapping_info
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.base import schedule_rules
+from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.tvm.multi_level_tiling import MultiLevelTiling, SubRule
 from tilewright.space.tvm.reuse import ReuseLike
 from tilewright.space.tvm.tensor_core_layout import (
@@ -145,8 +145,8 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
     # --- the frame ------------------------------------------------------------------------------
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if not self.is_applicable(sch, block):
-            return [sch]
+        if reason := self.why_not(sch, block):
+            return NotApplied(sch, reason)
         states = []
         # The last group first, as TVM does: the order decides which random numbers each one gets.
         for group, mapping in reversed(self._fitting(sch, block)):
@@ -154,7 +154,7 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
             made.annotate(block, TILING_STRUCTURE, self.structure)
             states.append(TensorCoreState(made, block, group=group, mapping=mapping))
         done = [after.sch for state in states for after in self.run(state)]
-        return done or [sch]
+        return done or NotApplied(sch, "it does not compute what the tensor instructions do")
 
     def _fitting(
         self, sch: Schedule, block: BlockRV

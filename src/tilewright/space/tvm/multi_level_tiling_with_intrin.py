@@ -12,7 +12,8 @@ from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
-from tilewright.space.base import schedule_rules
+from tilewright.space.base import NotApplied, schedule_rules
+from tilewright.space.conditions import why_not_free
 from tilewright.space.tensor.intrin_operands import adapt_to_intrin, is_tensorizable
 from tilewright.space.tvm.multi_level_tiling import FilterFn, MultiLevelTiling, SubRule
 from tilewright.space.tvm.reuse import ReuseLike
@@ -65,12 +66,16 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         return match_bodies(block, description_block(self.intrin.desc).block) is not None
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
-        if not self.computes(sch.get_sref(block).block):
-            return [sch]
-        if self.adapt_operands:
-            is_wanted = self.is_applicable(sch, block)
-            return [*super().apply(sch.copy(), block), sch] if is_wanted else [sch]
-        return super().apply(sch.copy(), block) or [sch]
+        sref = sch.get_sref(block)
+        if not self.computes(sref.block):
+            other = "it does not compute what the tensor instruction does"
+            return NotApplied(sch, why_not_free(sref) or other)
+        if self.adapt_operands and (reason := self.why_not(sch, block)):
+            return NotApplied(sch, reason)
+        made = super().apply(sch.copy(), block)
+        if not made:
+            return NotApplied(sch, "its loops do not fit the tensor instruction")
+        return [*made, sch] if self.adapt_operands else made
 
     def sub_rules(self) -> Sequence[SubRule]:
         return (self.tile_for_intrin, *super().sub_rules())

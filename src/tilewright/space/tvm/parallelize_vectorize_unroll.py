@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.errors import TuneError
 from tilewright.ir.annotation_keys import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function
 from tilewright.target import Target
 
@@ -39,7 +39,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         root = sch.get_sref(block)
         if not is_root(root):
-            return [sch]
+            return NotApplied(sch, "it annotates root blocks only")
         unrolls = bool(self.unroll_max_steps) and not is_spatial_function(sch.state, root)
         if self.max_jobs_per_core != -1:
             sch.annotate(block, PARALLEL, self.max_parallel_extent)

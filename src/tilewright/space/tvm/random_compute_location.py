@@ -7,8 +7,8 @@ from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.schedule.state.scope import child_blocks, loops_of
-from tilewright.space.base import ScheduleRule, schedule_rules
-from tilewright.space.conditions import in_root_scope, is_tiled
+from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.conditions import in_root_scope, why_not_free
 
 
 @schedule_rules.register("RandomComputeLocation")
@@ -17,8 +17,8 @@ class RandomComputeLocation(ScheduleRule):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
-        if not self._is_movable(sch, sref):
-            return [sch]
+        if reason := _why_not_movable(sch, sref):
+            return NotApplied(sch, reason)
         blocks = [block]
         if sref.block.annotations.get(RANDOM_COMPUTE_PRODUCER):
             producers = sch.get_producers(block)
@@ -34,12 +34,17 @@ class RandomComputeLocation(ScheduleRule):
             sch.compute_at(moved, location, preserve_unit_loops=True)
         return [sch]
 
-    @staticmethod
-    def _is_movable(sch: Schedule, block: StmtSRef) -> bool:
-        """True for a stage of the function that stands alone under its loops and is read later."""
-        if not in_root_scope(block) or is_tiled(block):
-            return False
-        loops = loops_of(block)
-        if not loops or len(child_blocks(sch.state, loops[0])) != 1:
-            return False
-        return bool(neighbours(sch, block, before=False))
+
+def _why_not_movable(sch: Schedule, block: StmtSRef) -> str:
+    """Why a block is no stage that stands alone under its loops and is read later."""
+    loops = loops_of(block)
+    if taken := why_not_free(block):
+        return taken
+    if not in_root_scope(block):
+        return "it is part of another block"
+    if not loops:
+        return "it has no loops"
+    if not neighbours(sch, block, before=False):
+        return "no other block reads its result"
+    alone = len(child_blocks(sch.state, loops[0])) == 1
+    return "" if alone else "it shares its loops with another block"
