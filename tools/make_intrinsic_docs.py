@@ -52,11 +52,6 @@ def _needs_some(*prefixes: str) -> Callable[[TensorIntrin], bool]:
 # Heading, what belongs under it (first match wins), and what is to be said of them all.
 SECTIONS: tuple[tuple[str, Callable[[TensorIntrin], bool], str], ...] = (
     (
-        "x86 outer products",
-        lambda intrin: intrin.name.startswith("outer_"),
-        "Rows of a register tile in float32. LLVM makes the same of plain loops.",
-    ),
-    (
         "x86 sums",
         lambda intrin: intrin.name.startswith("sum_"),
         "What products of signed bytes start from, if one operand is taken as unsigned.",

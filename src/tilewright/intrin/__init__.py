@@ -10,8 +10,6 @@ from tilewright.intrin import (
     hexagon as hexagon,
     rocm as rocm,
     x86 as x86,
-    x86_dot as x86_dot,
-    x86_fma as x86_fma,
     x86_pack as x86_pack,
     x86_sum as x86_sum,
 )

@@ -13,7 +13,6 @@ The right operand is packed: elements that meet in one product of pairs or quadr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,7 +35,7 @@ from tilewright.ir import (
     seq,
 )
 from tilewright.ir.intrinsics import address_of, call_llvm_intrin
-from tilewright.ir.tensor_intrin import Maker, TensorIntrin
+from tilewright.ir.tensor_intrin import Computes, Maker, TensorIntrin
 from tilewright.lowering.tile_registers import TILE_SCOPE as TILE_SCOPE
 from tilewright.script import tir as T
 
@@ -265,16 +264,6 @@ def _function(
 # --- registration -------------------------------------------------------------------------------
 
 
-def _intrinsics() -> Iterator[tuple[str, Maker, tuple[str, ...]]]:
-    for size in SIZES:
-        for product in PRODUCTS:
-            yield dot_name(size, product), partial(_dot, size, product), _FEATURES[product.out]
-        for dtype, features in _FEATURES.items():
-            yield fill_name(size, dtype), partial(_fill, size, dtype), features
-            for scope in ("global", "local"):
-                yield store_name(size, dtype, scope), partial(_store, size, dtype, scope), features
-
-
 def _dot(size: int, product: Product) -> tuple[PrimFunc, PrimFunc]:
     return dot_description(size, product), dot_implementation(size, product)
 
@@ -287,5 +276,21 @@ def _store(size: int, dtype: str, scope: str) -> tuple[PrimFunc, PrimFunc]:
     return store_description(size, dtype, scope), store_implementation(size, dtype, scope)
 
 
-for _name, _make, _needed in _intrinsics():
-    TensorIntrin.register_maker(_name, _make, features=_needed)
+def _register(
+    name: str, make: Maker, features: tuple[str, ...], computes: Computes | None = None
+) -> None:
+    TensorIntrin.register_maker(name, make, features=features, computes=computes)
+
+
+for _size in SIZES:
+    for _product in PRODUCTS:
+        _register(
+            dot_name(_size, _product), partial(_dot, _size, _product), _FEATURES[_product.out]
+        )
+    for _dtype, _needed in _FEATURES.items():
+        _zeros = Computes("fill", _dtype, lanes=_size, rows=_size, scope=TILE_SCOPE)
+        _register(fill_name(_size, _dtype), partial(_fill, _size, _dtype), _needed, _zeros)
+        for _scope in ("global", "local"):
+            _copies = Computes(f"store {TILE_SCOPE}", _dtype, _size, rows=_size, scope=_scope)
+            _make = partial(_store, _size, _dtype, _scope)
+            _register(store_name(_size, _dtype, _scope), _make, _needed, _copies)

@@ -7,20 +7,10 @@ over widening products. Names with the suffix `_local` take accumulators in regi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
 
-from tilewright.intrin.dot_product_common import (
-    DotForm,
-    Pair,
-    Update,
-    dot_description,
-    dot_implementation,
-)
-from tilewright.intrin.x86 import LOCAL
+from tilewright.intrin.dot_product_common import DotForm, Update, register_dot
 from tilewright.ir import Broadcast, PrimExpr
 from tilewright.ir.intrinsics import call_intrin, call_llvm_pure_intrin, reinterpret
-from tilewright.ir.tensor_intrin import TensorIntrin
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
@@ -65,40 +55,10 @@ def dotprod(instruction: str) -> Callable[[DotForm], Update]:
     return with_form
 
 
-@dataclass(frozen=True)
-class _Instruction:
-    name: str
-    byte: str
-    result: str
-    update: Callable[[DotForm], Update]
-    feature: str
-
-    @property
-    def form(self) -> DotForm:
-        return DotForm(4, 4, self.byte, self.byte, self.result)
-
-
-_INSTRUCTIONS = (
-    _Instruction(ARM_DOT_4x4_i8_NEON_INTRIN, "int8", "int32", neon, "neon"),
-    _Instruction(ARM_DOT_4x4_i8_SDOT_INTRIN, "int8", "int32", dotprod("sdot"), "dotprod"),
-    _Instruction(ARM_DOT_4x4_u8_UDOT_INTRIN, "uint8", "uint32", dotprod("udot"), "dotprod"),
-    _Instruction(ARM_DOT_4x4_u8_HDOT_INTRIN, "uint8", "int32", dotprod("udot"), "dotprod"),
-)
-
-
-def _make(instruction: _Instruction, scope: str) -> Pair:
-    form = replace(instruction.form, c_scope=scope)
-    return dot_description(form), dot_implementation(form, instruction.update(form))
-
-
-def _register_all() -> None:
-    for instruction in _INSTRUCTIONS:
-        for suffix, scope in (("", "global"), (LOCAL, "local")):
-            TensorIntrin.register_maker(
-                instruction.name + suffix,
-                partial(_make, instruction, scope),
-                features=(instruction.feature,),
-            )
-
-
-_register_all()
+for _name, _byte, _result, _update, _feature in (
+    (ARM_DOT_4x4_i8_NEON_INTRIN, "int8", "int32", neon, "neon"),
+    (ARM_DOT_4x4_i8_SDOT_INTRIN, "int8", "int32", dotprod("sdot"), "dotprod"),
+    (ARM_DOT_4x4_u8_UDOT_INTRIN, "uint8", "uint32", dotprod("udot"), "dotprod"),
+    (ARM_DOT_4x4_u8_HDOT_INTRIN, "uint8", "int32", dotprod("udot"), "dotprod"),
+):
+    register_dot(_name, DotForm(4, 4, _byte, _byte, _result), _update, (_feature,))

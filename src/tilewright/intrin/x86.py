@@ -1,129 +1,176 @@
-"""Dot products of x86 under TVM's names: sixteen int32 sums of four uint8 times int8 products each.
+"""Dot products of x86: TVM's two, and those of other extensions, other signs, and bfloat16.
 
-`x86_dot.py` has their relatives for other types and other extensions, `x86_pack.py` what brings
-operands into the order they need. A name with the suffix `_local` is the same instruction on
-accumulators in scope `local`: they stay in registers.
+Each works on one vector register of accumulators and adds a few products to each lane. Names say
+`dot_{lanes}x{depth}_{extension}`; int8 forms take A unsigned and B signed unless `_s8s8` or `_u8u8`
+says otherwise, and `_local` means accumulators in registers.
 """
-# mypy: disable-error-code="valid-type, no-untyped-def"
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from tilewright.intrin.dot_product_common import DotForm, Pair, dot_description
-from tilewright.ir import PrimFunc
-from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.script import tir as T
+from tilewright.intrin.dot_product_common import (
+    DotForm,
+    Update,
+    dot_implementation,
+    make_dot,
+    register_dot,
+)
+from tilewright.ir import Broadcast, PrimExpr, const
+from tilewright.ir.intrinsics import (
+    bitwise_and,
+    bitwise_xor,
+    call_llvm_pure_intrin,
+    reinterpret,
+    shift_left,
+    shift_right,
+)
+from tilewright.ir.tensor_intrin import ValueRanges
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
-LOCAL = "_local"
+BF16_DOT_16x2_INTRIN = "dot_16x2_bf16"
 
 # `pmaddubsw` adds two products in 16 bits and saturates: for larger values of A it is not exact.
 SATURATING_RANGE = {"A": (0, 128)}
+_SIGN_BITS = -0x7F7F7F80  # 0x80808080: the highest bit of each of four bytes, as an int32
+
+_VPDPBUSD = {16: "llvm.x86.avx512.vpdpbusd.512", 8: "llvm.x86.avx512.vpdpbusd.256"}
+_PMADDUBSW = {16: "llvm.x86.avx512.pmaddubs.w.512", 8: "llvm.x86.avx2.pmadd.ub.sw"}
+_PMADDWD = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}
 
 
-def _description(scope: str) -> PrimFunc:
-    return dot_description(DotForm(16, 4, "uint8", "int8", "int32", scope))
+def _filled(value: int, dtype: str, lanes: int) -> PrimExpr:
+    return Broadcast(const(value, dtype), lanes)
 
 
-def _vnni(scope: str) -> PrimFunc:
-    @T.prim_func
-    def dot_product_16x4_u8i8i32_vnni(
-        A: T.Buffer((4,), "uint8", offset_factor=1),
-        B: T.Buffer((16, 4), "int8", offset_factor=1),
-        C: T.Buffer((16,), "int32", offset_factor=1, scope=scope),
-    ) -> None:
-        with T.block("root"):
-            T.reads(C[0:16], A[0:4], B[0:16, 0:4])
-            T.writes(C[0:16])
+def vnni(form: DotForm) -> Update:
+    """`vpdpbusd` multiplies unsigned by signed bytes; other signs are shifted by 128.
 
-            A_u8x4 = A.vload([0], "uint8x4")
-            A_i32 = T.reinterpret(A_u8x4, dtype="int32")
+    With a' = a + 128, sum(a * b) = sum(a' * b) - 128 * sum(b), exactly so in wrapping arithmetic.
+    The instruction itself computes the sum to subtract, which depends on one operand only and thus
+    is computed once for all accumulators that share the operand.
+    """
+    lanes, words = form.lanes, f"int32x{form.lanes}"
+    zeros, signs = _filled(0, "int32", lanes), _filled(_SIGN_BITS, "int32", lanes)
 
-            B_i8x64 = B.vload([0, 0], dtype="int8x64")
-            B_i32x16 = T.reinterpret(B_i8x64, dtype="int32x16")
-            C_i32x16 = C.vload([0], dtype="int32x16")
+    def dot(acc: PrimExpr, unsigned: PrimExpr, signed: PrimExpr) -> PrimExpr:
+        return call_llvm_pure_intrin(words, _VPDPBUSD[lanes], acc, unsigned, signed)
 
-            C[T.ramp(T.int32(0), 1, 16)] = T.call_llvm_pure_intrin(
-                T.llvm_lookup_intrinsic_id("llvm.x86.avx512.vpdpbusd.512"),
-                T.uint32(3),
-                C_i32x16,
-                T.broadcast(A_i32, 16),
-                B_i32x16,
-                dtype="int32x16",
-            )
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a, b = Broadcast(a_word, lanes), reinterpret(words, b_vector)
+        match form.a_dtype, form.b_dtype:
+            case "int8", "int8":
+                return dot(acc - dot(zeros, signs, b), bitwise_xor(a, signs), b)
+            case "uint8", "uint8":
+                return dot(acc - dot(zeros, a, signs), a, bitwise_xor(b, signs))
+            case "int8", "uint8":
+                return dot(acc, b, a)
+        return dot(acc, a, b)
 
-    return dot_product_16x4_u8i8i32_vnni
+    return update
 
 
-def _avx512(scope: str) -> PrimFunc:
-    @T.prim_func
-    def dot_product_16x4_u8i8i32_avx512(
-        A: T.Buffer((4,), "uint8", offset_factor=1),
-        B: T.Buffer((16, 4), "int8", offset_factor=1),
-        C: T.Buffer((16,), "int32", offset_factor=1, scope=scope),
-    ) -> None:
-        with T.block("root"):
-            T.reads(C[0:16], A[0:4], B[0:16, 0:4])
-            T.writes(C[0:16])
+def exact(form: DotForm) -> Update:
+    """Bytes widened to 16 bits, then `pmaddwd`: exact for all values and all signs.
 
-            A_u8x4 = A.vload([0], "uint8x4")
-            A_i32 = T.reinterpret(A_u8x4, dtype="int32")
-            A_brdcst = T.broadcast(A_i32, 16)
-            A_u8x64 = T.reinterpret(A_brdcst, dtype="uint8x64")
+    Bytes with even and with odd numbers are widened within their lane, so nothing moves across
+    lanes and each product lands in the lane of its accumulator.
+    """
+    lanes, words = form.lanes, f"int32x{form.lanes}"
 
-            B_i8x64 = B.vload([0, 0], dtype="int8x64")
+    def halves(bits: PrimExpr, is_signed: bool) -> tuple[PrimExpr, PrimExpr]:
+        if is_signed:
+            short = reinterpret(f"int16x{2 * lanes}", bits)
+            eight = _filled(8, "int16", 2 * lanes)
+            return shift_right(shift_left(short, eight), eight), shift_right(short, eight)
+        short = reinterpret(f"uint16x{2 * lanes}", bits)
+        low = _filled(0xFF, "uint16", 2 * lanes)
+        return bitwise_and(short, low), shift_right(short, _filled(8, "uint16", 2 * lanes))
 
-            Red = T.call_llvm_pure_intrin(
-                T.llvm_lookup_intrinsic_id("llvm.x86.avx512.pmaddubs.w.512"),
-                T.uint32(2),
-                A_u8x64,
-                B_i8x64,
-                dtype="int16x32",
-            )
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = halves(Broadcast(a_word, lanes), form.a_dtype == "int8")
+        b = halves(b_vector, form.b_dtype == "int8")
+        for left, right in zip(a, b, strict=True):
+            acc = acc + call_llvm_pure_intrin(words, _PMADDWD[lanes], left, right)
+        return acc
 
-            C[T.ramp(T.int32(0), 1, 16)] += T.call_llvm_pure_intrin(
-                T.llvm_lookup_intrinsic_id("llvm.x86.avx512.pmaddw.d.512"),
-                T.uint32(2),
-                Red,
-                T.int16x32(1),
-                dtype="int32x16",
-            )
-
-    return dot_product_16x4_u8i8i32_avx512
+    return update
 
 
-dot_product_16x4_u8i8i32_desc = _description("global")
-dot_product_16x4_u8i8i32_vnni = _vnni("global")
-dot_product_16x4_u8i8i32_avx512 = _avx512("global")
+def saturating(form: DotForm) -> Update:
+    """`pmaddubsw` adds pairs of products in 16 bits, where large ones saturate."""
+    lanes = form.lanes
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = reinterpret(f"uint8x{4 * lanes}", Broadcast(a_word, lanes))
+        pairs = call_llvm_pure_intrin(f"int16x{2 * lanes}", _PMADDUBSW[lanes], a, b_vector)
+        ones = _filled(1, "int16", 2 * lanes)
+        return acc + call_llvm_pure_intrin(f"int32x{lanes}", _PMADDWD[lanes], pairs, ones)
+
+    return update
 
 
-def _make_vnni(scope: str) -> Pair:
-    return _description(scope), _vnni(scope)
+def bf16(form: DotForm) -> Update:
+    """`vdpbf16ps` adds two products to a float32; it treats subnormal numbers as zero."""
+    lanes = form.lanes
+
+    def update(acc: PrimExpr, a_word: PrimExpr, b_vector: PrimExpr) -> PrimExpr:
+        a = reinterpret(form.b_vector, Broadcast(a_word, lanes))
+        name = "llvm.x86.avx512bf16.dpbf16ps.512"
+        return call_llvm_pure_intrin(form.c_vector, name, acc, a, b_vector)
+
+    return update
 
 
-def _make_avx512(scope: str) -> Pair:
-    return _description(scope), _avx512(scope)
+# --- all of them --------------------------------------------------------------------------------
+
+_U8S8, _S8S8, _U8U8 = ("", "uint8", "int8"), ("_s8s8", "int8", "int8"), ("_u8u8", "uint8", "uint8")
+_S8U8 = ("_s8u8", "int8", "uint8")
+_ALL_SIGNS = (_U8S8, _S8S8, _U8U8)
 
 
-TensorIntrin.register_maker(
-    VNNI_DOT_16x4_INTRIN,
-    lambda: (dot_product_16x4_u8i8i32_desc, dot_product_16x4_u8i8i32_vnni),
-    features=("avx512vnni",),
+@dataclass(frozen=True)
+class _Int8Family:
+    """The int8 dot products of one extension."""
+
+    name: str
+    lanes: int
+    features: tuple[str, ...]
+    instruction: Callable[[DotForm], Update]
+    signs: tuple[tuple[str, str, str], ...] = _ALL_SIGNS
+    value_ranges: ValueRanges | None = None
+
+
+_FAMILIES = (
+    _Int8Family(VNNI_DOT_16x4_INTRIN, 16, ("avx512vnni",), vnni, (*_ALL_SIGNS, _S8U8)),
+    _Int8Family(AVX512_DOT_16x4_INTRIN, 16, ("avx512bw",), saturating, (_U8S8,), SATURATING_RANGE),
+    _Int8Family("dot_8x4_vnni", 8, ("avx512vnni", "avx512vl"), vnni),
+    _Int8Family("dot_8x4_avxvnni", 8, ("avxvnni",), vnni),
+    _Int8Family("dot_16x4_avx512_exact", 16, ("avx512bw",), exact),
+    _Int8Family("dot_8x4_avx2", 8, ("avx2",), saturating, (_U8S8,), SATURATING_RANGE),
+    _Int8Family("dot_8x4_avx2_exact", 8, ("avx2",), exact),
 )
-TensorIntrin.register_maker(
-    VNNI_DOT_16x4_INTRIN + LOCAL, partial(_make_vnni, "local"), features=("avx512vnni",)
+
+
+for _family in _FAMILIES:
+    for _suffix, _a_dtype, _b_dtype in _family.signs:
+        register_dot(
+            _family.name + _suffix,
+            DotForm(_family.lanes, 4, _a_dtype, _b_dtype, "int32"),
+            _family.instruction,
+            _family.features,
+            _family.value_ranges,
+        )
+register_dot(
+    BF16_DOT_16x2_INTRIN,
+    DotForm(16, 2, "bfloat16", "bfloat16", "float32"),
+    bf16,
+    ("avx512bf16",),
 )
-TensorIntrin.register_maker(
-    AVX512_DOT_16x4_INTRIN,
-    lambda: (dot_product_16x4_u8i8i32_desc, dot_product_16x4_u8i8i32_avx512),
-    features=("avx512bw",),
-    value_ranges=SATURATING_RANGE,
-)
-TensorIntrin.register_maker(
-    AVX512_DOT_16x4_INTRIN + LOCAL,
-    partial(_make_avx512, "local"),
-    features=("avx512bw",),
-    value_ranges=SATURATING_RANGE,
-)
+
+# TVM's names for what two of them compute and how.
+_U8S8_16x4 = DotForm(16, 4, "uint8", "int8", "int32")
+dot_product_16x4_u8i8i32_desc, dot_product_16x4_u8i8i32_vnni = make_dot(_U8S8_16x4, vnni)
+dot_product_16x4_u8i8i32_avx512 = dot_implementation(_U8S8_16x4, saturating(_U8S8_16x4))

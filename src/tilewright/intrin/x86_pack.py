@@ -12,7 +12,7 @@ from functools import partial
 
 from tilewright.intrin.dot_product_common import Pair
 from tilewright.ir import Broadcast, Buffer, PrimExpr, cast, const, intrinsics
-from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import Computes, TensorIntrin
 from tilewright.script import tir as T
 
 _OTHER_SIGN = {"int8": "uint8", "uint8": "int8"}
@@ -140,10 +140,12 @@ for _depth, _lanes, _dtype, _units in (
         TensorIntrin.register_maker(
             pack_name(_depth, _lanes, _dtype, _count),
             partial(make_pack, _depth, _lanes, _dtype, _count),
+            computes=Computes("pack", _dtype, _lanes, _depth, _count),
         )
 for _dtype in _OTHER_SIGN:
     for _count in range(1, 5):
         TensorIntrin.register_maker(
             pack_name(4, 16, _dtype, _count) + "_shifted",
             partial(make_pack, 4, 16, _dtype, _count, shifted=True),
+            computes=Computes("shifted pack", _dtype, 16, 4, _count),
         )

@@ -16,9 +16,9 @@ from __future__ import annotations
 from functools import partial
 
 from tilewright.intrin.dot_product_common import Pair
-from tilewright.ir import Broadcast, Buffer, PrimExpr, const
+from tilewright.ir import Broadcast, Buffer, BufferRegion, PrimExpr, const
 from tilewright.ir.intrinsics import call_llvm_pure_intrin, reinterpret
-from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import Computes, TensorIntrin
 from tilewright.script import tir as T
 
 DEPTH = 4
@@ -44,65 +44,41 @@ def _updated(old: PrimExpr, values: PrimExpr, lanes: int, dtype: str) -> PrimExp
     )
 
 
-def make_sum(lanes: int, dtype: str) -> Pair:
-    """The description and the implementation of `sum_{lanes}x4_{dtype}`."""
-    factor = _FACTORS[dtype]
-
-    def updated(B: Buffer, C: Buffer) -> PrimExpr:
-        values = B.vload([0, 0], f"{dtype}x{lanes * DEPTH}")
-        return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, dtype)
-
-    @T.prim_func
-    def sum_desc(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (lanes, DEPTH), dtype, offset_factor=1)
-        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
-        with T.block("root"):
-            T.reads(C[0:lanes], B[0:lanes, 0:DEPTH])
-            T.writes(C[0:lanes])
-            for i, k in T.grid(lanes, DEPTH):
-                with T.block("update"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.cast(B[vi, vk], "int32") * factor
-
-    @T.prim_func
-    def sum_impl(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (lanes, DEPTH), dtype, offset_factor=1)
-        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
-        with T.block("root"):
-            T.reads(C[0:lanes], B[0:lanes, 0:DEPTH])
-            T.writes(C[0:lanes])
-            C[T.ramp(T.int32(0), 1, lanes)] = updated(B, C)
-
-    return sum_desc, sum_impl
-
-
-def make_row_sum(lanes: int, dtype: str) -> Pair:
-    """The description and the implementation of `sum_{lanes}x4_{dtype}_row`."""
+def make_sum(lanes: int, dtype: str, *, row: bool) -> Pair:
+    """The description and the implementation of one of them."""
     total = lanes * DEPTH
+    shape = (total,) if row else (lanes, DEPTH)
+    first = [0] * len(shape)
     factor = _FACTORS[dtype]
 
+    def whole(B: Buffer) -> BufferRegion:
+        return BufferRegion.full(B)
+
+    def element(B: Buffer, lane: PrimExpr, step: PrimExpr) -> PrimExpr:
+        return B[lane * DEPTH + step] if row else B[lane, step]
+
     def updated(B: Buffer, C: Buffer) -> PrimExpr:
-        values = B.vload([0], f"{dtype}x{total}")
+        values = B.vload(first, f"{dtype}x{total}")
         return _updated(C.vload([0], f"int32x{lanes}"), values, lanes, dtype)
 
     @T.prim_func
     def sum_desc(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (total,), dtype, offset_factor=1)
+        B = T.match_buffer(b, shape, dtype, offset_factor=1)
         C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.block("root"):
-            T.reads(C[0:lanes], B[0:total])
+            T.reads(C[0:lanes], whole(B))
             T.writes(C[0:lanes])
             for i, k in T.grid(lanes, DEPTH):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    C[vi] = C[vi] + T.cast(B[vi * DEPTH + vk], "int32") * factor
+                    C[vi] = C[vi] + T.cast(element(B, vi, vk), "int32") * factor
 
     @T.prim_func
     def sum_impl(b: T.handle, c: T.handle) -> None:
-        B = T.match_buffer(b, (total,), dtype, offset_factor=1)
+        B = T.match_buffer(b, shape, dtype, offset_factor=1)
         C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.block("root"):
-            T.reads(C[0:lanes], B[0:total])
+            T.reads(C[0:lanes], whole(B))
             T.writes(C[0:lanes])
             C[T.ramp(T.int32(0), 1, lanes)] = updated(B, C)
 
@@ -110,12 +86,10 @@ def make_row_sum(lanes: int, dtype: str) -> Pair:
 
 
 for _dtype in _FACTORS:
-    TensorIntrin.register_maker(
-        sum_name(16, _dtype, row=False), partial(make_sum, 16, _dtype), features=("avx512vnni",)
-    )
-    for _lanes in ROW_LANES:
+    for _lanes, _row in ((16, False), *((_lanes, True) for _lanes in ROW_LANES)):
         TensorIntrin.register_maker(
-            sum_name(_lanes, _dtype, row=True),
-            partial(make_row_sum, _lanes, _dtype),
+            sum_name(_lanes, _dtype, row=_row),
+            partial(make_sum, _lanes, _dtype, row=_row),
             features=("avx512vnni",) if _lanes == 16 else ("avx512vnni", "avx512vl"),
+            computes=Computes("row sum" if _row else "sum", _dtype, _lanes, DEPTH),
         )

@@ -6,7 +6,7 @@ there. Both take the same buffers; strides and offsets of the implementation may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.errors import RegistryError
@@ -22,6 +22,22 @@ from tilewright.target import isa
 
 Maker = Callable[[], tuple[PrimFunc, PrimFunc]]
 ValueRanges = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Computes:
+    """What an instruction is good for, so that it is found without being made.
+
+    `kind` is "sum", "pack", "fill" and the like; `dtype` is that of its input, or of what it sets;
+    extents it does not have are 1.
+    """
+
+    kind: str
+    dtype: str
+    lanes: int
+    depth: int = 1
+    rows: int = 1
+    scope: str = "global"  # where its result is
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +87,7 @@ class TensorIntrin:
         *,
         features: Iterable[str] = (),
         value_ranges: ValueRanges | None = None,
+        computes: Computes | None = None,
     ) -> None:
         """Register an instruction whose (description, implementation) is made when first needed.
 
@@ -78,6 +95,8 @@ class TensorIntrin:
         """
         _check_name(name, override)
         _registry[name] = _Unmade(make, _Needs.of(name, features, value_ranges))
+        if computes is not None:
+            _by_purpose.setdefault((computes.kind, computes.dtype), {})[name] = computes
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
@@ -125,6 +144,7 @@ class _Unmade:
 
 
 _registry: dict[str, TensorIntrin | _Unmade] = {}
+_by_purpose: dict[tuple[str, str], dict[str, Computes]] = {}  # by kind and data type
 
 # Says how an implementation disagrees with its description, or None. Nothing can be run from here:
 # what builds programs installs its check.
@@ -149,6 +169,18 @@ def _refuse(intrin: TensorIntrin, difference: str | None) -> None:
 def all_tensor_intrins() -> list[str]:
     """The names of all registered instructions, in order of registration."""
     return list(_registry)
+
+
+def intrins_for(
+    kind: str, dtype: str, features: frozenset[str] | None = None
+) -> Iterator[tuple[str, Computes]]:
+    """The instructions of a kind for a data type, in the order of registration.
+
+    With `features`, only those that a machine with these extensions can issue.
+    """
+    for name, computes in _by_purpose.get((kind, dtype), {}).items():
+        if features is None or features_of_intrin(name) <= features:
+            yield name, computes
 
 
 def is_made(name: str) -> bool:

@@ -202,24 +202,14 @@ _WIDE_VECTOR = _spec(
 )
 
 
+_SIGNS = ("s8s8", "u8s8", "s8u8", "u8u8")
 # Instructions that multiply short vectors, in the order in which they are preferred. Those of other
 # processors, and those that saturate, are not among them.
-def _amx(shape: str, product: str, dtype: str) -> Mapping[str, str]:
-    tile, _, _ = shape.rpartition("x")
-    return {
-        "compute": f"amx_dot_{shape}_{product}",
-        "fill": f"amx_fill_{tile}_{dtype}",
-        "store": f"amx_store_{tile}_{dtype}",
-    }
-
-
 KERNEL_INTRINSICS = (
-    *(
-        _amx(f"{size}x{size}x64", product, "int32")
-        for size in (32, 16)
-        for product in ("s8s8", "u8s8", "s8u8", "u8u8")
-    ),
-    *(_amx(f"{size}x{size}x32", "bf16", "float32") for size in (32, 16)),
+    *(f"amx_dot_32x32x64_{signs}" for signs in _SIGNS),
+    *(f"amx_dot_16x16x64_{signs}" for signs in _SIGNS),
+    "amx_dot_32x32x32_bf16",
+    "amx_dot_16x16x32_bf16",
     "dot_16x4_vnni_local",
     "dot_16x4_vnni_s8u8_local",
     "dot_8x4_avxvnni_local",

@@ -16,7 +16,7 @@ from tilewright.driver import compile_only
 from tilewright.intrin import amx
 from tilewright.ir.tensor_intrin import TensorIntrin, features_of_intrin
 from tilewright.lowering import lower
-from tilewright.space.tensor.tensor_tile import TensorTile
+from tilewright.space.tensor.instruction import TensorTile
 from tilewright.testing.amx_matmul import AmxMatmul
 from tilewright.testing.tile_simulator import run_in_tiles
 

@@ -15,8 +15,7 @@ from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import extent_of
-from tilewright.space.cpu.vector_reduction import choose
+from tilewright.space.cpu.elementwise_loops import choose, extent_of
 
 STRUCTURE = "columns"
 VECTORS = (1, 2, 4)  # side by side: enough to hide the latency of comparing

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.ir import Block, IntImm, PrimExpr
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
-from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
 
 STRUCTURE = "pass"
 # A vector of a pass: long enough to keep the memory busy, short enough to stay in registers.
@@ -26,6 +26,14 @@ def extent_of(sch: Schedule, loop: LoopRV) -> int:
     """The extent of a loop; 0 if it is not a number."""
     extent = sch.get_sref(loop).loop.extent
     return extent.value if isinstance(extent, IntImm) else 0
+
+
+def choose(sch: Schedule, candidates: Sequence[int]) -> ExprRV | int:
+    """One of some numbers, by a decision of the search if there are several."""
+    if len(candidates) == 1:
+        return candidates[0]
+    share = 1.0 / len(candidates)
+    return sch.sample_categorical(candidates, [share] * len(candidates))
 
 
 def own_pass(sch: Schedule, block: BlockRV) -> None:

@@ -16,8 +16,7 @@ from tilewright.space.base import schedule_rules
 from tilewright.space.blocks import all_before
 from tilewright.space.conditions import all_iters_spatial, constant_extent, is_tiled
 from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import vectorize_last
-from tilewright.space.cpu.vector_reduction import choose
+from tilewright.space.cpu.elementwise_loops import choose, vectorize_last
 
 STRUCTURE = "halo tile"
 ROWS = (8, 16, 32, 64)

@@ -20,8 +20,7 @@ from tilewright.schedule.state.scope import loops_of
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import UNUSUAL_BINDING
 from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, extent_of
-from tilewright.space.cpu.vector_reduction import choose
+from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose, extent_of
 
 STRUCTURE = "slices"
 ROWS = (1, 4, 8, 16)  # that are carried on side by side

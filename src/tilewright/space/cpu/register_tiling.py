@@ -27,11 +27,12 @@ from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, is_tiled, why_not_free
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
+from tilewright.space.cpu.register_tile import register_tile
 from tilewright.space.cpu.tile_builder import (
     LEAST_USE,
     NotTiled,
     Place,
-    TileBuilder,
+    TileSite,
     TileVariant,
     is_window,
     pads,
@@ -63,7 +64,7 @@ class RegisterTiling(CpuRule):
         for variant in variants:
             copy = sch.copy()
             try:
-                TileBuilder(copy, block, variant, self._shape, self._cores).run()
+                register_tile(TileSite(copy, block, variant, self._shape, self._cores)).run()
             except (NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)

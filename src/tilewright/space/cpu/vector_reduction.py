@@ -7,16 +7,15 @@ sums side by side, and chunks of those for the threads, it runs at the speed of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
-from tilewright.schedule import BlockRV, ExprRV, Schedule, StmtSRef
+from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, UNUSUAL_BINDING, all_iters_spatial
 from tilewright.space.cpu.cpu_rule import OneSketchRule
-from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS
+from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose
 from tilewright.space.cpu.vector_shape import VectorShape
 
 STRUCTURE = "vector reduction"
@@ -62,14 +61,6 @@ def _points(block: Block, kind: IterType) -> int:
 def _extent(iter_var: IterVar) -> int:
     extent = iter_var.dom.extent if iter_var.dom is not None else None
     return extent.value if isinstance(extent, IntImm) else 0
-
-
-def choose(sch: Schedule, candidates: Sequence[int]) -> ExprRV | int:
-    """One of some numbers, by a decision of the search if there are several."""
-    if len(candidates) == 1:
-        return candidates[0]
-    share = 1.0 / len(candidates)
-    return sch.sample_categorical(candidates, [share] * len(candidates))
 
 
 def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None:

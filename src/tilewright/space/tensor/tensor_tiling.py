@@ -14,18 +14,17 @@ from typing import Final
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc
-from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import features_of_intrin
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
 from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, why_not_free
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.tile_builder import NotTiled, Place, TileVariant
-from tilewright.space.tensor.tensor_fit import Fit, TensorGroup
-from tilewright.space.tensor.tensor_tile import TensorTile
-from tilewright.space.tensor.tensor_tile_builder import TensorTileBuilder
-from tilewright.space.tensor.tile_register_builder import TileRegisterBuilder
+from tilewright.space.cpu.tile_builder import NotTiled, Place, TileSite, TileVariant
+from tilewright.space.tensor.fit import Fit
+from tilewright.space.tensor.instruction import TensorGroup
+from tilewright.space.tensor.unit_registers import tensor_tile
 
 MAX_VECTORS = 4
 UNFIT: Final = "no tensor instruction of the target computes what it does"
@@ -42,12 +41,7 @@ class TensorTiling(CpuRule):
     def __init__(self, intrin_names: Sequence[str | Mapping[str, str]]) -> None:
         super().__init__()
         self.intrin_names = tuple(intrin_names)
-        self._groups = [
-            TensorGroup(given) if isinstance(given, str) else TensorGroup(**given)
-            for given in intrin_names
-        ]
-        for name in (name for group in self._groups for name in group.names):
-            TensorIntrin.get(name)  # raises if there is no such instruction
+        self._groups = [TensorGroup.of(given) for given in intrin_names]
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         sref = sch.get_sref(block)
@@ -75,9 +69,8 @@ class TensorTiling(CpuRule):
         """
         fits = []
         for group in self._groups:
-            intrin = TensorIntrin.get(group.compute)
-            tile = None if intrin is None else TensorTile.of(intrin)
-            if intrin is None or tile is None or not intrin.features <= self._features:
+            tile = group.tile
+            if tile is None or not features_of_intrin(group.compute) <= self._features:
                 continue
             fit = Fit.of(block, found, tile)
             # Only sums that start from zero can be set by a fill instruction.
@@ -91,13 +84,11 @@ class TensorTiling(CpuRule):
         self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
     ) -> list[Schedule]:
         sketches = []
-        make = TensorTileBuilder if group.store is None else TileRegisterBuilder
         for variant in self._variants(sch, block, fit, group):
             copy = sch.copy()
             try:
-                make(
-                    copy, block, variant, self._shape, self._cores, fit, group, self._features
-                ).run()
+                site = TileSite(copy, block, variant, self._shape, self._cores)
+                tensor_tile(site, fit, group, self._features).run()
             except (NotTiled, ScheduleError):
                 continue  # this way does not fit the program around the block
             sketches.append(copy)

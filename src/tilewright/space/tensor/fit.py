@@ -1,31 +1,17 @@
-"""How a tensor instruction fits a contraction, and what has to be done to the operands for it."""
+"""The fit of a tensor instruction to a contraction: what its operands lack for it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.ir import Block, PrimFunc
 from tilewright.space.cpu.contraction import Contraction, is_plain_term
 from tilewright.space.layout_free import is_layout_free
-from tilewright.space.tensor.tensor_tile import TensorTile
+from tilewright.space.tensor.instruction import TensorTile
 
 _SIGNED = {"uint8": "int8", "int8": "uint8"}
-
-
-@dataclass(frozen=True)
-class TensorGroup:
-    """The instructions of a computation: what sums up, and where sums live in a place of their own,
-    what sets them to zero and what gets them out."""
-
-    compute: str
-    fill: str | None = None
-    store: str | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """All of them."""
-        return [name for name in (self.compute, self.fill, self.store) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +21,7 @@ class Fit:
     tile: TensorTile
     found: Contraction
     depth: int  # the reduction that the instruction does some steps of
-    row: int | None  # the row loop that the instruction does some iterations of
+    units: Mapping[int, int]  # how many iterations of each iterator the instruction does
     shifted: int | None  # the read that has the wrong sign
     paddings: tuple[int, ...] | None  # what iterators lack to units
     is_packed: bool  # the right operand is in the order of the instruction
@@ -48,6 +34,13 @@ class Fit:
         share = math.prod(e / (e + n) for e, n in zip(extents, lacking, strict=True))
         return tile.rows * tile.lanes * tile.depth * share
 
+    @property
+    def order(self) -> list[int]:
+        """The iterators that the instruction does some iterations of, as its loops are nested."""
+        tile = self.tile
+        position = dict(zip((tile.lane, tile.depth_iter, tile.row), self.units, strict=False))
+        return [position[v.var] for v in tile.iters if v.var in position]
+
     def effort(self, func: PrimFunc, block: Block) -> tuple[bool, bool, bool]:
         """What has to be done to the operands first: shifting costs more than padding.
 
@@ -55,8 +48,8 @@ class Fit:
         start from then is a sum over the left one, which windows would compute again and again.
         """
         is_right = self.shifted is not None and self.shifted == self.found.right
-        is_dear = is_right and (self.is_constant(func, block) or len(self.found.depth) > 1)
-        return self.shifted is not None, self.paddings is not None, is_dear
+        is_expensive = is_right and (self.is_constant(func, block) or len(self.found.depth) > 1)
+        return self.shifted is not None, self.paddings is not None, is_expensive
 
     def is_constant(self, func: PrimFunc, block: Block) -> bool:
         """Is the right operand packed once, ahead of all calls?"""
@@ -89,7 +82,7 @@ class Fit:
             tile,
             found,
             depth,
-            row if tile.rows > 1 else None,
+            units,
             wrong[0] if wrong else None,
             lacking if any(lacking) else None,
             _is_packed(block, found, tile, depth),

@@ -1,4 +1,4 @@
-"""What a tensor instruction asks of the loops around it: a unit of rows x lanes x depth.
+"""Tensor instructions as units of work, of rows x lanes x depth, and the groups they come in.
 
 An instruction computes `out[rows, lanes] += left[rows, depth] * right[depth, lanes]`, with one row
 or several, and with the right operand in an order of its own. All of that is read off its
@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from tilewright.errors import RegistryError
 from tilewright.ir import (
     BufferLoad,
     BufferStore,
@@ -25,16 +27,21 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
-from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
+from tilewright.ir.tensor_intrin import TensorIntrin, description_nest, intrins_for
 
 
 @dataclass(frozen=True)
-class Operand:
+class InstructionOperand:
     """A buffer of an instruction."""
 
     dtype: DType
     indices: tuple[PrimExpr, ...]  # in terms of the iterators of the description
     scope: str
+
+    @staticmethod
+    def of(access: BufferLoad | BufferStore) -> InstructionOperand:
+        """The operand that a description reads or writes there."""
+        return InstructionOperand(access.buffer.dtype, access.indices, access.buffer.scope)
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,9 @@ class TensorTile:
     lane: Var
     row: Var | None
     depth_iter: Var
-    out: Operand
-    left: Operand
-    right: Operand
+    out: InstructionOperand
+    left: InstructionOperand
+    right: InstructionOperand
 
     @property
     def lanes(self) -> int:
@@ -81,11 +88,11 @@ class TensorTile:
         block = realize.block
         if not isinstance(block.body, BufferStore):
             return None
-        out = Operand(block.body.buffer.dtype, block.body.indices, block.body.buffer.scope)
+        out = InstructionOperand.of(block.body)
         loads = _loads(block.body.value, block.body)
         if len(loads) != 2:
             return None
-        left, right = (Operand(x.buffer.dtype, x.indices, x.buffer.scope) for x in loads)
+        left, right = map(InstructionOperand.of, loads)
         spatial = [v.var for v in block.iter_vars if v.iter_type is IterType.DATA_PAR]
         depth = [v.var for v in block.iter_vars if v.iter_type is IterType.COMM_REDUCE]
         lanes = [v for v in spatial if _uses(right, v) and not _uses(left, v)]
@@ -96,6 +103,53 @@ class TensorTile:
             return None
         row = rows[0] if rows else None
         return TensorTile(intrin.name, block.iter_vars, lanes[0], row, depth[0], out, left, right)
+
+
+MEMORY: Final = ("global", "local")  # scopes that any code can set and read
+
+
+@dataclass(frozen=True)
+class TensorGroup:
+    """The instructions of a computation: one that sums up and, where sums live in a place of their
+    own, one that sets them to zero and one that stores them."""
+
+    compute: str
+    fill: str | None = None
+    store: str | None = None
+
+    @staticmethod
+    def of(given: str | Mapping[str, str]) -> TensorGroup:
+        """A group by the names of its instructions, or by that of the one that sums up."""
+        group = TensorGroup(given) if isinstance(given, str) else TensorGroup(**given)
+        for name in (group.compute, group.fill, group.store):
+            if name is not None:
+                TensorIntrin.get(name)  # raises if there is no such instruction
+        tile = group.tile
+        if tile is None or tile.out.scope in MEMORY or group.fill is not None:
+            return group
+        return TensorGroup(
+            group.compute,
+            _accumulator_intrin(tile, "fill", tile.out.scope),
+            _accumulator_intrin(tile, f"store {tile.out.scope}", "global"),
+        )
+
+    @property
+    def tile(self) -> TensorTile | None:
+        """The unit of the instruction that sums up; None if it computes something else."""
+        intrin = TensorIntrin.get(self.compute)
+        return None if intrin is None else TensorTile.of(intrin)
+
+
+def _accumulator_intrin(tile: TensorTile, kind: str, scope: str) -> str:
+    """The instruction that sets or stores the results of another one."""
+    for name, computes in intrins_for(kind, str(tile.out.dtype)):
+        if (computes.rows, computes.lanes, computes.scope) == (tile.rows, tile.lanes, scope):
+            return name
+    raise RegistryError(
+        f"tensor intrinsic {tile.intrin!r} accumulates in scope {tile.out.scope!r}, for which no "
+        f"intrinsic computes {kind!r} of {tile.rows}x{tile.lanes} {tile.out.dtype}; give its name, "
+        "too: {'compute': ..., 'fill': ..., 'store': ...}"
+    )
 
 
 def _loads(value: PrimExpr, store: BufferStore) -> list[BufferLoad]:
@@ -110,7 +164,7 @@ def _loads(value: PrimExpr, store: BufferStore) -> list[BufferLoad]:
     return found
 
 
-def _uses(operand: Operand, var: Var) -> bool:
+def _uses(operand: InstructionOperand, var: Var) -> bool:
     return any(uses_var(index, lambda other: other is var) for index in operand.indices)
 
 

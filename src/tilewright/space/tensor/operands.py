@@ -70,21 +70,63 @@ def is_tensorizable(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool
     return True
 
 
+# --- copies with whole units --------------------------------------------------------------------
+
+Role = tuple[str, int]  # ("read" or "write", number), as `transform_layout` takes it
+
+
+def pad_to_units(
+    sch: Schedule,
+    block: BlockRV,
+    lacking: Sequence[int],
+    roles: Sequence[Role],
+    *,
+    mark_packing: bool = False,
+) -> dict[Role, BlockRV]:
+    """Let a block work on copies of those of its operands that grow; the blocks that copy.
+
+    `lacking` is what each iterator lacks to whole units. What is added to the result is not copied
+    back.
+    """
+    stmt = sch.get_sref(block).block
+    grown = {v.var for v, amount in zip(stmt.iter_vars, lacking, strict=True) if amount}
+    copies = {
+        role: _copy(sch, block, role, mark_packing)
+        for role in roles
+        if any(uses_var(axis.min, grown.__contains__) for axis in _region(stmt, role).region)
+    }
+    sch.pad_einsum(block, list(lacking))
+    return copies
+
+
+def _copy(sch: Schedule, block: BlockRV, role: Role, mark_packing: bool) -> BlockRV:
+    """The block that copies an operand; constants may be marked, so that it runs only once."""
+    kind, number = role
+    if kind == "write":
+        return sch.cache_write(block, number, "global")
+    sref = sch.get_sref(block)
+    func, source = sch.mod[sch.state.function_of(sref)], _region(sref.block, role).buffer
+    made = sch.cache_read(block, number, "global")
+    if mark_packing and is_layout_free(func, source):
+        sch.annotate(made, LAYOUT_REWRITE_PREPROC, True)
+    return made
+
+
+def _region(block: Block, role: Role) -> BufferRegion:
+    kind, number = role
+    return (block.reads if kind == "read" else block.writes)[number]
+
+
 # --- what stands for what -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatchedOperand:
     """A buffer of the block, and how the instruction would index it."""
 
-    role: tuple[str, int]  # ("read" or "write", number), as `transform_layout` takes it
+    role: Role
     indices: tuple[Var, ...]  # iterators of the block
     extents: tuple[int, ...]  # of the instruction
-
-    def region_in(self, block: Block) -> BufferRegion:
-        """What the block accesses of the buffer."""
-        kind, number = self.role
-        return (block.reads if kind == "read" else block.writes)[number]
 
     def lies_right(self, region: BufferRegion) -> bool:
         """True when the instruction finds its elements next to each other."""
@@ -101,7 +143,7 @@ class IntrinFit:
     """Iterators and buffers of a block that stand for those of a description."""
 
     chosen: tuple[Var, ...]  # in the order of the description
-    operands: tuple[Operand, ...]
+    operands: tuple[MatchedOperand, ...]
 
     @staticmethod
     def of(block: Block, desc: PrimFunc) -> IntrinFit | None:
@@ -125,9 +167,8 @@ class IntrinFit:
             role = ("write", 0)
             if mine is not block.writes[0].buffer:
                 role = ("read", [region.buffer for region in block.reads].index(mine))
-            operands.append(
-                Operand(role, tuple(chosen[i] for i in indices), tuple(extents[i] for i in indices))
-            )
+            axes = tuple(chosen[index] for index in indices)
+            operands.append(MatchedOperand(role, axes, tuple(extents[index] for index in indices)))
         return IntrinFit(tuple(chosen.values()), tuple(operands))
 
 
@@ -185,7 +226,7 @@ class _Adapter:
         self._sch = sch
         self._block = block
         self._fit = fit
-        self._copies: dict[tuple[str, int], BlockRV] = {}  # by role
+        self._copies: dict[Role, BlockRV] = {}
 
     @property
     def _stmt(self) -> Block:
@@ -222,36 +263,22 @@ class _Adapter:
 
     def _pad(self, lacking: Sequence[int]) -> None:
         """Work on copies with whole units; what is added to the result is not copied back."""
-        stmt = self._stmt
-        grown = {v.var for v, amount in zip(stmt.iter_vars, lacking, strict=True) if amount}
-        for operand in self._fit.operands:
-            region = operand.region_in(stmt)
-            if any(uses_var(axis.min, grown.__contains__) for axis in region.region):
-                self._copy(operand)
-        self._sch.pad_einsum(self._block, list(lacking))
+        roles = [operand.role for operand in self._fit.operands]
+        self._copies = pad_to_units(self._sch, self._block, lacking, roles, mark_packing=True)
 
-    def _copy(self, operand: Operand) -> BlockRV:
+    def _copy(self, operand: MatchedOperand) -> BlockRV:
         """The block that copies an operand; constants are marked, so that it runs only once."""
-        if operand.role in self._copies:
-            return self._copies[operand.role]
-        sch, (kind, number) = self._sch, operand.role
-        if kind == "write":
-            made = sch.cache_write(self._block, number, "global")
-        else:
-            source = operand.region_in(self._stmt).buffer
-            function = sch.mod[sch.state.function_of(sch.get_sref(self._block))]
-            made = sch.cache_read(self._block, number, "global")
-            if is_layout_free(function, source):
-                sch.annotate(made, LAYOUT_REWRITE_PREPROC, True)
-        self._copies[operand.role] = made
-        return made
+        if operand.role not in self._copies:
+            copy = _copy(self._sch, self._block, operand.role, mark_packing=True)
+            self._copies[operand.role] = copy
+        return self._copies[operand.role]
 
-    def _pack(self, operand: Operand) -> None:
+    def _pack(self, operand: MatchedOperand) -> None:
         """Store an operand in units of the instruction, where its indices tell how.
 
         A unit is followed by the next one of the reduction, which is the next to be read.
         """
-        region = operand.region_in(self._stmt)
+        region = _region(self._stmt, operand.role)
         indices = [axis.min for axis in region.region]
         axes = [_axis_of(indices, var) for var in operand.indices]
         if None in axes or operand.lies_right(region):
