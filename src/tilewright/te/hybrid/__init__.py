@@ -129,6 +129,3 @@ def _captured(function: Callable[..., Any]) -> dict[str, Any]:
     names = {**variables.globals, **variables.nonlocals}
     allowed = (int, float, PrimExpr, tuple)
     return {name: value for name, value in names.items() if isinstance(value, allowed)}
-
-
-__all__ = ["HybridScript", "script"]

@@ -6,7 +6,7 @@ from tilewright.schedule import (
     ExprRV as ExprRV,
     Instruction as Instruction,
     LoopRV as LoopRV,
-    Primitive as InstructionKind,
+    Primitive,
     Schedule as Schedule,
     StmtSRef as StmtSRef,
     Trace as Trace,
@@ -23,22 +23,4 @@ from tilewright.tir.schedule.state import (
     ScheduleState as ScheduleState,
 )
 
-__all__ = [
-    "BlockRV",
-    "BlockScope",
-    "CachedFlags",
-    "DepKind",
-    "Dependency",
-    "ExprRV",
-    "Instruction",
-    "InstructionKind",
-    "LoopRV",
-    "Schedule",
-    "ScheduleDebugMask",
-    "ScheduleError",
-    "ScheduleState",
-    "StmtSRef",
-    "Trace",
-    "analysis",
-    "transform",
-]
+InstructionKind = Primitive
