@@ -1,11 +1,13 @@
-"""In which type an operator adds: narrow numbers in 32 bits, rounded once, behind the last sum."""
+"""Types of sums: narrow numbers are added in 32 bits and rounded once, behind the last sum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright import te
 from tilewright.ir import DType, PrimExpr, Var, common_dtype
 from tilewright.te import Tensor
+from tilewright.te.reduce import Axes
 from tilewright.topi.axes import ELEMENTWISE, compute_ax
 from tilewright.topi.elementwise import cast
 
@@ -22,6 +24,10 @@ class SumTypes:
     def widen(self, tensor: Tensor) -> Tensor:
         """A tensor in the accumulator's type."""
         return tensor if tensor.dtype is self.accumulator else cast(tensor, self.accumulator)
+
+    def dot(self, x: PrimExpr, y: PrimExpr, axis: Axes) -> PrimExpr:
+        """The sum of the products of `x` and `y` over `axis`."""
+        return te.sum(x.astype(self.accumulator) * y.astype(self.accumulator), axis=axis)
 
     def finish(self, total: Tensor) -> Tensor:
         """A sum in the accumulator's type as the result, in an operation of its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
@@ -32,41 +32,58 @@ from tilewright.topi.quantize import saturated
 Tap: TypeAlias = tuple[PrimExpr, PrimExpr | None]  # an index, and its weight unless that is 1
 
 
-def resize1d(
-    data: Tensor,
-    roi: object,
-    size: Shape,
-    layout: str = "NCW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-    output_shape: Shape | None = None,
-) -> Tensor:
-    """A signal at another `size`; see `resize2d`."""
-    options = _Options(
-        coordinate_transformation_mode, rounding_method, bicubic_alpha, bool(bicubic_exclude)
-    )
-    return _Resize("resize1d", data, size, layout, out_dtype).tensor(method, options)
+class ResizeOperator(Protocol):
+    """The signature of `resize1d`, `resize2d` and `resize3d`; their layouts differ."""
+
+    def __call__(
+        self,
+        data: Tensor,
+        roi: object,
+        size: Shape,
+        layout: str = ...,
+        method: str = ...,
+        coordinate_transformation_mode: str = ...,
+        rounding_method: str = ...,
+        bicubic_alpha: float = ...,
+        bicubic_exclude: int = ...,
+        extrapolation_value: float = ...,
+        out_dtype: str | None = ...,
+        output_shape: Shape | None = ...,
+    ) -> Tensor: ...
 
 
-def resize2d(
-    data: Tensor,
-    roi: object,
-    size: Shape,
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-    output_shape: Shape | None = None,
-) -> Tensor:
+def _resize(n: int, usual_layout: str, meaning: str) -> ResizeOperator:
+    what = f"resize{n}d"
+
+    def resize(
+        data: Tensor,
+        roi: object,
+        size: Shape,
+        layout: str = usual_layout,
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        bicubic_alpha: float = -0.5,
+        bicubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: str | None = None,
+        output_shape: Shape | None = None,
+    ) -> Tensor:
+        options = _Options(
+            coordinate_transformation_mode, rounding_method, bicubic_alpha, bool(bicubic_exclude)
+        )
+        return _Resize(what, data, size, layout, out_dtype).tensor(method, options)
+
+    resize.__name__ = resize.__qualname__ = what
+    resize.__doc__ = meaning
+    return resize
+
+
+resize1d = _resize(1, "NCW", "A signal at another `size`; see `resize2d`.")
+resize3d = _resize(3, "NCDHW", "A volume at another `size` (depth, height, width); see `resize2d`.")
+resize2d = _resize(
+    2,
+    "NCHW",
     """An image at another `size` (height, width).
 
     Output `i` of an axis lies at `x` in the input, where `scale` is input by output size:
@@ -84,32 +101,8 @@ def resize2d(
     Weighing is done in float32 at least (float64 for float64 and 32-bit integers). Integer results
     are rounded and limited to their type. `roi` and `extrapolation_value` belong to a mode that is
     not supported, "tf_crop_and_resize"; `output_shape` is always inferred.
-    """
-    options = _Options(
-        coordinate_transformation_mode, rounding_method, bicubic_alpha, bool(bicubic_exclude)
-    )
-    return _Resize("resize2d", data, size, layout, out_dtype).tensor(method, options)
-
-
-def resize3d(
-    data: Tensor,
-    roi: object,
-    size: Shape,
-    layout: str = "NCDHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-    output_shape: Shape | None = None,
-) -> Tensor:
-    """A volume at another `size` (depth, height, width); see `resize2d`."""
-    options = _Options(
-        coordinate_transformation_mode, rounding_method, bicubic_alpha, bool(bicubic_exclude)
-    )
-    return _Resize("resize3d", data, size, layout, out_dtype).tensor(method, options)
+    """,
+)
 
 
 @dataclass(frozen=True)
@@ -222,12 +215,7 @@ def _without_outside(
     return [weight / total for weight in inside]
 
 
-_METHODS = {
-    "nearest_neighbor": _nearest,
-    "nearest": _nearest,
-    "linear": _linear,
-    "cubic": _cubic,
-}
+_METHODS = {"nearest_neighbor": _nearest, "nearest": _nearest, "linear": _linear, "cubic": _cubic}
 
 
 def _one_of(value: str, known: Sequence[str], role: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Operators that choose elements: strided_slice, take, gather, where, one_hot."""
+"""Operators that choose elements: strided_slice, take, gather, embedding, where, one_hot."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tilewright.te import Tensor
 from tilewright.topi.axes import (
     BROADCAST,
     INJECTIVE,
+    check_ndim,
     compute_ax,
     constant_extent,
     extent_product,
@@ -187,6 +188,22 @@ def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
 
     shape = [*indices.shape[1:], *data.shape[depth:]]
     return compute_ax(shape, element, "T_gather_nd", INJECTIVE)
+
+
+def embedding(indices: Tensor, weight: Tensor) -> Tensor:
+    """`out[i..., j] = weight[indices[i...], j]`: a row of `weight` for every index.
+
+    Negative indices count from the end; what is still outside is limited to the nearest row.
+    """
+    check_indices(indices, "embedding")
+    check_ndim(weight, 2, "embedding")
+    rows, columns = weight.shape
+    check_choice(rows, indices, "embedding")
+
+    def element(*i: Var) -> PrimExpr:
+        return weight(clipped_index(indices(*i[:-1]), rows), i[-1])
+
+    return compute_ax([*indices.shape, columns], element, "T_embedding", INJECTIVE)
 
 
 def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.topi.indexing import embedding as embedding
 from tilewright.topi.nn.activation import (
     gelu as gelu,
     leaky_relu as leaky_relu,
@@ -44,7 +45,6 @@ from tilewright.topi.nn.depthwise import (
     depthwise_conv2d_nchw as depthwise_conv2d_nchw,
     depthwise_conv2d_nhwc as depthwise_conv2d_nhwc,
 )
-from tilewright.topi.nn.embedding import embedding as embedding
 from tilewright.topi.nn.group_norm import group_norm as group_norm, instance_norm as instance_norm
 from tilewright.topi.nn.normalization import (
     batch_norm as batch_norm,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, Var
+from tilewright.ir import ExprLike, IntImm, IterVar, PrimExpr, convert
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
@@ -20,12 +20,10 @@ from tilewright.topi.axes import (
     pad_widths,
     per_axis,
 )
-from tilewright.topi.nn.padding import pad
+from tilewright.topi.named_axes import Indices, NamedTensor, compute_named
+from tilewright.topi.nn.padding import pad_named
 
 Padding: TypeAlias = Window | str
-
-_SPATIAL_NAMES = ("yy", "xx", "zz")
-_WINDOW_NAMES = ("ry", "rx", "rz")
 
 
 @dataclass(frozen=True)
@@ -40,31 +38,37 @@ class ConvOptions:
     pad_value: int | float | PrimExpr = 0  # the zero point of quantized data
 
 
-class Geometry:
-    """The sizes of a convolution over `n` spatial axes, from data, kernel extents and options."""
+class ConvOperands:
+    """Data and kernel of a convolution, checked, with the sizes that follow from them.
+
+    `axes` names the axes of both by letters, as in "NCHW OIHW"; D, H and W are the spatial ones.
+    """
 
     def __init__(
-        self,
-        spatial: Sequence[PrimExpr],
-        kernel: Sequence[PrimExpr],
-        options: ConvOptions,
-        what: str,
+        self, data: Tensor, kernel: Tensor, axes: str, options: ConvOptions, what: str
     ) -> None:
-        count = len(spatial)
-        self.kernel = list(kernel)
-        self.stride = per_axis(options.stride, count, f"{what} stride")
-        self.dilation = per_axis(options.dilation, count, f"{what} dilation")
-        if min(self.stride + self.dilation) <= 0:
+        data_axes, kernel_axes = axes.split()
+        check_ndim(data, len(data_axes), what)
+        check_ndim(kernel, len(kernel_axes), what)
+        self.data, self.kernel = NamedTensor(data, data_axes), NamedTensor(kernel, kernel_axes)
+        self.types = sum_types(options.out_dtype, data, kernel)
+        self.spatial = [axis for axis in data_axes if axis in "DHW"]
+        self.extents = [self.kernel.extent(axis) for axis in self.spatial]
+        self._pad_value = options.pad_value
+        count = len(self.spatial)
+        self._stride = per_axis(options.stride, count, f"{what} stride")
+        self._dilation = per_axis(options.dilation, count, f"{what} dilation")
+        if min(self._stride + self._dilation) <= 0:
             raise TensorExpressionError(f"{what}: stride and dilation must be positive")
-        if any(map(is_zero, kernel)):
+        if any(map(is_zero, self.extents)):
             raise TensorExpressionError(f"{what}: the kernel has no elements along a spatial axis")
-        reach = [(k - 1) * d + 1 for k, d in zip(kernel, self.dilation, strict=True)]
-        self.before, self.after = pad_widths(options.padding, reach, what)
-        self.output = [self._output_extent(n, spatial[n], reach[n], what) for n in range(count)]
+        reach = [(k - 1) * d + 1 for k, d in zip(self.extents, self._dilation, strict=True)]
+        self._before, self._after = pad_widths(options.padding, reach, what)
+        self.output = [self._output_extent(n, reach[n], what) for n in range(count)]
 
-    def _output_extent(self, n: int, extent: PrimExpr, reach: PrimExpr, what: str) -> PrimExpr:
-        padded = extent + self.before[n] + self.after[n]
-        output = (padded - reach) // self.stride[n] + 1
+    def _output_extent(self, n: int, reach: PrimExpr, what: str) -> PrimExpr:
+        padded = self.data.extent(self.spatial[n]) + self._before[n] + self._after[n]
+        output = (padded - reach) // self._stride[n] + 1
         if isinstance(output, IntImm) and output.value <= 0:
             raise TensorExpressionError(
                 f"{what}: a kernel that reaches over {reach} elements does not fit the padded "
@@ -72,141 +76,75 @@ class Geometry:
             )
         return output
 
-    def source(self, indices: Sequence[Var], window: Sequence[IterVar]) -> list[PrimExpr]:
+    @property
+    def is_padded(self) -> bool:
+        return any(self._before + self._after)
+
+    def padded(self, name: str) -> NamedTensor:
+        """The data with its border."""
+        sides = self._before, self._after
+        return pad_named(self.data, self.spatial, *sides, self._pad_value, name)
+
+    def window(self, *names: str) -> list[IterVar]:
+        """Reduction axes over the spatial axes of the kernel."""
+        pairs = zip(self.extents, names, strict=False)
+        return [te.reduce_axis((0, extent), name=name) for extent, name in pairs]
+
+    def source(self, indices: Sequence[PrimExpr], window: Sequence[ExprLike]) -> list[PrimExpr]:
         """Where the element `window` of the receptive field of an output lies."""
         return [
-            index * stride + axis.var * dilation
-            for index, stride, axis, dilation in zip(
-                indices, self.stride, window, self.dilation, strict=True
+            index * stride + convert(offset) * dilation
+            for index, stride, offset, dilation in zip(
+                indices, self._stride, window, self._dilation, strict=True
             )
         ]
 
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where channels and spatial axes are in data and kernel."""
-
-    name: str
-    channel: int  # in data and output
-    spatial: tuple[int, ...]
-    kernel_out: int
-    kernel_in: int
-    kernel_spatial: tuple[int, ...]
-
-
-def _channels_first(name: str, n: int) -> _Layout:
-    return _Layout(name, 1, tuple(range(2, n + 2)), 0, 1, tuple(range(2, n + 2)))
-
-
-def _channels_last(name: str, n: int) -> _Layout:
-    return _Layout(name, n + 1, tuple(range(1, n + 1)), n + 1, n, tuple(range(n)))
-
-
-def _place(ndim: int, entries: dict[int, ExprLike]) -> list[ExprLike]:
-    return [entries[d] for d in range(ndim)]
-
-
-class _DirectConv:
-    """A convolution written as one reduction over channels and window."""
-
-    def __init__(
-        self, data: Tensor, kernel: Tensor, layout: _Layout, options: ConvOptions, what: str
-    ) -> None:
-        n = len(layout.spatial)
-        check_ndim(data, n + 2, what)
-        check_ndim(kernel, n + 2, what)
-        self.layout = layout
-        self.kernel = kernel
-        self.geometry = Geometry(
-            [data.shape[d] for d in layout.spatial],
-            [kernel.shape[d] for d in layout.kernel_spatial],
-            options,
-            what,
-        )
-        self.types = sum_types(options.out_dtype, data, kernel)
-        self.out_channels = kernel.shape[layout.kernel_out]
-        self.in_channels = kernel.shape[layout.kernel_in]
-        self.groups = options.groups
-        self._check_channels(data.shape[layout.channel], what)
-        before, after = [0] * (n + 2), [0] * (n + 2)
-        for position, d in enumerate(layout.spatial):
-            before[d], after[d] = self.geometry.before[position], self.geometry.after[position]
-        self.padded = pad(data, before, after, options.pad_value, "pad_temp")
-        self.batch = data.shape[0]
-
-    def _check_channels(self, channels: PrimExpr, what: str) -> None:
-        if self.groups == 1:
-            check_extents(channels, self.in_channels, what, "the input channels of data and kernel")
+    def check_channels(self, groups: int, what: str) -> None:
+        """Insist that the channels (C) of the data are the inputs (I) of the kernel's groups."""
+        channels, inputs = self.data.extent("C"), self.kernel.extent("I")
+        if groups == 1:
+            check_extents(channels, inputs, what, "the input channels of data and kernel")
             return
-        total = constant_extent(channels, what)
-        per_group = constant_extent(self.in_channels, what)
-        outputs = constant_extent(self.out_channels, what)
-        if self.groups < 1 or per_group * self.groups != total or outputs % self.groups:
+        total, per_group = constant_extent(channels, what), constant_extent(inputs, what)
+        outputs = constant_extent(self.kernel.extent("O"), what)
+        if groups < 1 or per_group * groups != total or outputs % groups:
             raise TensorExpressionError(
-                f"{what}: {self.groups} groups do not fit {total} input channels, {per_group} per "
+                f"{what}: {groups} groups do not fit {total} input channels, {per_group} per "
                 f"group in the kernel, and {outputs} output channels"
             )
 
-    def output_shape(self) -> list[ExprLike]:
-        entries: dict[int, ExprLike] = {0: self.batch, self.layout.channel: self.out_channels}
-        entries.update(zip(self.layout.spatial, self.geometry.output, strict=True))
-        return _place(len(entries), entries)
 
-    def axis_names(self) -> list[str]:
-        entries: dict[int, str] = {0: "nn", self.layout.channel: "ff"}
-        entries.update(zip(self.layout.spatial, _SPATIAL_NAMES, strict=False))
-        return [entries[d] for d in range(len(entries))]
+def _direct(data: Tensor, kernel: Tensor, axes: str, options: ConvOptions, name: str) -> Tensor:
+    """A convolution written as one reduction over channels and window."""
+    conv, groups = ConvOperands(data, kernel, axes, options, name), options.groups
+    conv.check_channels(groups, name)
+    padded, window = conv.padded("pad_temp"), conv.window("ry", "rx", "rz")
+    inputs, outputs = conv.kernel.extent("I"), conv.kernel.extent("O")
+    rc = te.reduce_axis((0, inputs), name="rc")
+    reduced = [rc, *window] if axes[1] == "C" else [*window, rc]
 
-    def build(self, name: str) -> Tensor:
-        window = [
-            te.reduce_axis((0, extent), name=axis)
-            for extent, axis in zip(self.geometry.kernel, _WINDOW_NAMES, strict=False)
-        ]
-        rc = te.reduce_axis((0, self.in_channels), name="rc")
-        first = self.layout.channel == 1
-        reduce_axes = [rc, *window] if first else [*window, rc]
+    def element(i: Indices) -> ExprLike:
+        channel = rc.var if groups == 1 else i["C"] // (outputs // groups) * inputs + rc.var
+        source = conv.source([i[axis] for axis in conv.spatial], window)
+        value = padded.at(N=i["N"], C=channel, **dict(zip(conv.spatial, source, strict=True)))
+        weight = conv.kernel.at(O=i["C"], I=rc, **dict(zip(conv.spatial, window, strict=True)))
+        return conv.types.dot(value, weight, reduced)
 
-        def element(*i: Var) -> ExprLike:
-            channel: ExprLike = rc
-            if self.groups > 1:
-                group = i[self.layout.channel] // (self.out_channels // self.groups)
-                channel = group * self.in_channels + rc
-            value = self.padded(*self._data_indices(i, channel, window))
-            weight = self.kernel(*self._kernel_indices(i, rc, window))
-            wide = self.types.accumulator
-            result: ExprLike = te.sum(value.astype(wide) * weight.astype(wide), axis=reduce_axes)
-            return result
-
-        # Constant weights of these may be packed ahead of time in whatever layout is best.
-        free = {"layout_free_placeholders": [self.kernel]} if name == "conv2d_nhwc" else None
-        shape = self.output_shape()
-        total = te.compute(shape, element, name, name, free, varargs_names=self.axis_names())
-        return self.types.finish(total)
-
-    def _data_indices(
-        self, i: Sequence[Var], channel: ExprLike, window: Sequence[IterVar]
-    ) -> list[ExprLike]:
-        entries: dict[int, ExprLike] = {0: i[0], self.layout.channel: channel}
-        spatial = self.geometry.source([i[d] for d in self.layout.spatial], window)
-        entries.update(zip(self.layout.spatial, spatial, strict=True))
-        return _place(len(entries), entries)
-
-    def _kernel_indices(
-        self, i: Sequence[Var], rc: IterVar, window: Sequence[IterVar]
-    ) -> list[ExprLike]:
-        entries: dict[int, ExprLike] = {
-            self.layout.kernel_out: i[self.layout.channel],
-            self.layout.kernel_in: rc,
-        }
-        entries.update(zip(self.layout.kernel_spatial, window, strict=True))
-        return _place(len(entries), entries)
+    sizes = {"N": data.shape[0], "C": outputs, **dict(zip(conv.spatial, conv.output, strict=True))}
+    shown = {"N": "nn", "C": "ff", **dict(zip(conv.spatial, ("yy", "xx", "zz"), strict=False))}
+    # Constant weights of these may be packed ahead of time in whatever layout is best.
+    free = {"layout_free_placeholders": [kernel]} if name == "conv2d_nhwc" else None
+    names = {axis: shown[axis] for axis in padded.axes}
+    return conv.types.finish(compute_named(name, names, sizes, element, name, free).tensor)
 
 
 Conv: TypeAlias = Callable[..., Tensor]
 
 
-def _conv(layout: _Layout, n: int) -> Conv:
-    name = f"conv{n}d_{layout.name}"
+def _conv(axes: str) -> Conv:
+    layout = axes.split()[0]
+    n = len(layout) - 2
+    name = f"conv{n}d_{layout.lower()}"
 
     def convolution(
         data: Tensor,
@@ -219,43 +157,18 @@ def _conv(layout: _Layout, n: int) -> Conv:
         pad_value: int | float | PrimExpr = 0,
     ) -> Tensor:
         options = ConvOptions(stride, padding, dilation, groups, out_dtype, pad_value)
-        full_name = name if groups == 1 else f"group_{name}"
-        return _DirectConv(data, kernel, layout, options, full_name).build(full_name)
+        return _direct(data, kernel, axes, options, name if groups == 1 else f"group_{name}")
 
     convolution.__name__ = convolution.__qualname__ = name
-    convolution.__doc__ = f"The direct convolution over {n} spatial axes, {layout.name.upper()}."
+    convolution.__doc__ = f"The direct convolution over {n} spatial axes, {layout}."
     return convolution
 
 
-conv1d_ncw = _conv(_channels_first("ncw", 1), 1)
-conv1d_nwc = _conv(_channels_last("nwc", 1), 1)
-conv2d_nchw = _conv(_channels_first("nchw", 2), 2)
-conv2d_nhwc = _conv(_channels_last("nhwc", 2), 2)
-conv3d_ncdhw = _conv(_channels_first("ncdhw", 3), 3)
-conv3d_ndhwc = _conv(_channels_last("ndhwc", 3), 3)
-
-
-def group_conv2d_nchw(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Window,
-    padding: Padding,
-    dilation: Window,
-    groups: int,
-    out_dtype: str | None = None,
-) -> Tensor:
-    """conv2d_nchw in which each group of output channels sees one group of input channels."""
-    return conv2d_nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
-
-
-def group_conv2d_nhwc(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Window,
-    padding: Padding,
-    dilation: Window,
-    groups: int,
-    out_dtype: str | None = None,
-) -> Tensor:
-    """conv2d_nhwc in which each group of output channels sees one group of input channels."""
-    return conv2d_nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
+conv1d_ncw = _conv("NCW OIW")
+conv1d_nwc = _conv("NWC WIO")
+conv2d_nchw = _conv("NCHW OIHW")
+conv2d_nhwc = _conv("NHWC HWIO")
+conv3d_ncdhw = _conv("NCDHW OIDHW")
+conv3d_ndhwc = _conv("NDHWC DHWIO")
+# With `groups`, each group of output channels sees one group of input channels.
+group_conv2d_nchw, group_conv2d_nhwc = conv2d_nchw, conv2d_nhwc

@@ -8,10 +8,8 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var
 from tilewright.te import Tensor
-from tilewright.topi.accumulate import sum_types
-from tilewright.topi.axes import Window, check_extents, check_ndim
-from tilewright.topi.nn.conv import ConvOptions, Geometry, Padding
-from tilewright.topi.nn.padding import pad
+from tilewright.topi.axes import Window, check_extents
+from tilewright.topi.nn.conv import ConvOperands, ConvOptions, Padding
 
 
 def conv2d_NCHWc(
@@ -24,30 +22,22 @@ def conv2d_NCHWc(
 ) -> Tensor:
     """The convolution of `data[n, ic/b, h, w, b]` with `kernel[oc/c, ic/b, kh, kw, b, c]`."""
     what = "conv2d_NCHWc"
-    check_ndim(data, 5, what)
-    check_ndim(kernel, 6, what)
-    batch, in_chunks, height, width, in_block = data.shape
-    out_chunks, kernel_chunks, kernel_h, kernel_w, kernel_block, out_block = kernel.shape
-    check_extents(in_chunks, kernel_chunks, what, "the channel chunks of data and kernel")
-    check_extents(in_block, kernel_block, what, "the channel blocks of data and kernel")
-    options = ConvOptions(stride, padding, dilation)
-    geometry = Geometry([height, width], [kernel_h, kernel_w], options, what)
-    types = sum_types(out_dtype, data, kernel)
-    before, after = geometry.before, geometry.after
-    padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    options = ConvOptions(stride, padding, dilation, 1, out_dtype)
+    conv = ConvOperands(data, kernel, "NCHWb OIHWbo", options, what)
+    _, in_chunks, _, _, in_block = data.shape
+    _check_blocks(conv, conv.kernel.extent("b"), what)
+    padded = conv.padded("data_pad").tensor
     ic = te.reduce_axis((0, in_chunks * in_block), name="ic")
-    kh = te.reduce_axis((0, kernel_h), name="kh")
-    kw = te.reduce_axis((0, kernel_w), name="kw")
+    kh, kw = conv.window("kh", "kw")
 
     def element(n: Var, oc_chunk: Var, oh: Var, ow: Var, oc_block: Var) -> ExprLike:
-        y, x = geometry.source([oh, ow], [kh, kw])
+        y, x = conv.source([oh, ow], [kh, kw])
         chunk, block = ic.var // in_block, ic.var % in_block
-        value = padded(n, chunk, y, x, block).astype(types.accumulator)
-        weight = kernel(oc_chunk, chunk, kh, kw, block, oc_block).astype(types.accumulator)
-        return te.sum(value * weight, axis=[ic, kh, kw])
+        weight = kernel(oc_chunk, chunk, kh, kw, block, oc_block)
+        return conv.types.dot(padded(n, chunk, y, x, block), weight, [ic, kh, kw])
 
-    shape = (batch, out_chunks, *geometry.output, out_block)
-    return types.finish(te.compute(shape, element, name=what, tag=what))
+    shape = (data.shape[0], kernel.shape[0], *conv.output, kernel.shape[-1])
+    return conv.types.finish(te.compute(shape, element, name=what, tag=what))
 
 
 def conv2d_NCHWc_int8(
@@ -64,30 +54,27 @@ def conv2d_NCHWc_int8(
     `e` is the length of the instruction's dot products, 4 for bytes.
     """
     what = "conv2d_NCHWc_int8"
-    check_ndim(data, 5, what)
-    check_ndim(kernel, 7, what)
-    batch, in_chunks, height, width, in_block = data.shape
-    out_chunks, kernel_chunks, kernel_h, kernel_w, groups, out_block, elements = kernel.shape
-    check_extents(in_chunks, kernel_chunks, what, "the channel chunks of data and kernel")
-    check_extents(in_block, groups * elements, what, "the channel blocks of data and kernel")
-    options = ConvOptions(stride, padding, dilation)
-    geometry = Geometry([height, width], [kernel_h, kernel_w], options, what)
-    types = sum_types(out_dtype, data, kernel)
-    before, after = [0, 0, *geometry.before, 0], [0, 0, *geometry.after, 0]
-    padded = pad(data, before, after, pad_value, "data_pad") if any(before + after) else data
-    kh = te.reduce_axis((0, kernel_h), name="kh")
-    kw = te.reduce_axis((0, kernel_w), name="kw")
-    ic_outer = te.reduce_axis((0, in_chunks), name="ic_outer")
+    options = ConvOptions(stride, padding, dilation, 1, out_dtype, pad_value)
+    conv = ConvOperands(data, kernel, "NCHWb OIHWgoe", options, what)
+    groups, out_block, elements = kernel.shape[-3:]
+    _check_blocks(conv, groups * elements, what)
+    padded = conv.padded("data_pad").tensor if conv.is_padded else data
+    kh, kw = conv.window("kh", "kw")
+    ic_outer = te.reduce_axis((0, data.shape[1]), name="ic_outer")
     ic_f_inner = te.reduce_axis((0, groups), name="ic_f_inner")
     ic_s_inner = te.reduce_axis((0, elements), name="ic_s_inner")
 
     def element(n: Var, oc_chunk: Var, oh: Var, ow: Var, oc_block: Var) -> ExprLike:
-        y, x = geometry.source([oh, ow], [kh, kw])
-        channel = ic_f_inner.var * elements + ic_s_inner.var
-        value = padded(n, ic_outer, y, x, channel).astype(types.accumulator)
+        y, x = conv.source([oh, ow], [kh, kw])
+        value = padded(n, ic_outer, y, x, ic_f_inner.var * elements + ic_s_inner.var)
         weight = kernel(oc_chunk, ic_outer, kh, kw, ic_f_inner, oc_block, ic_s_inner)
-        product = value * weight.astype(types.accumulator)
-        return te.sum(product, axis=[kh, kw, ic_outer, ic_f_inner, ic_s_inner])
+        return conv.types.dot(value, weight, [kh, kw, ic_outer, ic_f_inner, ic_s_inner])
 
-    shape = (batch, out_chunks, *geometry.output, out_block)
-    return types.finish(te.compute(shape, element, name=what, tag=what))
+    shape = (data.shape[0], kernel.shape[0], *conv.output, out_block)
+    return conv.types.finish(te.compute(shape, element, name=what, tag=what))
+
+
+def _check_blocks(conv: ConvOperands, block: PrimExpr, what: str) -> None:
+    chunks = conv.data.extent("C"), conv.kernel.extent("I")
+    check_extents(*chunks, what, "the channel chunks of data and kernel")
+    check_extents(conv.data.extent("b"), block, what, "the channel blocks of data and kernel")

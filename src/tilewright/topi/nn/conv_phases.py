@@ -16,6 +16,7 @@ from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var, const, logical_and
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
+from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import INJECTIVE, compute_ax, constant_extent
 
 
@@ -66,11 +67,11 @@ def phase_axes(
 
 
 def by_phases(
-    data: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], dtype: str, what: str
+    data: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], types: SumTypes, what: str
 ) -> Tensor:
-    """The transposed convolution, summed in `dtype`."""
+    """The transposed convolution, summed in the accumulator's type."""
     steps = _steps(axes)
-    phases = _convolve(_flat(data, axes, steps), _cut_kernel(kernel, axes), axes, dtype, what)
+    phases = _convolve(_flat(data, axes, steps), _cut_kernel(kernel, axes), axes, types, what)
 
     def element(*i: Var) -> ExprLike:
         full = [own + axis.before for own, axis in zip(i[2:], axes, strict=True)]
@@ -139,7 +140,7 @@ def _cut_kernel(kernel: Tensor, axes: Sequence[PhaseAxis]) -> Tensor:
 
 
 def _convolve(
-    padded: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], dtype: str, what: str
+    padded: Tensor, kernel: Tensor, axes: Sequence[PhaseAxis], types: SumTypes, what: str
 ) -> Tensor:
     steps = _steps(axes)
     dc = te.reduce_axis((0, padded.shape[1]), name="dc")
@@ -149,8 +150,7 @@ def _convolve(
         place: PrimExpr = p
         for tap, step in zip(taps, steps, strict=True):
             place = place + tap.var * step
-        value = padded(n, dc, place).astype(dtype)
-        return te.sum(value * kernel(c, dc, *taps).astype(dtype), axis=[dc, *taps])
+        return types.dot(padded(n, dc, place), kernel(c, dc, *taps), [dc, *taps])
 
     shape: list[ExprLike] = [padded.shape[0], kernel.shape[0], axes[0].places * steps[0]]
     return compute_ax(shape, element, f"{what}_phases", what)

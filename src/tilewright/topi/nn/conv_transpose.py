@@ -13,7 +13,7 @@ from tilewright import te
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, PrimExpr, Var
 from tilewright.te import Tensor
-from tilewright.topi.accumulate import sum_types
+from tilewright.topi.accumulate import SumTypes, sum_types
 from tilewright.topi.axes import (
     Window,
     check_extents,
@@ -50,10 +50,10 @@ def _conv_transpose(n: int, layout: str, kernel_name: str) -> Callable[..., Tens
         cut = _cut_off(extents, stride, padding, output_padding, name)
         if max(stride) > 1 and all(map(_is_known, data.shape[2:])):
             axes = phase_axes(data, extents, stride, cut)
-            return types.finish(by_phases(data, kernel, axes, types.accumulator, name))
+            return types.finish(by_phases(data, kernel, axes, types, name))
         padded = _dilate_and_pad(data, extents, stride, cut)
         flipped = _flip(kernel, kernel_name, letters)
-        return types.finish(_convolve(padded, flipped, types.accumulator, letters, name))
+        return types.finish(_convolve(padded, flipped, types, letters, name))
 
     transposed.__name__ = transposed.__qualname__ = name
     transposed.__doc__ = f"The transposed convolution of {layout.upper()} data over {n} axes."
@@ -109,7 +109,7 @@ def _flip(kernel: Tensor, name: str, letters: Sequence[str]) -> Tensor:
 
 
 def _convolve(
-    padded: Tensor, kernel: Tensor, dtype: str, letters: Sequence[str], what: str
+    padded: Tensor, kernel: Tensor, types: SumTypes, letters: Sequence[str], what: str
 ) -> Tensor:
     dc = te.reduce_axis((0, kernel.shape[1]), name="dc")
     window = [
@@ -119,9 +119,7 @@ def _convolve(
 
     def element(*i: Var) -> ExprLike:
         position = [index + axis.var for index, axis in zip(i[2:], window, strict=True)]
-        value = padded(i[0], dc, *position).astype(dtype)
-        weight = kernel(i[1], dc, *window).astype(dtype)
-        return te.sum(value * weight, axis=[dc, *window])
+        return types.dot(padded(i[0], dc, *position), kernel(i[1], dc, *window), [dc, *window])
 
     spatial = [
         extent - size + 1 for extent, size in zip(padded.shape[2:], kernel.shape[2:], strict=True)

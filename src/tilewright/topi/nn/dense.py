@@ -28,7 +28,6 @@ def matmul(
         )
     check_ndim(tensor_b, 2, "matmul")
     types = sum_types(out_dtype, tensor_a, tensor_b)
-    wide = types.accumulator
     rows = tensor_a.shape[-1] if transpose_a else tensor_a.shape[-2]
     depth = tensor_a.shape[-2] if transpose_a else tensor_a.shape[-1]
     depth_b, columns = tensor_b.shape[::-1] if transpose_b else tensor_b.shape
@@ -39,21 +38,17 @@ def matmul(
         batch, row, column = i[:-2], i[-2], i[-1]
         a = tensor_a(*batch, k, row) if transpose_a else tensor_a(*batch, row, k)
         b = tensor_b(column, k) if transpose_b else tensor_b(k, column)
-        return te.sum(a.astype(wide) * b.astype(wide), axis=k)
+        return types.dot(a, b, k)
 
-    name = f"T_matmul_{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
-    product = te.compute(
-        (*tensor_a.shape[:-2], rows, columns),
-        element,
-        name=name,
-        tag="matmul",
-        attrs={"layout_free_placeholders": [tensor_b]},
-    )
+    name = f"T_matmul_{_letter(transpose_a)}{_letter(transpose_b)}"
+    free = {"layout_free_placeholders": [tensor_b]}
+    shape = (*tensor_a.shape[:-2], rows, columns)
+    product = te.compute(shape, element, name, "matmul", free)
     if bias is None:
         return types.finish(product)
     check_ndim(bias, 1, "matmul")
     check_extents(bias.shape[0], columns, "matmul", "the extents of bias and output")
-    return types.finish(add(product, cast(bias, wide)))
+    return types.finish(add(product, cast(bias, types.accumulator)))
 
 
 def dense(
@@ -74,7 +69,6 @@ def batch_matmul(
     check_ndim(tensor_a, 3, "batch_matmul")
     check_ndim(tensor_b, 3, "batch_matmul")
     types = sum_types(out_dtype, tensor_a, tensor_b)
-    wide = types.accumulator
     batch_a, rows, depth = tensor_a.shape
     if transpose_a:
         rows, depth = depth, rows
@@ -84,10 +78,8 @@ def batch_matmul(
     check_extents(depth, depth_b, "batch_matmul", "the inner extents")
     if not (is_one(batch_a) or is_one(batch_b)):
         check_extents(batch_a, batch_b, "batch_matmul", "the batch extents")
-    single_a, single_b = (
-        is_one(batch_a) and not is_one(batch_b),
-        is_one(batch_b) and not is_one(batch_a),
-    )
+    single_a = is_one(batch_a) and not is_one(batch_b)
+    single_b = is_one(batch_b) and not is_one(batch_a)
     k = te.reduce_axis((0, depth), name="k")
 
     def element(b: Var, i: Var, j: Var) -> ExprLike:
@@ -95,18 +87,16 @@ def batch_matmul(
         of_b: ExprLike = 0 if single_b else b
         x = tensor_a(of_a, k, i) if transpose_a else tensor_a(of_a, i, k)
         y = tensor_b(of_b, j, k) if transpose_b else tensor_b(of_b, k, j)
-        return te.sum(x.astype(wide) * y.astype(wide), axis=k)
+        return types.dot(x, y, k)
 
-    suffix = f"{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}"
+    name = f"T_batch_matmul_{_letter(transpose_a)}{_letter(transpose_b)}"
+    free = {"layout_free_placeholders": [tensor_b]}
     shape = (batch_b if single_a else batch_a, rows, columns)
-    product = te.compute(
-        shape,
-        element,
-        name=f"T_batch_matmul_{suffix}",
-        tag="batch_matmul",
-        attrs={"layout_free_placeholders": [tensor_b]},
-    )
-    return types.finish(product)
+    return types.finish(te.compute(shape, element, name, "batch_matmul", free))
+
+
+def _letter(transposed: bool) -> str:
+    return "T" if transposed else "N"
 
 
 def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
@@ -118,12 +108,11 @@ def plain_matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = 
     check_extents(depth, depth_b, "matmul", "the inner extents")
     k = te.reduce_axis((0, depth), name="k")
     types = sum_types(None, a, b)
-    wide = types.accumulator
 
     def element(i: Var, j: Var) -> ExprLike:
         x = a(k, i) if transp_a else a(i, k)
         y = b(j, k) if transp_b else b(k, j)
-        return te.sum(x.astype(wide) * y.astype(wide), axis=k)
+        return types.dot(x, y, k)
 
     return types.finish(compute_ax((rows, columns), element, "T_matmul", "matmul"))
 

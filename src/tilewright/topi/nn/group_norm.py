@@ -19,6 +19,7 @@ from tilewright.topi.axes import (
     normalize_axes,
     normalize_axis,
 )
+from tilewright.topi.nn.normalization import square
 
 
 def group_norm(
@@ -95,7 +96,7 @@ class _Groups:
         elements = extent_product([self._data.shape[d] for d in self._axes]) * self._size
         count = elements.astype(self._wide)
         squares = self._sums(
-            f"{name}_var_sum", lambda value, group: _square(value - sums(*group) / count)
+            f"{name}_var_sum", lambda value, group: square(value - sums(*group) / count)
         )
 
         def element(*i: Var) -> PrimExpr:
@@ -155,7 +156,3 @@ class _Groups:
             for d, index in enumerate(indices)
             if d not in self._axes
         ]
-
-
-def _square(value: PrimExpr) -> PrimExpr:
-    return value * value

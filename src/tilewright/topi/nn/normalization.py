@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
@@ -11,6 +11,7 @@ from tilewright.ir.intrinsics import rsqrt
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import SumTypes
 from tilewright.topi.axes import (
+    BROADCAST,
     INJECTIVE,
     check_extents,
     check_float,
@@ -53,22 +54,28 @@ class _Statistics:
         """The indices of an element within its group."""
         return [indices[d] for d in self.axes]
 
-    def reduce_axes(self) -> list[IterVar]:
-        return [te.reduce_axis((0, self.data.shape[d]), name=f"k{d}") for d in self.axes]
-
-    def group_indices(self, kept: Sequence[Var], reduced: Sequence[IterVar]) -> list[ExprLike]:
+    def _group_indices(self, kept: Sequence[Var], reduced: Sequence[IterVar]) -> list[ExprLike]:
         """Where the element `reduced` of the group `kept` lies."""
-        indices: list[ExprLike] = [0] * self.data.ndim
-        for d, index in zip(self.kept, kept, strict=True):
-            indices[d] = index
-        for d, axis in zip(self.axes, reduced, strict=True):
-            indices[d] = axis
-        return indices
+        by_axis: dict[int, ExprLike] = dict(zip(self.kept, kept, strict=True))
+        by_axis.update(zip(self.axes, reduced, strict=True))
+        return [by_axis[d] for d in range(self.data.ndim)]
 
-    def per_group(self, element: object, name: str) -> Tensor:
+    def per_group(self, element: Callable[..., ExprLike], name: str) -> Tensor:
         """A tensor with one element for each group."""
-        shape = [self.data.shape[d] for d in self.kept]
-        return compute_ax(shape, element, name, INJECTIVE)  # type: ignore[arg-type]
+        return compute_ax([self.data.shape[d] for d in self.kept], element, name, INJECTIVE)
+
+    def sums(self, term: Callable[[PrimExpr, Sequence[Var]], PrimExpr], name: str) -> Tensor:
+        """A sum over the elements of each group; `term` gets an element and its group."""
+        axes = [te.reduce_axis((0, self.data.shape[d]), name=f"k{d}") for d in self.axes]
+
+        def total(*kept: Var) -> ExprLike:
+            return te.sum(term(self.value(*self._group_indices(kept, axes)), kept), axis=axes)
+
+        return self.per_group(total, name)
+
+
+def square(value: PrimExpr) -> PrimExpr:
+    return value * value
 
 
 def _check_scale(stats: _Statistics, scale: Tensor, what: str) -> None:
@@ -95,7 +102,9 @@ def layer_norm(
     for scale in (gamma, beta):
         if scale is not None:
             _check_scale(stats, scale, "layer_norm")
-    mean, squares = _moments(stats)
+    sums = stats.sums(lambda value, group: value, f"{data.name}_sum")
+    mean = stats.per_group(lambda *group: sums(*group) / stats.count, f"{data.name}_mean")
+    squares = stats.sums(lambda value, group: square(value - mean(*group)), f"{data.name}_var_sum")
 
     def element(*i: Var) -> PrimExpr:
         group, own = stats.kept_of(i), stats.reduced_of(i)
@@ -108,36 +117,11 @@ def layer_norm(
     return compute_ax(data.shape, element, "T_layer_norm", INJECTIVE)
 
 
-def _moments(stats: _Statistics) -> tuple[Tensor, Tensor]:
-    """The mean and the summed squared distances from it, for each group."""
-    name = stats.data.name
-    first = stats.reduce_axes()
-
-    def total(*kept: Var) -> ExprLike:
-        return te.sum(stats.value(*stats.group_indices(kept, first)), axis=first)
-
-    sums = stats.per_group(total, f"{name}_sum")
-    mean = stats.per_group(lambda *kept: sums(*kept) / stats.count, f"{name}_mean")
-    second = stats.reduce_axes()
-
-    def squared(*kept: Var) -> ExprLike:
-        distance = stats.value(*stats.group_indices(kept, second)) - mean(*kept)
-        return te.sum(distance * distance, axis=second)
-
-    return mean, stats.per_group(squared, f"{name}_var_sum")
-
-
 def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float = 1e-5) -> Tensor:
     """`x / sqrt(mean(x * x) + epsilon) * weight` over `axis`."""
     stats = _Statistics(data, axis, "rms_norm")
     _check_scale(stats, weight, "rms_norm")
-    axes = stats.reduce_axes()
-
-    def total(*kept: Var) -> ExprLike:
-        value = stats.value(*stats.group_indices(kept, axes))
-        return te.sum(value * value, axis=axes)
-
-    squares = stats.per_group(total, f"{data.name}_square_sum")
+    squares = stats.sums(lambda value, group: square(value), f"{data.name}_square_sum")
 
     def inverse(*kept: Var) -> PrimExpr:
         mean = squares(*kept) / stats.count
@@ -190,29 +174,23 @@ def batch_norm(
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """`x * scale + shift` for each channel of an NCHW tensor."""
-    _check_affine(data, scale, shift, 1, "scale_shift_nchw")
-    return te.compute(
-        data.shape,
-        lambda b, c, i, j: data[b, c, i, j] * scale[c] + shift[c],
-        name="ScaleShift",
-        tag="broadcast",
-    )
+    return _scale_shift(data, scale, shift, "bcij", "scale_shift_nchw")
 
 
 def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """`x * scale + shift` for each channel of an NHWC tensor."""
-    _check_affine(data, scale, shift, 3, "scale_shift_nhwc")
-    return te.compute(
-        data.shape,
-        lambda b, i, j, c: data[b, i, j, c] * scale[c] + shift[c],
-        name="ScaleShift",
-        tag="broadcast",
-    )
+    return _scale_shift(data, scale, shift, "bijc", "scale_shift_nhwc")
 
 
-def _check_affine(data: Tensor, scale: Tensor, shift: Tensor, channel: int, what: str) -> None:
+def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axes: str, what: str) -> Tensor:
     check_ndim(data, 4, what)
+    channel = axes.index("c")
     for parameter in (scale, shift):
         if parameter.ndim != 1:
             raise TensorExpressionError(f"{what}: {parameter.name} must have 1 dimension")
         check_extents(parameter.shape[0], data.shape[channel], what, "the numbers of channels")
+
+    def element(*i: Var) -> PrimExpr:
+        return data(*i) * scale(i[channel]) + shift(i[channel])
+
+    return te.compute(data.shape, element, "ScaleShift", BROADCAST, varargs_names=tuple(axes))

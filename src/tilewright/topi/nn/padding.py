@@ -11,6 +11,7 @@ from tilewright.ir import ExprLike, PrimExpr, Var, const, convert, logical_and
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, is_zero, positive_per_axis
+from tilewright.topi.named_axes import NamedTensor
 
 
 def pad(
@@ -53,6 +54,22 @@ def pad(
         return if_then_else(logical_and(*conditions), data(*own), value)
 
     return te.compute(shape, element, name, f"{INJECTIVE},pad", attrs)
+
+
+def pad_named(
+    data: NamedTensor,
+    axes: Sequence[str],
+    before: Sequence[int],
+    after: Sequence[int],
+    value: float | PrimExpr,
+    name: str,
+) -> NamedTensor:
+    """`data` with a border along some of its axes."""
+    first, last = (
+        [side.get(axis, 0) for axis in data.axes]
+        for side in (dict(zip(axes, widths, strict=True)) for widths in (before, after))
+    )
+    return NamedTensor(pad(data.tensor, first, last, value, name), data.axes)
 
 
 def dilate(

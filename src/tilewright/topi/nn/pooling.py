@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
@@ -22,9 +24,9 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import if_then_else, lower_limit
 from tilewright.te import Tensor
-from tilewright.te.reduce import Reducer
 from tilewright.topi.axes import (
     COMM_REDUCE,
+    ELEMENTWISE,
     Window,
     check_float,
     compute_ax,
@@ -34,9 +36,6 @@ from tilewright.topi.axes import (
     positive_per_axis,
 )
 from tilewright.topi.reduction import LARGEST
-
-_POOL_TYPES = ("max", "avg")
-_MAX_TAG, _SUM_TAG, _AVG_TAG = "pool_max", "pool_sum", "elemwise"
 
 
 def spatial_axes(layout: str, ndim: int, what: str) -> list[int]:
@@ -52,84 +51,53 @@ def spatial_axes(layout: str, ndim: int, what: str) -> list[int]:
     return found
 
 
-class _Windows:
-    """The windows of a pooling: kernel, stride, dilation and padding of each spatial axis."""
+@dataclass(frozen=True)
+class _WindowAxis:
+    """The windows of a pooling along one spatial axis."""
 
-    def __init__(
-        self,
-        data: Tensor,
-        axes: Sequence[int],
-        kernel: Window,
-        stride: Window,
-        dilation: Window,
-        padding: Window,
-        ceil_mode: bool,
-        what: str,
-    ) -> None:
-        count = len(axes)
-        self.data = data
-        self.axes = list(axes)
-        self.kernel = positive_per_axis(kernel, count, f"{what} kernel")
-        self.stride = positive_per_axis(stride, count, f"{what} stride")
-        self.dilation = positive_per_axis(dilation, count, f"{what} dilation")
-        self.before, self.after = pad_widths(padding, self.kernel, what)
-        self._user_after = self.after
-        if ceil_mode:  # a last window that starts inside may reach beyond the border
-            self.after = [a + s - 1 for a, s in zip(self.after, self.stride, strict=True)]
+    axis: int
+    extent: PrimExpr  # of the data
+    kernel: int
+    stride: int
+    dilation: int
+    before: int  # padding
+    after: int
+    beyond: int  # what `ceil_mode` adds: a last window that starts inside may reach over the border
 
-    def output_shape(self) -> list[PrimExpr]:
-        shape = list(self.data.shape)
-        for n, d in enumerate(self.axes):
-            reach = (self.kernel[n] - 1) * self.dilation[n] + 1
-            padded = self.data.shape[d] + self.before[n] + self.after[n]
-            extent = (padded - reach) // self.stride[n] + 1
-            if isinstance(extent, IntImm) and extent.value <= 0:
-                raise TensorExpressionError(
-                    f"pooling: a window of {reach} does not fit the padded extent {padded} of "
-                    f"axis {d} of {self.data.name}"
-                )
-            shape[d] = extent
-        return shape
+    @property
+    def reach(self) -> int:
+        """The distance between the first and the last element of a window."""
+        return (self.kernel - 1) * self.dilation
 
-    def padded(self, value: PrimExpr) -> Tensor:
-        """The data with its border; the data itself if there is none."""
-        if not any(self.before) and not any(self.after):
-            return self.data
-        return _pad(self.data, self.axes, self.before, self.after, value)
+    def outputs(self, name: str) -> PrimExpr:
+        """How many windows there are."""
+        padded = self.extent + self.before + (self.after + self.beyond)
+        count = (padded - (self.reach + 1)) // self.stride + 1
+        if isinstance(count, IntImm) and count.value <= 0:
+            raise TensorExpressionError(
+                f"pooling: a window of {self.reach + 1} does not fit the padded extent {padded} of "
+                f"axis {self.axis} of {name}"
+            )
+        return count
 
-    def reduce_axes(self) -> list[IterVar]:
-        return [te.reduce_axis((0, extent), name=f"rv{n}") for n, extent in enumerate(self.kernel)]
-
-    def source(self, indices: Sequence[Var], window: Sequence[IterVar]) -> list[ExprLike]:
-        """Where an element of the window of an output lies in the padded data."""
-        own: list[ExprLike] = list(indices)
-        for n, d in enumerate(self.axes):
-            own[d] = indices[d] * self.stride[n] + window[n].var * self.dilation[n]
-        return own
-
-    def covered(self, n: int, index: Var, include_pad: bool) -> PrimExpr:
-        """How many elements of a window along one axis are counted in an average."""
-        size = self.data.shape[self.axes[n]]
-        start = index * self.stride[n] - self.before[n]
+    def covered(self, index: Var, include_pad: bool) -> PrimExpr:
+        """How many elements of a window are counted in an average."""
+        start = index * self.stride - self.before
         if include_pad:
             # The border given by the user counts, what `ceil_mode` adds does not.
-            last = size + self._user_after[n] - 1
-            end = minimum(start + (self.kernel[n] - 1) * self.dilation[n], last)
-            return (end - start) // self.dilation[n] + 1
-        end = minimum(start + (self.kernel[n] - 1) * self.dilation[n], size - 1)
+            end = minimum(start + self.reach, self.extent + self.after - 1)
+            return (end - start) // self.dilation + 1
+        end = minimum(start + self.reach, self.extent - 1)
         # Steps of the window that fall left of the data are skipped.
-        skipped = (maximum(const(0) - start, 0) + (self.dilation[n] - 1)) // self.dilation[n]
-        return (end - (start + skipped * self.dilation[n])) // self.dilation[n] + 1
+        skipped = (maximum(const(0) - start, 0) + (self.dilation - 1)) // self.dilation
+        return (end - (start + skipped * self.dilation)) // self.dilation + 1
 
 
-def _pad(
-    data: Tensor,
-    axes: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-    value: PrimExpr,
-) -> Tensor:
-    widths = {d: (before[n], after[n]) for n, d in enumerate(axes)}
+def _padded(data: Tensor, windows: Sequence[_WindowAxis], value: PrimExpr) -> Tensor:
+    """The data with its border; the data itself if there is none."""
+    widths = {w.axis: (w.before, w.after + w.beyond) for w in windows}
+    if not any(map(sum, widths.values())):
+        return data
     shape = [extent + sum(widths.get(d, (0, 0))) for d, extent in enumerate(data.shape)]
 
     def element(*i: Var) -> ExprLike:
@@ -137,51 +105,53 @@ def _pad(
         own: list[ExprLike] = list(i)
         for d, (left, right) in widths.items():
             own[d] = i[d] - left
-            if not is_zero(left):
+            if left:
                 conditions.append(i[d] >= left)
-            if not is_zero(right):
+            if right:
                 conditions.append(i[d] < data.shape[d] + left)
         return if_then_else(logical_and(*conditions), data(*own), value)
 
     return compute_ax(shape, element, "pad_temp", "injective,pad")
 
 
-def _pool(windows: _Windows, pool_type: str, count_include_pad: bool) -> Tensor:
-    shape = windows.output_shape()
-    reduce_axes = windows.reduce_axes()
-    dtype = windows.data.dtype
-    border = lower_limit(dtype) if pool_type == "max" else const(0, dtype)
-    padded = windows.padded(border)
-    reducer, wide = _reduction(pool_type, dtype)
+@dataclass(frozen=True)
+class _Pooling:
+    """What all poolings share: the type of the sums, and the names and tags of their stages."""
 
-    def element(*i: Var) -> ExprLike:
-        value = padded(*windows.source(i, reduce_axes)).astype(wide)
-        return reducer(value, axis=reduce_axes)
+    data: Tensor
+    pool_type: str
+    name: str  # of the stages
+    max_tag: str
 
-    if pool_type == "max":
-        attrs = {"schedule_rule": "meta_schedule.pool_max"}
-        return compute_ax(shape, element, "pool_max", _MAX_TAG, attrs)
-    total = compute_ax(shape, element, "pool_sum", _SUM_TAG)
+    @property
+    def wide(self) -> DType:
+        dtype = self.data.dtype
+        return dtype if self.pool_type == "max" else dtype.accumulator
 
-    def average(*i: Var) -> ExprLike:
-        count: PrimExpr = const(1)
-        for n, d in enumerate(windows.axes):
-            count = count * windows.covered(n, i[d], count_include_pad)
-        if not count_include_pad:
-            count = maximum(count, 1)
-        return (total(*i) / cast(wide, count)).astype(dtype)
+    def reduce(self, value: PrimExpr, axes: Sequence[IterVar]) -> ExprLike:
+        reducer = LARGEST if self.pool_type == "max" else te.sum
+        return reducer(value.astype(self.wide), axis=axes)
 
-    attrs = {"schedule_rule": "meta_schedule.pool_avg"}
-    return compute_ax(shape, average, "pool_avg", _AVG_TAG, attrs)
+    def tensor(
+        self,
+        shape: Sequence[PrimExpr],
+        element: Callable[..., ExprLike],
+        count: Callable[[Sequence[Var]], PrimExpr],
+    ) -> Tensor:
+        """The largest element of each window, or the sum divided by the `count` of elements."""
+        attrs = {"schedule_rule": f"meta_schedule.{self.name}_{self.pool_type}"}
+        if self.pool_type == "max":
+            return compute_ax(shape, element, f"{self.name}_max", self.max_tag, attrs)
+        total = compute_ax(shape, element, f"{self.name}_sum", "pool_sum")
 
+        def average(*i: Var) -> ExprLike:
+            return (total(*i) / count(i)).astype(self.data.dtype)
 
-def _reduction(pool_type: str, dtype: DType) -> tuple[Reducer, DType]:
-    """How windows are reduced, and in which type."""
-    return (LARGEST, dtype) if pool_type == "max" else (te.sum, dtype.accumulator)
+        return compute_ax(shape, average, f"{self.name}_avg", ELEMENTWISE, attrs)
 
 
 def _check_type(data: Tensor, pool_type: str, what: str) -> None:
-    if pool_type not in _POOL_TYPES:
+    if pool_type not in ("max", "avg"):
         raise TensorExpressionError(
             f"{what}: unknown pool_type {pool_type!r}, expected 'max' or 'avg'"
         )
@@ -189,82 +159,90 @@ def _check_type(data: Tensor, pool_type: str, what: str) -> None:
         check_float(data, f"{what} of averages")
 
 
-def pool1d(
-    data: Tensor,
-    kernel: Window,
-    stride: Window,
-    dilation: Window,
-    padding: Window,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCW",
-    count_include_pad: bool = True,
+class WindowPool(Protocol):
+    """The signature of `pool1d`, `pool2d` and `pool3d`; their layouts differ."""
+
+    def __call__(
+        self,
+        data: Tensor,
+        kernel: Window,
+        stride: Window,
+        dilation: Window,
+        padding: Window,
+        pool_type: str,
+        ceil_mode: bool = ...,
+        layout: str = ...,
+        count_include_pad: bool = ...,
+    ) -> Tensor: ...
+
+
+def _pool_nd(n: int, usual_layout: str, meaning: str) -> WindowPool:
+    what = f"pool{n}d"
+
+    def pool(
+        data: Tensor,
+        kernel: Window,
+        stride: Window,
+        dilation: Window,
+        padding: Window,
+        pool_type: str,
+        ceil_mode: bool = False,
+        layout: str = usual_layout,
+        count_include_pad: bool = True,
+    ) -> Tensor:
+        _check_type(data, pool_type, what)
+        axes = spatial_axes(layout, data.ndim, what)
+        if len(axes) != n:
+            raise TensorExpressionError(f"{what}: layout {layout!r} has {len(axes)} spatial axes")
+        kernels = positive_per_axis(kernel, n, f"{what} kernel")
+        strides = positive_per_axis(stride, n, f"{what} stride")
+        dilations = positive_per_axis(dilation, n, f"{what} dilation")
+        before, after = pad_widths(padding, kernels, what)
+        beyond = [step - 1 if ceil_mode else 0 for step in strides]
+        extents = [data.shape[d] for d in axes]
+        sizes = zip(axes, extents, kernels, strides, dilations, before, after, beyond, strict=True)
+        return _pool(data, [_WindowAxis(*each) for each in sizes], pool_type, count_include_pad)
+
+    pool.__name__ = pool.__qualname__ = what
+    pool.__doc__ = f"The maximum or average of windows {meaning}."
+    return pool
+
+
+pool1d = _pool_nd(1, "NCW", "along one spatial axis")
+pool2d = _pool_nd(2, "NCHW", "of an image; padding is (top, left, bottom, right)")
+pool3d = _pool_nd(3, "NCDHW", "of a volume")
+
+
+def _pool(
+    data: Tensor, windows: Sequence[_WindowAxis], pool_type: str, include_pad: bool
 ) -> Tensor:
-    """The maximum or average of windows along one spatial axis."""
-    return _pool_nd(
-        data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, 1
-    )
+    pooling = _Pooling(data, pool_type, "pool", "pool_max")
+    shape = list(data.shape)
+    for w in windows:
+        shape[w.axis] = w.outputs(data.name)
+    axes = [te.reduce_axis((0, w.kernel), name=f"rv{n}") for n, w in enumerate(windows)]
+    border = lower_limit(data.dtype) if pool_type == "max" else const(0, data.dtype)
+    padded = _padded(data, windows, border)
 
+    def element(*i: Var) -> ExprLike:
+        own: list[ExprLike] = list(i)
+        for w, axis in zip(windows, axes, strict=True):
+            own[w.axis] = i[w.axis] * w.stride + axis.var * w.dilation
+        return pooling.reduce(padded(*own), axes)
 
-def pool2d(
-    data: Tensor,
-    kernel: Window,
-    stride: Window,
-    dilation: Window,
-    padding: Window,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The maximum or average of windows of an image; padding is (top, left, bottom, right)."""
-    return _pool_nd(
-        data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, 2
-    )
+    def count(i: Sequence[Var]) -> PrimExpr:
+        found: PrimExpr = const(1)
+        for w in windows:
+            found = found * w.covered(i[w.axis], include_pad)
+        return cast(pooling.wide, found if include_pad else maximum(found, 1))
 
-
-def pool3d(
-    data: Tensor,
-    kernel: Window,
-    stride: Window,
-    dilation: Window,
-    padding: Window,
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCDHW",
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The maximum or average of windows of a volume."""
-    return _pool_nd(
-        data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, 3
-    )
-
-
-def _pool_nd(
-    data: Tensor,
-    kernel: Window,
-    stride: Window,
-    dilation: Window,
-    padding: Window,
-    pool_type: str,
-    ceil_mode: bool,
-    layout: str,
-    count_include_pad: bool,
-    spatial: int,
-) -> Tensor:
-    what = f"pool{spatial}d"
-    _check_type(data, pool_type, what)
-    axes = spatial_axes(layout, data.ndim, what)
-    if len(axes) != spatial:
-        raise TensorExpressionError(f"{what}: layout {layout!r} has {len(axes)} spatial axes")
-    windows = _Windows(data, axes, kernel, stride, dilation, padding, ceil_mode, what)
-    return _pool(windows, pool_type, count_include_pad)
+    return pooling.tensor(shape, element, count)
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     """The maximum or average of each whole channel."""
     axes = spatial_axes(layout, data.ndim, "global_pool")
-    return _adaptive(data, [1] * len(axes), pool_type, axes, "global_pool")
+    return _adaptive(data, dict.fromkeys(axes, 1), pool_type, "global_pool")
 
 
 def adaptive_pool(
@@ -273,45 +251,24 @@ def adaptive_pool(
     """Pooling to a given output size; windows may differ by one element and overlap."""
     axes = spatial_axes(layout, data.ndim, "adaptive_pool")
     sizes = per_axis(output_size, len(axes), "adaptive_pool output_size")
-    return _adaptive(data, sizes, pool_type, axes, "adaptive_pool")
+    return _adaptive(data, dict(zip(axes, sizes, strict=True)), pool_type, "adaptive_pool")
 
 
-def _start(index: PrimExpr, out_size: int, in_size: PrimExpr) -> PrimExpr:
-    return index * in_size // out_size
+def _window(index: PrimExpr, size: int, extent: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """The start and the length of the window of one of `size` outputs along an axis."""
+    if isinstance(extent, IntImm) and extent.value % size == 0:
+        length = extent.value // size
+        return index * length, const(length, extent.dtype)
+    start, scaled = index * extent // size, (index + 1) * extent
+    # The quotient rounded up, written so that it simplifies well.
+    end = Select((scaled % size).equal(0), scaled // size, scaled // size + 1)
+    return start, end - start
 
 
-def _end(index: PrimExpr, out_size: int, in_size: PrimExpr) -> PrimExpr:
-    """`ceil((index + 1) * in / out)`, written so that it simplifies well."""
-    scaled = (index + 1) * in_size
-    exact = (scaled % out_size).equal(0)
-    return Select(exact, scaled // out_size, scaled // out_size + 1)
-
-
-class _Grid:
-    """The windows of an adaptive pooling."""
-
-    def __init__(self, data: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> None:
-        self.data = data
-        self.axes = list(axes)
-        self.sizes = list(sizes)
-
-    def window(self, n: int, index: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """The start and the length of the window of one output along one axis."""
-        extent = self.data.shape[self.axes[n]]
-        if isinstance(extent, IntImm) and extent.value % self.sizes[n] == 0:
-            length = extent.value // self.sizes[n]
-            return index * length, const(length, extent.dtype)
-        start = _start(index, self.sizes[n], extent)
-        return start, _end(index, self.sizes[n], extent) - start
-
-
-def _adaptive(
-    data: Tensor, sizes: Sequence[int], pool_type: str, axes: Sequence[int], what: str
-) -> Tensor:
+def _adaptive(data: Tensor, sizes: Mapping[int, int], pool_type: str, what: str) -> Tensor:
     _check_type(data, pool_type, what)
-    grid = _Grid(data, sizes, axes)
     shape = list(data.shape)
-    for d, size in zip(axes, sizes, strict=True):
+    for d, size in sizes.items():
         if size <= 0:
             raise TensorExpressionError(f"{what}: output size {size} must be positive")
         if is_zero(data.shape[d]) and pool_type == "max":
@@ -320,29 +277,23 @@ def _adaptive(
                 "defined"
             )
         shape[d] = const(size, data.shape[d].dtype)
-    dtype = data.dtype
-    reducer, wide = _reduction(pool_type, dtype)
+    pooling = _Pooling(data, pool_type, "adaptive_pool", COMM_REDUCE)
+
+    def windows(i: Sequence[Var]) -> list[tuple[PrimExpr, PrimExpr]]:
+        return [_window(i[d], size, data.shape[d]) for d, size in sizes.items()]
 
     def element(*i: Var) -> ExprLike:
         own: list[ExprLike] = list(i)
-        windows = [grid.window(n, i[d]) for n, d in enumerate(axes)]
-        reduce_axes = [
-            te.reduce_axis((0, length), name=f"rv{n}") for n, (_, length) in enumerate(windows)
-        ]
-        for d, (start, _), axis in zip(axes, windows, reduce_axes, strict=True):
-            own[d] = start + axis.var
-        return reducer(data(*own).astype(wide), axis=reduce_axes)
+        axes = []
+        for n, (d, (start, length)) in enumerate(zip(sizes, windows(i), strict=True)):
+            axes.append(te.reduce_axis((0, length), name=f"rv{n}"))
+            own[d] = start + axes[n].var
+        return pooling.reduce(data(*own), axes)
 
-    if pool_type == "max":
-        attrs = {"schedule_rule": "meta_schedule.adaptive_pool_max"}
-        return compute_ax(shape, element, "adaptive_pool_max", COMM_REDUCE, attrs)
-    total = compute_ax(shape, element, "adaptive_pool_sum", _SUM_TAG)
+    def count(i: Sequence[Var]) -> PrimExpr:
+        found: PrimExpr = const(1, pooling.wide)
+        for _, length in windows(i):
+            found = found * cast(pooling.wide, length)
+        return found
 
-    def average(*i: Var) -> ExprLike:
-        count: PrimExpr = const(1, wide)
-        for n, d in enumerate(axes):
-            count = count * cast(wide, grid.window(n, i[d])[1])
-        return (total(*i) / count).astype(dtype)
-
-    attrs = {"schedule_rule": "meta_schedule.adaptive_pool_avg"}
-    return compute_ax(shape, average, "adaptive_pool_avg", _AVG_TAG, attrs)
+    return pooling.tensor(shape, element, count)
