@@ -45,9 +45,10 @@ from tilewright.topi.nn.depthwise import (
     depthwise_conv2d_nchw as depthwise_conv2d_nchw,
     depthwise_conv2d_nhwc as depthwise_conv2d_nhwc,
 )
-from tilewright.topi.nn.group_norm import group_norm as group_norm, instance_norm as instance_norm
 from tilewright.topi.nn.normalization import (
     batch_norm as batch_norm,
+    group_norm as group_norm,
+    instance_norm as instance_norm,
     layer_norm as layer_norm,
     rms_norm as rms_norm,
     scale_shift_nchw as scale_shift_nchw,

@@ -1,4 +1,4 @@
-"""Layer, RMS and batch normalisation."""
+"""Layer, RMS, group, instance and batch normalisation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, IterVar, PrimExpr, Var, const
+from tilewright.ir import ExprLike, PrimExpr, Var, const
 from tilewright.ir.intrinsics import rsqrt
 from tilewright.te import Tensor
 from tilewright.topi.accumulate import SumTypes
@@ -17,6 +17,7 @@ from tilewright.topi.axes import (
     check_float,
     check_ndim,
     compute_ax,
+    constant_extent,
     extent_product,
     normalize_axes,
     normalize_axis,
@@ -26,64 +27,103 @@ from tilewright.topi.elementwise import sqrt
 from tilewright.topi.transform import reshape
 
 
-class _Statistics:
-    """Values computed over some axes of a tensor, in at least single precision."""
+class _Groups:
+    """Elements that are normalised together, in at least single precision.
 
-    def __init__(self, data: Tensor, axis: Sequence[int], what: str) -> None:
-        check_float(data, what)
-        self.data = data
-        self.axes = normalize_axes(axis, data.ndim, what)
-        self.kept = [d for d in range(data.ndim) if d not in self.axes]
+    They lie along `axes`; with a `channel` axis, its elements are in `count` parts as well.
+    """
+
+    def __init__(
+        self,
+        data: Tensor,
+        axes: Sequence[int],
+        what: str,
+        channel: int | None = None,
+        count: int = 1,
+    ) -> None:
+        self.data, self.what = data, what
+        self.axes = normalize_axes(axes, data.ndim, what)
+        self._kept = [d for d in range(data.ndim) if d not in self.axes]
+        self._channel, self._count, self._size = channel, count, 1
         self.accumulator = data.dtype.accumulator
-        count = extent_product([data.shape[d] for d in self.axes])
-        self.count = count.astype(self.accumulator)
-
-    def value(self, *i: ExprLike) -> PrimExpr:
-        """An element in the accumulator's type."""
-        return self.wide(self.data, i)
+        elements = extent_product([data.shape[d] for d in self.axes])
+        if channel is not None:
+            self._size = max(1, constant_extent(data.shape[channel], what) // count)
+            elements = elements * self._size
+        self.count = elements.astype(self.accumulator)
 
     def wide(self, tensor: Tensor, i: Sequence[ExprLike]) -> PrimExpr:
         """An element of any tensor in the accumulator's type."""
         return tensor(*i).astype(self.accumulator)
 
-    def kept_of(self, indices: Sequence[Var]) -> list[Var]:
-        """The indices of the group an element belongs to."""
-        return [indices[d] for d in self.kept]
+    def group_of(self, indices: Sequence[Var]) -> list[PrimExpr]:
+        """The group that an element of the data belongs to."""
+        return [indices[d] // self._size if d == self._channel else indices[d] for d in self._kept]
 
-    def reduced_of(self, indices: Sequence[Var]) -> list[Var]:
-        """The indices of an element within its group."""
+    def within(self, indices: Sequence[Var]) -> list[Var]:
+        """The indices of an element along the axes of its group."""
         return [indices[d] for d in self.axes]
-
-    def _group_indices(self, kept: Sequence[Var], reduced: Sequence[IterVar]) -> list[ExprLike]:
-        """Where the element `reduced` of the group `kept` lies."""
-        by_axis: dict[int, ExprLike] = dict(zip(self.kept, kept, strict=True))
-        by_axis.update(zip(self.axes, reduced, strict=True))
-        return [by_axis[d] for d in range(self.data.ndim)]
 
     def per_group(self, element: Callable[..., ExprLike], name: str) -> Tensor:
         """A tensor with one element for each group."""
-        return compute_ax([self.data.shape[d] for d in self.kept], element, name, INJECTIVE)
+        shape = [
+            const(self._count) if d == self._channel else self.data.shape[d] for d in self._kept
+        ]
+        return compute_ax(shape, element, name, INJECTIVE)
 
     def sums(self, term: Callable[[PrimExpr, Sequence[Var]], PrimExpr], name: str) -> Tensor:
         """A sum over the elements of each group; `term` gets an element and its group."""
-        axes = [te.reduce_axis((0, self.data.shape[d]), name=f"k{d}") for d in self.axes]
+        part = te.reduce_axis((0, self._size), name="kc")
+        along = [te.reduce_axis((0, self.data.shape[d]), name=f"k{d}") for d in self.axes]
+        reduced = along if self._channel is None else [part, *along]
 
-        def total(*kept: Var) -> ExprLike:
-            return te.sum(term(self.value(*self._group_indices(kept, axes)), kept), axis=axes)
+        def total(*group: Var) -> ExprLike:
+            at: dict[int, ExprLike] = dict(zip(self.axes, along, strict=True))
+            for d, own in zip(self._kept, group, strict=True):
+                at[d] = own * self._size + part.var if d == self._channel else own
+            value = self.wide(self.data, [at[d] for d in range(self.data.ndim)])
+            return te.sum(term(value, group), axis=reduced)
 
         return self.per_group(total, name)
 
+    def total(self) -> Tensor:
+        return self.sums(lambda value, group: value, f"{self.data.name}_sum")
 
-def square(value: PrimExpr) -> PrimExpr:
+    def normalized(
+        self,
+        mean: Callable[..., PrimExpr],
+        epsilon: float,
+        gamma: Tensor | None,
+        beta: Tensor | None,
+        parameter_of: Callable[[Sequence[Var]], Sequence[Var]],
+    ) -> Tensor:
+        """`(x - mean) / sqrt(variance + epsilon) * gamma + beta`."""
+        name = f"{self.data.name}_var_sum"
+        squares = self.sums(lambda value, group: _square(value - mean(*group)), name)
+
+        def element(*i: Var) -> PrimExpr:
+            group = self.group_of(i)
+            variance = squares(*group) / self.count
+            scale = rsqrt(variance + const(epsilon, self.accumulator))
+            result = (self.wide(self.data, i) - mean(*group)) * scale
+            if gamma is not None:
+                result = result * self.wide(gamma, parameter_of(i))
+            if beta is not None:
+                result = result + self.wide(beta, parameter_of(i))
+            return result.astype(self.data.dtype)
+
+        return compute_ax(self.data.shape, element, f"T_{self.what}", INJECTIVE)
+
+
+def _square(value: PrimExpr) -> PrimExpr:
     return value * value
 
 
-def _check_scale(stats: _Statistics, scale: Tensor, what: str) -> None:
-    check_ndim(scale, len(stats.axes), what)
-    for d, extent in zip(stats.axes, scale.shape, strict=True):
-        check_extents(
-            extent, stats.data.shape[d], what, f"the extents of {scale.name} and the data"
-        )
+def _check_scale(groups: _Groups, scale: Tensor) -> None:
+    check_ndim(scale, len(groups.axes), groups.what)
+    described = f"the extents of {scale.name} and the data"
+    for d, extent in zip(groups.axes, scale.shape, strict=True):
+        check_extents(extent, groups.data.shape[d], groups.what, described)
 
 
 def layer_norm(
@@ -98,42 +138,111 @@ def layer_norm(
     The variance is the mean of the squared distances from the mean, which keeps precision where the
     difference of the means of squares would lose it.
     """
-    stats = _Statistics(data, axis, "layer_norm")
+    check_float(data, "layer_norm")
+    groups = _Groups(data, axis, "layer_norm")
     for scale in (gamma, beta):
         if scale is not None:
-            _check_scale(stats, scale, "layer_norm")
-    sums = stats.sums(lambda value, group: value, f"{data.name}_sum")
-    mean = stats.per_group(lambda *group: sums(*group) / stats.count, f"{data.name}_mean")
-    squares = stats.sums(lambda value, group: square(value - mean(*group)), f"{data.name}_var_sum")
-
-    def element(*i: Var) -> PrimExpr:
-        group, own = stats.kept_of(i), stats.reduced_of(i)
-        variance = squares(*group) / stats.count
-        scale = rsqrt(variance + const(epsilon, stats.accumulator))
-        centred = (stats.value(*i) - mean(*group)) * scale
-        result = centred * stats.wide(gamma, own)
-        return (result if beta is None else result + stats.wide(beta, own)).astype(data.dtype)
-
-    return compute_ax(data.shape, element, "T_layer_norm", INJECTIVE)
+            _check_scale(groups, scale)
+    sums = groups.total()
+    mean = groups.per_group(lambda *group: sums(*group) / groups.count, f"{data.name}_mean")
+    return groups.normalized(mean, epsilon, gamma, beta, groups.within)
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Sequence[int], epsilon: float = 1e-5) -> Tensor:
     """`x / sqrt(mean(x * x) + epsilon) * weight` over `axis`."""
-    stats = _Statistics(data, axis, "rms_norm")
-    _check_scale(stats, weight, "rms_norm")
-    squares = stats.sums(lambda value, group: square(value), f"{data.name}_square_sum")
+    check_float(data, "rms_norm")
+    groups = _Groups(data, axis, "rms_norm")
+    _check_scale(groups, weight)
+    squares = groups.sums(lambda value, group: _square(value), f"{data.name}_square_sum")
 
-    def inverse(*kept: Var) -> PrimExpr:
-        mean = squares(*kept) / stats.count
-        return rsqrt(mean + const(epsilon, stats.accumulator))
+    def inverse(*group: Var) -> PrimExpr:
+        return rsqrt(squares(*group) / groups.count + const(epsilon, groups.accumulator))
 
-    scale = stats.per_group(inverse, "rsqrt")
+    scale = groups.per_group(inverse, "rsqrt")
 
     def element(*i: Var) -> PrimExpr:
-        own = stats.wide(weight, stats.reduced_of(i))
-        return (scale(*stats.kept_of(i)) * stats.value(*i) * own).astype(data.dtype)
+        own = groups.wide(weight, groups.within(i))
+        return (scale(*groups.group_of(i)) * groups.wide(data, i) * own).astype(data.dtype)
 
     return compute_ax(data.shape, element, "T_rms_norm", INJECTIVE)
+
+
+def group_norm(
+    data: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    num_groups: int,
+    channel_axis: int,
+    axes: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """`(x - mean) / sqrt(variance + epsilon) * gamma + beta`, over groups of channels.
+
+    Mean and variance are taken over `axes` and the channels of one of `num_groups` groups; `gamma`
+    and `beta` have one value for each channel and may be None. The variance is the mean of the
+    squared distances from the mean. All of it is computed in float32 at least and rounded once.
+    """
+    groups = _channel_groups("group_norm", data, num_groups, channel_axis, axes)
+    return _over_channels(groups, channel_axis, gamma, beta, epsilon)
+
+
+def instance_norm(
+    data: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    channel_axis: int,
+    axis: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """`(x - mean) / sqrt(variance + epsilon) * gamma + beta`, for each channel of each instance.
+
+    Mean and variance are taken over `axis`; the rest is as in `group_norm`.
+    """
+    channel = normalize_axis(channel_axis, data.ndim, "instance_norm")
+    channels = constant_extent(data.shape[channel], "instance_norm")
+    groups = _channel_groups("instance_norm", data, channels, channel, axis)
+    return _over_channels(groups, channel, gamma, beta, epsilon)
+
+
+def _channel_groups(
+    what: str, data: Tensor, count: int, channel_axis: int, axes: Sequence[int]
+) -> _Groups:
+    if not data.dtype.is_float:
+        raise TensorExpressionError(
+            f"{what}: {data.name} is {data.dtype!s}; cast it to a float type"
+        )
+    channel = normalize_axis(channel_axis, data.ndim, what)
+    if channel in normalize_axes(axes, data.ndim, what):
+        raise TensorExpressionError(
+            f"{what}: the channel axis {channel} must not be among axes {list(axes)}"
+        )
+    channels = constant_extent(data.shape[channel], what)
+    if channels and (count < 1 or channels % count):
+        raise TensorExpressionError(
+            f"{what}: {channels} channels cannot be divided into {count} groups"
+        )
+    return _Groups(data, axes, what, channel, count)
+
+
+def _over_channels(
+    groups: _Groups, axis: int, gamma: Tensor | None, beta: Tensor | None, epsilon: float
+) -> Tensor:
+    channel = normalize_axis(axis, groups.data.ndim, groups.what)
+    for parameter in (gamma, beta):
+        if parameter is not None:
+            _check_per_channel(groups.data, parameter, channel, groups.what)
+    sums = groups.total()
+
+    def mean(*group: PrimExpr) -> PrimExpr:
+        return sums(*group) / groups.count
+
+    return groups.normalized(mean, epsilon, gamma, beta, lambda i: [i[channel]])
+
+
+def _check_per_channel(data: Tensor, parameter: Tensor, channel: int, what: str) -> None:
+    check_ndim(parameter, 1, what)
+    described = f"the number of channels and the extent of {parameter.name}"
+    check_extents(data.shape[channel], parameter.shape[0], what, described)
 
 
 def batch_norm(
@@ -151,13 +260,7 @@ def batch_norm(
     check_float(data, "batch_norm")
     channel = normalize_axis(axis, data.ndim, "batch_norm")
     for parameter in (gamma, beta, moving_mean, moving_var):
-        check_ndim(parameter, 1, "batch_norm")
-        check_extents(
-            parameter.shape[0],
-            data.shape[channel],
-            "batch_norm",
-            f"the number of channels and the extent of {parameter.name}",
-        )
+        _check_per_channel(data, parameter, channel, "batch_norm")
     shape = [data.shape[d] if d == channel else const(1) for d in range(data.ndim)]
     types = SumTypes(data.dtype.accumulator, data.dtype)
 
