@@ -13,14 +13,14 @@ import msgspec
 from tilewright.cli import contenders
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console
-from tilewright.cli.contenders import Contender
+from tilewright.cli.contenders import TimedVersion
 from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.programs import Program, load_function, load_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
 from tilewright.report import (
-    Measured,
+    MeasuredPeaks,
     gflops,
     packed_in,
     percent,
@@ -61,7 +61,7 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
 
 def _versions(
     program: Program, target: Target, db: str | None, against: str | None
-) -> tuple[list[Contender], list[str]]:
+) -> tuple[list[TimedVersion], list[str]]:
     """What can be compared, and why other things cannot."""
     mod = normalize_mod(program.func)
     found = [contenders.kernel("naive", mod, target)]
@@ -74,14 +74,14 @@ def _versions(
         notes.append(f"tuned: {why_not}")
     for make in (_torch, _other(against)):
         rival = make(program, target)
-        if isinstance(rival, Contender):
+        if isinstance(rival, TimedVersion):
             found.append(rival)
         elif rival:
             notes.append(rival)
     return found, notes
 
 
-def _ours(name: str, mod: IRModule, target: Target) -> list[Contender]:
+def _ours(name: str, mod: IRModule, target: Target) -> list[TimedVersion]:
     """A kernel, as it runs with bound weights if it packs them, and with a plain call."""
     weights = packed_in(mod)
     if not weights:
@@ -104,7 +104,7 @@ def _tuned(program: Program, target: Target, db: str | None) -> tuple[IRModule |
     return sch.mod, ""
 
 
-def _torch(program: Program, target: Target) -> Contender | str:
+def _torch(program: Program, target: Target) -> TimedVersion | str:
     if program.workload is None:
         return ""
     if find_spec("torch") is None:
@@ -117,10 +117,10 @@ def _torch(program: Program, target: Target) -> Contender | str:
     return contenders.python_function("PyTorch", call, output)
 
 
-def _other(against: str | None) -> Callable[[Program, Target], Contender | str]:
+def _other(against: str | None) -> Callable[[Program, Target], TimedVersion | str]:
     """A function of the user's own, which takes all arrays and returns the output."""
 
-    def make(program: Program, target: Target) -> Contender | str:
+    def make(program: Program, target: Target) -> TimedVersion | str:
         if against is None:
             return ""
         function = load_function(against)
@@ -138,11 +138,11 @@ def _other(against: str | None) -> Callable[[Program, Target], Contender | str]:
 
 
 def _print(
-    program: Program, target: Target, versions: Sequence[Contender], notes: Sequence[str]
+    program: Program, target: Target, versions: Sequence[TimedVersion], notes: Sequence[str]
 ) -> None:
     console = make_console()
     console.print(f"{program.name} {describe(program.mod)} on {short_target(target)}", markup=False)
-    limit = roofline_of(program.mod, target, Measured(target))
+    limit = roofline_of(program.mod, target, MeasuredPeaks(target))
     flop, naive = flop_of(program.mod), versions[0].secs
     rows = [
         (
@@ -161,7 +161,7 @@ def _print(
 
 
 def _as_json(
-    program: Program, target: Target, versions: Sequence[Contender], notes: Sequence[str]
+    program: Program, target: Target, versions: Sequence[TimedVersion], notes: Sequence[str]
 ) -> dict[str, Any]:
     flop = flop_of(program.mod)
     return {

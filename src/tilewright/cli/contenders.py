@@ -34,7 +34,7 @@ SETTLE_SECS = 0.05  # threads of other libraries spin for a while when they have
 
 
 @dataclass
-class Contender:
+class TimedVersion:
     """A version, how to run it `n` times in a row, and what it computes."""
 
     name: str
@@ -55,7 +55,7 @@ class Contender:
         return self.secs / min(self.rows)
 
 
-def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> Contender:
+def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> TimedVersion:
     """A version of ours; `bound`: weights are packed once, outside of what is timed."""
     module = build(mod, target, prepacked=bound)
     function = entry_of(module)
@@ -66,7 +66,7 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> C
     def results() -> list[Array]:
         return [guarded.array for _, guarded in arguments.outputs()]
 
-    return Contender(name, lambda number: function.run_in_a_row(args, number), results)
+    return TimedVersion(name, lambda number: function.run_in_a_row(args, number), results)
 
 
 def _specs(mod: IRModule) -> list[TensorSpec]:
@@ -84,7 +84,7 @@ def inputs_of(mod: IRModule, target: Target) -> list[Array]:
     return ArgumentSet.random(infos, accesses_of(function), SEED, positive=False).arrays
 
 
-def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any]) -> Contender:
+def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any]) -> TimedVersion:
     """A version of somebody else's, called from Python."""
 
     def run(number: int) -> float:
@@ -93,7 +93,7 @@ def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any
             call()
         return time.perf_counter() - start
 
-    return Contender(name, run, lambda: [np.asarray(output())], settle=True)
+    return TimedVersion(name, run, lambda: [np.asarray(output())], settle=True)
 
 
 def require_numbers(name: str, result: Any) -> None:
@@ -104,7 +104,7 @@ def require_numbers(name: str, result: Any) -> None:
         raise TuneError(f"{name} returns {what}, expected the output as an array of numbers")
 
 
-def compare(contenders: Sequence[Contender]) -> None:
+def compare(contenders: Sequence[TimedVersion]) -> None:
     """Run all versions in turn; the results of the first one are what the others must give."""
     expected_runs = {}
     for contender in contenders:
@@ -129,7 +129,7 @@ def other_load(cores: int) -> str:
     return f"the load of this machine was {load:.1f} on {cores} cores" if load > cores else ""
 
 
-def check(contenders: Sequence[Contender], mod: IRModule) -> None:
+def check(contenders: Sequence[TimedVersion], mod: IRModule) -> None:
     """Note for each version in what its results differ from those of the first one."""
     rounding = rounding_of(mod)
     wanted = [array.copy() for array in contenders[0].results()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
-from tilewright.report.peaks import Measured, Peaks
+from tilewright.report.peaks import MeasuredPeaks, Peaks
 from tilewright.report.roofline import Roofline, bytes_of, roofline_of
 from tilewright.tune.events import (
     Event,
@@ -93,7 +93,7 @@ class Progress:
     def _with_peaks(self, state: TaskState) -> TaskState:
         """A task after a round: the machine may show by now that it can do more."""
         assert state.task.ctx.mod is not None
-        if isinstance(self._peaks, Measured):
+        if isinstance(self._peaks, MeasuredPeaks):
             self._peaks.measure_again(bytes_of(state.task.ctx.mod))
         return TaskState.of(state.task, self._peaks)
 

@@ -40,7 +40,7 @@ DEFAULT_VIEWS = ("trace", "script")
 
 
 @dataclass(frozen=True)
-class View:
+class RecordView:
     """One way to look at a record."""
 
     title: str
@@ -49,10 +49,10 @@ class View:
 
 
 VIEWS = {
-    "trace": View("trace", "python", lambda record, _, __: str(record.trace)),
-    "script": View("script", "python", lambda _, mod, __: mod.script()),
-    "llvm": View("LLVM IR", "llvm", lambda _, mod, target: _source(mod, target, "ll")),
-    "asm": View("assembly", "gas", lambda _, mod, target: _source(mod, target, "asm")),
+    "trace": RecordView("trace", "python", lambda record, _, __: str(record.trace)),
+    "script": RecordView("script", "python", lambda _, mod, __: mod.script()),
+    "llvm": RecordView("LLVM IR", "llvm", lambda _, mod, target: _source(mod, target, "ll")),
+    "asm": RecordView("assembly", "gas", lambda _, mod, target: _source(mod, target, "asm")),
 }
 
 

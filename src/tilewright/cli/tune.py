@@ -24,7 +24,7 @@ from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
 from tilewright.records import BASELINE, PROGRAM_NOTES, ZERO_SEARCH, TuningRecord
 from tilewright.report import (
-    Measured,
+    MeasuredPeaks,
     duration,
     gflops,
     packed_by,
@@ -87,7 +87,7 @@ class TuneOptions:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """When a run ends."""
 
     trials: int | None
@@ -95,7 +95,7 @@ class Limits:
     plateau: int | None
 
 
-def limits_of(options: TuneOptions, tasks: int) -> Limits:
+def limits_of(options: TuneOptions, tasks: int) -> RunLimits:
     """When a run of so many tasks ends."""
     if options.effort not in EFFORTS:
         hint = did_you_mean(options.effort, EFFORTS)
@@ -105,10 +105,10 @@ def limits_of(options: TuneOptions, tasks: int) -> Limits:
     budget = None if options.budget is None else parse_budget(options.budget)
     effort = EFFORTS[options.effort]
     if options.trials is not None:
-        return Limits(options.trials, budget, None)
+        return RunLimits(options.trials, budget, None)
     if budget is not None:
-        return Limits(None, budget, None)
-    return Limits(effort.trials * tasks, None, effort.plateau)
+        return RunLimits(None, budget, None)
+    return RunLimits(effort.trials * tasks, None, effort.plateau)
 
 
 def run(options: TuneOptions) -> int:
@@ -155,14 +155,14 @@ def _search(
     options: TuneOptions,
     programs: Sequence[Program],
     target: Target,
-    limits: Limits,
+    limits: RunLimits,
     database: Database,
     console: Console,
 ) -> Summary:
     if not options.as_json:
         known = f", {count(len(database), 'record')} so far" if len(database) else ""
         console.print(f"database {database_url(options.db)}{known}", markup=False)
-    peaks = Measured.stored(database, target)
+    peaks = MeasuredPeaks.stored(database, target)
     display = make_display(console, peaks, as_json=options.as_json)
     interrupted, fault = False, None
     try:
@@ -191,7 +191,7 @@ def _tune(
     options: TuneOptions,
     programs: Sequence[Program],
     target: Target,
-    limits: Limits,
+    limits: RunLimits,
     database: Database,
     display: Display,
 ) -> bool:
@@ -225,7 +225,7 @@ def _tune(
 
 
 @dataclass(frozen=True)
-class Result:
+class TaskResult:
     """What a database knows of a program after a run."""
 
     name: str
@@ -270,8 +270,8 @@ class Result:
 
 
 def _results(
-    programs: Sequence[Program], peaks: Measured, database: Database, progress: Progress
-) -> list[Result]:
+    programs: Sequence[Program], peaks: MeasuredPeaks, database: Database, progress: Progress
+) -> list[TaskResult]:
     target = peaks.target
     tasks = {state.name: state.task for state in progress.tasks}
     results = []
@@ -282,7 +282,7 @@ def _results(
         secs = None if record is None else record.mean_secs
         limit = roofline_of(mod, target, peaks)
         results.append(
-            Result(
+            TaskResult(
                 program.name,
                 describe(mod),
                 flop_of(mod),
@@ -320,7 +320,7 @@ class Summary:
     database: str
     interrupted: bool
     progress: Progress
-    results: Sequence[Result]
+    results: Sequence[TaskResult]
     fault: MachineError | None = None  # what the machine lacks to go on
 
     def lines(self) -> list[str]:

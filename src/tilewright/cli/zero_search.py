@@ -13,7 +13,7 @@ from tilewright.cli.contenders import measure_alone
 from tilewright.cli.programs import Program
 from tilewright.database.similarity import describe
 from tilewright.report import (
-    Measured,
+    MeasuredPeaks,
     gflops,
     packed_before,
     packing_note,
@@ -35,7 +35,7 @@ def without_search(
         sch = default_schedule(program.func, target)
         chosen = time.perf_counter() - start
         secs = measure_alone(sch.mod, target)
-        limit = roofline_of(program.mod, target, Measured(target))
+        limit = roofline_of(program.mod, target, MeasuredPeaks(target))
         facts: dict[str, Any] = {
             "event": "result",
             "task": program.name,

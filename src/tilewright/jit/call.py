@@ -7,12 +7,12 @@ from typing import Any
 
 from tilewright.errors import ArgumentError
 from tilewright.jit import arrays
-from tilewright.jit.interface import Interface, Parameter
-from tilewright.jit.plan import Plan, Result
+from tilewright.jit.interface import CallParameter, Interface
+from tilewright.jit.plan import CallPlan, CallResult
 from tilewright.lowering.argument_roles import Role
 
 
-def prepared(parameter: Parameter, value: Any) -> Any:
+def prepared(parameter: CallParameter, value: Any) -> Any:
     """An input as a kernel can take it: arrays as NumPy's, and row-major unless they may differ."""
     if parameter.buffer is None:
         return value
@@ -20,13 +20,13 @@ def prepared(parameter: Parameter, value: Any) -> Any:
     return array if parameter.spec.strides else arrays.contiguous(array)
 
 
-class Call:
+class CheckedCall:
     """The arguments of a call, checked before anything is compiled or changed."""
 
     def __init__(
         self,
         interface: Interface,
-        inputs: Sequence[Parameter],
+        inputs: Sequence[CallParameter],
         given: dict[int, Any],
         out: Any,
         inplace: bool,
@@ -42,14 +42,14 @@ class Call:
         self.outputs = {n: arrays.in_numpy(array) for n, array in self._targets.items()}
         self.values = {p.position: self._taken(p) for p in inputs}
 
-    def _taken(self, parameter: Parameter) -> Any:
+    def _taken(self, parameter: CallParameter) -> Any:
         position = parameter.position
         given = self._given[position]
         if self._targets.get(position) is given:
             return self.outputs[position]
         return prepared(parameter, given)
 
-    def run(self, plan: Plan, fixed: Mapping[int, Any]) -> Any:
+    def run(self, plan: CallPlan, fixed: Mapping[int, Any]) -> Any:
         """Carry the call out, and return what the function returns."""
         self._require_apart({**fixed, **self.outputs})
         self._separate()
@@ -83,7 +83,7 @@ class Call:
                 if position != other and arrays.overlap(target, value):
                     self.values[other] = arrays.copy_of(value)
 
-    def _memory(self, result: Result, inputs: Sequence[Any]) -> Any:
+    def _memory(self, result: CallResult, inputs: Sequence[Any]) -> Any:
         target = self.outputs.get(result.position)
         if target is None:
             return result.made(inputs)

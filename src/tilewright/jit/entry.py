@@ -13,7 +13,13 @@ from tilewright.jit.function import JitFunction
 from tilewright.jit.kernels import Kernels
 from tilewright.jit.module import JitModule
 from tilewright.jit.schedules import Schedules
-from tilewright.jit.settings import DatabaseLike, Settings, TargetLike, TuneLike, make_settings
+from tilewright.jit.settings import (
+    CompileSettings,
+    DatabaseLike,
+    TargetLike,
+    TuneLike,
+    make_settings,
+)
 from tilewright.schedule import Schedule
 
 Program: TypeAlias = PrimFunc | Schedule | Sequence[te.Tensor]
@@ -81,7 +87,7 @@ def compile(
     return _compiled(program, settings)
 
 
-def _compiled(program: Any, settings: Settings) -> JitFunction | JitModule:
+def _compiled(program: Any, settings: CompileSettings) -> JitFunction | JitModule:
     schedules = Schedules(settings, keeps_schedule=isinstance(program, Schedule))
     functions = {
         name: JitFunction(Kernels(func, name, schedules))

@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright.errors import ArgumentError
 from tilewright.ir import IRModule, PrimFunc, highlight
-from tilewright.jit.call import Call, prepared
-from tilewright.jit.interface import Parameter
+from tilewright.jit.call import CheckedCall, prepared
+from tilewright.jit.interface import CallParameter
 from tilewright.jit.kernels import Kernels, Sizes
-from tilewright.jit.plan import Plan, make_plan
+from tilewright.jit.plan import CallPlan, make_plan
 from tilewright.jit.settings import TuneLike, parse_tuning
 from tilewright.lowering.argument_roles import Role
 from tilewright.runtime import Module
@@ -48,10 +48,10 @@ class JitFunction:
         self._inputs = tuple(p for p in self._interface.inputs if p.position not in self._fixed)
         self._are_arrays = tuple(p.buffer is not None for p in self._inputs)
         self._is_quick = not any(map(self._needs_care, self._interface.parameters))
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._plans: dict[tuple[Any, ...], CallPlan] = {}
         self.__name__ = self.__qualname__ = kernels.name
 
-    def _needs_care(self, parameter: Parameter) -> bool:
+    def _needs_care(self, parameter: CallParameter) -> bool:
         """Is a look at flags and shape not enough to know what to do with an argument?"""
         in_place = parameter.role is Role.UPDATE and self._kernels.settings.inplace
         is_size = parameter in self._interface.sizes_given
@@ -73,7 +73,7 @@ class JitFunction:
             raise
         return made[0] if len(made) == 1 else tuple(made) or None
 
-    def _plan_for_plain(self, args: Sequence[Any]) -> Plan | None:
+    def _plan_for_plain(self, args: Sequence[Any]) -> CallPlan | None:
         """The plan for NumPy arrays that can be taken as they are, if it was made before."""
         if len(args) != len(self._are_arrays):
             return None
@@ -88,7 +88,9 @@ class JitFunction:
 
     def _call_with_care(self, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
         given = self._arranged(args, named)
-        call = Call(self._interface, self._inputs, given, out, self._kernels.settings.inplace)
+        call = CheckedCall(
+            self._interface, self._inputs, given, out, self._kernels.settings.inplace
+        )
         self._interface.check({**call.values, **self._fixed}, call.outputs)
         key = self._interface.key_of(call.values, call.outputs)
         plan = self._plans.get(key)
@@ -101,7 +103,7 @@ class JitFunction:
     def _arranged(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[int, Any]:
         return self._interface.arranged(args, named, self._inputs)
 
-    def _plan(self, call: Call) -> Plan:
+    def _plan(self, call: CheckedCall) -> CallPlan:
         sizes = self._interface.sizes({**call.outputs, **call.values, **self._fixed})
         kernel = self._kernels.fitting(tuple(sizes.values()))
         return make_plan(self._interface, kernel, sizes, self._fixed)

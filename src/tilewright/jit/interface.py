@@ -21,7 +21,7 @@ Values = Mapping[int, Any]  # arguments by the position of their parameter
 
 
 @dataclass(frozen=True, eq=False)
-class Parameter:
+class CallParameter:
     """One parameter of a function."""
 
     position: int
@@ -60,12 +60,12 @@ class Interface:
         self._by_name = {p.spec.name: p for p in self.parameters}
         self._binders: dict[tuple[int, ...], ArgumentBinder] = {}
 
-    def text(self, inputs: Iterable[Parameter]) -> str:
+    def text(self, inputs: Iterable[CallParameter]) -> str:
         """The function as a reader would write it, with some of its inputs."""
         returns = _list(self.results) or "None"
         return f"{self.name}({_list(inputs)}) -> {returns}"
 
-    def named(self, name: str) -> Parameter:
+    def named(self, name: str) -> CallParameter:
         """The parameter of that name."""
         if name not in self._by_name:
             hint = did_you_mean(name, self._by_name)
@@ -75,7 +75,7 @@ class Interface:
     # --- what is written in a call ---------------------------------------------------------------
 
     def arranged(
-        self, args: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[Parameter]
+        self, args: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[CallParameter]
     ) -> dict[int, Any]:
         """The values of a call; those without a name are for `inputs`, or for outputs, too."""
         taken = inputs
@@ -96,7 +96,7 @@ class Interface:
             raise ArgumentError(self._wrong_number(inputs, len(args)))
         return values
 
-    def _wrong_number(self, inputs: Sequence[Parameter], number: int) -> str:
+    def _wrong_number(self, inputs: Sequence[CallParameter], number: int) -> str:
         plural = "" if len(inputs) == 1 else "s"
         text = f"{self.name}() takes {len(inputs)} argument{plural} ({_list(inputs)})"
         if self.outputs:
@@ -141,7 +141,7 @@ class Interface:
             binder = self._binders[key] = ArgumentBinder(self.name, specs, no_alias=False)
         binder.bind([*(values[p.position] for p in present), *(targets[p.position] for p in into)])
 
-    def _require_sizes(self, present: Sequence[Parameter]) -> None:
+    def _require_sizes(self, present: Sequence[CallParameter]) -> None:
         if not self.symbols:
             return
         places = _places(present)
@@ -178,19 +178,19 @@ class Interface:
         return (*shapes, *sizes, *shapes_out)
 
 
-def _parameters(func: PrimFunc) -> tuple[Parameter, ...]:
+def _parameters(func: PrimFunc) -> tuple[CallParameter, ...]:
     """Sizes are read off inputs where that is possible, wherever outputs stand."""
     roles = argument_roles(func)
     order = sorted(range(len(roles)), key=lambda n: roles[n] is Role.OUTPUT)
     inputs_first = replace(func, params=tuple(func.params[n] for n in order))
     specs = dict(zip(order, signature_of(HostABI().run_function(inputs_first)), strict=True))
     return tuple(
-        Parameter(n, role, specs[n], var, func.buffer_map.get(var))
+        CallParameter(n, role, specs[n], var, func.buffer_map.get(var))
         for n, (role, var) in enumerate(zip(roles, func.params, strict=True))
     )
 
 
-def _places(present: Iterable[Parameter]) -> dict[Var, tuple[int, int | None]]:
+def _places(present: Iterable[CallParameter]) -> dict[Var, tuple[int, int | None]]:
     """Where each size is found: the position of a scalar, or that of an array with the axis."""
     places: dict[Var, tuple[int, int | None]] = {}
     for p in present:
@@ -203,5 +203,5 @@ def _places(present: Iterable[Parameter]) -> dict[Var, tuple[int, int | None]]:
     return places
 
 
-def _list(parameters: Iterable[Parameter]) -> str:
+def _list(parameters: Iterable[CallParameter]) -> str:
     return ", ".join(describe(p.spec) for p in parameters)

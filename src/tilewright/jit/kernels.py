@@ -19,7 +19,7 @@ Sizes = tuple[int, ...]  # of the symbols of a function, in their order; empty: 
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CompiledKernel:
     """Machine code, and the function that it was made of."""
 
     func: PrimFunc
@@ -42,14 +42,14 @@ class Kernels:
         self.interface = Interface(func, name)
         self.settings = schedules.settings
         self._schedules = schedules
-        self._made: dict[Sizes, Kernel] = {}
+        self._made: dict[Sizes, CompiledKernel] = {}
         self._lock = threading.RLock()
 
     def sizes(self) -> list[Sizes]:
         """The sizes that there are kernels for; none at all for the kernel of all sizes."""
         return list(self._made)
 
-    def fitting(self, sizes: Sizes) -> Kernel:
+    def fitting(self, sizes: Sizes) -> CompiledKernel:
         """The kernel for a call: one of its own while there are few, or the one for all sizes."""
         known = self._made.get(sizes)
         if known is not None:
@@ -58,7 +58,7 @@ class Kernels:
             special = sum(1 for made in self._made if made)
             return self.of(sizes if special < self.settings.max_sizes else ())
 
-    def of(self, sizes: Sizes) -> Kernel:
+    def of(self, sizes: Sizes) -> CompiledKernel:
         """The kernel for just these sizes, or for all of them."""
         with self._lock:
             if sizes not in self._made:
@@ -80,11 +80,11 @@ class Kernels:
             self._schedules.tune(self._specialized(sizes), sizes, options)
             self._made.pop(sizes, None)
 
-    def _compiled(self, sizes: Sizes) -> Kernel:
+    def _compiled(self, sizes: Sizes) -> CompiledKernel:
         program = self._specialized(sizes)
         with schedules_from(lambda module, target: self._schedules.scheduled(module, sizes)):
             module = build(program, self.settings.target)
-        return Kernel(program[self.name], module)
+        return CompiledKernel(program[self.name], module)
 
     def _specialized(self, sizes: Sizes) -> IRModule:
         values = dict(zip(self.interface.symbols, sizes, strict=True)) if sizes else {}

@@ -14,15 +14,15 @@ from tilewright.errors import ArgumentError
 from tilewright.ir import Buffer, IntImm, Var, substitute
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.jit.arrays import Array, copy_of
-from tilewright.jit.interface import Interface, Parameter
-from tilewright.jit.kernels import Kernel
+from tilewright.jit.interface import CallParameter, Interface
+from tilewright.jit.kernels import CompiledKernel
 from tilewright.lowering.argument_roles import Role
 from tilewright.runtime.arguments import describe
 from tilewright.runtime.ndarray import aligned_memory
 
 
 @dataclass(frozen=True)
-class Result:
+class CallResult:
     """One array that a function returns."""
 
     position: int
@@ -45,18 +45,18 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallPlan:
     """How a call is carried out."""
 
     run: Callable[..., None]
-    results: tuple[Result, ...]
+    results: tuple[CallResult, ...]
     # From the inputs, followed by the results, to what the kernel takes.
     arranged: Callable[[tuple[Any, ...]], Sequence[Any]]
 
 
 def make_plan(
-    interface: Interface, kernel: Kernel, sizes: Mapping[Var, int], fixed: Mapping[int, Any]
-) -> Plan:
+    interface: Interface, kernel: CompiledKernel, sizes: Mapping[Var, int], fixed: Mapping[int, Any]
+) -> CallPlan:
     """The plan for calls with these sizes; `fixed` are the arguments that are bound."""
     inputs = [p for p in interface.inputs if p.position not in fixed]
     places = {p.position: n for n, p in enumerate((*inputs, *interface.results))}
@@ -69,7 +69,7 @@ def make_plan(
         run = kernel.module.bind(**bound)
     numbers = {p.position: n for n, p in enumerate(inputs)}
     results = [_result(interface, p, kernel, sizes, numbers) for p in interface.results]
-    return Plan(run, tuple(results), _picker(order, len(inputs) + len(results)))
+    return CallPlan(run, tuple(results), _picker(order, len(inputs) + len(results)))
 
 
 def _picker(order: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
@@ -80,24 +80,24 @@ def _picker(order: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], Seq
 
 def _result(
     interface: Interface,
-    parameter: Parameter,
-    kernel: Kernel,
+    parameter: CallParameter,
+    kernel: CompiledKernel,
     sizes: Mapping[Var, int],
     numbers: Mapping[int, int],
-) -> Result:
+) -> CallResult:
     position, buffer = parameter.position, parameter.buffer
     assert buffer is not None
     if parameter.role is Role.UPDATE:
-        return Result(position, numbers[position])
+        return CallResult(position, numbers[position])
     shape = _shape(buffer, sizes)
     where = f"{interface.name}(): the result {describe(parameter.spec)}"
     if any(extent < 0 for extent in shape):
-        return Result(position, None, obstacle=f"{where} would have the shape {list(shape)}")
+        return CallResult(position, None, obstacle=f"{where} would have the shape {list(shape)}")
     if buffer.strides:
         obstacle = f"{where} has strides of its own, so that it is not allocated; pass it as out="
-        return Result(position, None, obstacle=obstacle)
+        return CallResult(position, None, obstacle=obstacle)
     is_zeroed = not kernel.writes_all_of(parameter.var)
-    return Result(position, None, shape, to_numpy(parameter.spec.dtype), is_zeroed)
+    return CallResult(position, None, shape, to_numpy(parameter.spec.dtype), is_zeroed)
 
 
 def _shape(buffer: Buffer, sizes: Mapping[Var, int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.database import Database
 from tilewright.errors import TilewrightError
 from tilewright.ir import For, ForKind, IRModule, Node, PrimFunc, children, replace
-from tilewright.jit.settings import Settings
+from tilewright.jit.settings import CompileSettings
 from tilewright.records import normalize_mod
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.layout_free import has_bound_weights
@@ -30,7 +30,7 @@ Key = tuple[str, tuple[int, ...], bool]
 class Schedules:
     """The schedules of the functions of a program."""
 
-    def __init__(self, settings: Settings, *, keeps_schedule: bool = False) -> None:
+    def __init__(self, settings: CompileSettings, *, keeps_schedule: bool = False) -> None:
         self.settings = settings
         self._keeps_schedule = keeps_schedule
         self._traces: dict[Key, Any] = {}  # as JSON

@@ -28,7 +28,7 @@ _OWN = {"mod", "target", "database", "work_dir"}
 
 
 @dataclass(frozen=True)
-class Settings:
+class CompileSettings:
     """How programs are compiled."""
 
     target: Target
@@ -48,7 +48,7 @@ class Settings:
         current = Database.current() if self.database is None else self.database
         yield self._memory if current is None else current
 
-    def __deepcopy__(self, memo: object) -> Settings:
+    def __deepcopy__(self, memo: object) -> CompileSettings:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,10 +63,10 @@ def make_settings(
     database: DatabaseLike,
     specialize: bool | int,
     inplace: bool,
-) -> Settings:
+) -> CompileSettings:
     """What a caller of `compile` asks for."""
     where = database if isinstance(database, Database | None) else str(database)
-    return Settings(
+    return CompileSettings(
         resolve_target(target),
         parse_tuning(tune),
         Database.current() if where is None else where,

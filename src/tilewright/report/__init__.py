@@ -8,7 +8,7 @@ from tilewright.report.packing import (
     packing_note as packing_note,
 )
 from tilewright.report.page import render as render
-from tilewright.report.peaks import Measured as Measured, Peaks as Peaks
+from tilewright.report.peaks import MeasuredPeaks as MeasuredPeaks, Peaks as Peaks
 from tilewright.report.record_ids import find_records as find_records, record_id as record_id
 from tilewright.report.roofline import Roofline as Roofline, roofline_of as roofline_of
 from tilewright.report.units import (

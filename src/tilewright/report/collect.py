@@ -20,7 +20,7 @@ from tilewright.records import (
     TuningRecord,
     Workload,
 )
-from tilewright.report.peaks import Measured
+from tilewright.report.peaks import MeasuredPeaks
 from tilewright.report.roofline import Roofline, bytes_of, flop_of, roofline_of
 from tilewright.report.units import short_target
 from tilewright.target import Target
@@ -132,7 +132,7 @@ def _roofline(database: Database, mod: IRModule, target: Target | None) -> Roofl
     """With the peaks that were measured together with the records, if they were."""
     if target is None:
         return None
-    stored = Measured.stored(database, target)
+    stored = MeasuredPeaks.stored(database, target)
     return roofline_of(mod, target, stored if stored.covers(bytes_of(mod)) else None)
 
 

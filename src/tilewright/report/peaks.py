@@ -69,7 +69,7 @@ class BuiltFor(Peaks):
 
 
 @dataclass
-class Measured(Peaks):
+class MeasuredPeaks(Peaks):
     """What was measured on this machine; of several measurements the best."""
 
     target: Target
@@ -112,7 +112,7 @@ class Measured(Peaks):
 
     def save(self, database: Database) -> None:
         """Keep the best of what this and earlier calls measured with the records."""
-        known = Measured.stored(database, self.target)
+        known = MeasuredPeaks.stored(database, self.target)
         sizes = {*self.best_bandwidth, *known.best_bandwidth}
         value = {
             "operations": max(self.best_operations, known.best_operations),
@@ -124,7 +124,7 @@ class Measured(Peaks):
         database.save_state(_key(self.target), value)
 
     @staticmethod
-    def stored(database: Database, target: Target) -> Measured:
+    def stored(database: Database, target: Target) -> MeasuredPeaks:
         """What was measured when records were."""
         try:
             with decoding("the stored peaks are damaged", StoredDataError):
@@ -132,8 +132,8 @@ class Measured(Peaks):
                 sizes = {int(size): rate for size, rate in found.bandwidth.items()}
         except StoredDataError as error:
             logger.warning("%s", error)
-            return Measured(target, 0.0, {})
-        return Measured(target, found.operations, sizes)
+            return MeasuredPeaks(target, 0.0, {})
+        return MeasuredPeaks(target, found.operations, sizes)
 
     def covers(self, size: int) -> bool:
         """Is everything known already that a program of that size needs?"""

@@ -51,7 +51,7 @@ _DROPPED_ATTRS = frozenset(
 )
 
 
-class Emitter:
+class OpEmitter:
     """What the operations of one function share: buffers, block names, the simplifier."""
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
@@ -84,7 +84,7 @@ class Emitter:
 
 
 class _TensorsToBuffers(Rewriter):
-    def __init__(self, emitter: Emitter, axes: Mapping[Var, PrimExpr]) -> None:
+    def __init__(self, emitter: OpEmitter, axes: Mapping[Var, PrimExpr]) -> None:
         self._emitter = emitter
         self._axes = axes
 
@@ -96,7 +96,7 @@ class _TensorsToBuffers(Rewriter):
         return BufferLoad(self._emitter.buffer_of(node.producer), indices)
 
 
-Emit: TypeAlias = Callable[[Any, Emitter], Stmt]
+Emit: TypeAlias = Callable[[Any, OpEmitter], Stmt]
 _emitters: dict[type[Operation], Emit] = {}
 
 
@@ -110,7 +110,7 @@ def register_emitter(op_class: type[Operation]) -> Callable[[Emit], Emit]:
     return register
 
 
-def emit_operation(op: Operation, emitter: Emitter) -> Stmt:
+def emit_operation(op: Operation, emitter: OpEmitter) -> Stmt:
     """The statements that compute the outputs of `op`."""
     emit = _emitters.get(type(op))
     if emit is None:
@@ -178,7 +178,7 @@ def _dummy_iter() -> IterVar:
 
 
 @register_emitter(ComputeOp)
-def emit_compute(op: ComputeOp, emitter: Emitter) -> Stmt:
+def emit_compute(op: ComputeOp, emitter: OpEmitter) -> Stmt:
     """Loops over the axes, then the reduction axes, around one block (one per plain output)."""
     first = op.body[0]
     if isinstance(first, Reduce):
@@ -188,7 +188,7 @@ def emit_compute(op: ComputeOp, emitter: Emitter) -> Stmt:
     return emit_in_nest(op, AxisNest(op.axis + op.reduce_axis), emitter)
 
 
-def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: Emitter) -> Stmt:
+def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: OpEmitter) -> Stmt:
     """The blocks of `op` in a given nest over all its axes."""
     first = op.body[0]
     if isinstance(first, Reduce):
@@ -199,7 +199,7 @@ def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: Emitter) -> Stmt:
     return nest.wrap(seq(blocks))
 
 
-def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: Emitter) -> Block:
+def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: OpEmitter) -> Block:
     iters, axes = nest.block_iters()
     output = op.output(index)
     value = emitter.simplify(emitter.lower(op.body[index], axes))
@@ -209,7 +209,7 @@ def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: Emitter) ->
     return make_block(name, iters, store, annotations=block_annotations(op))
 
 
-def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: Emitter) -> Stmt:
+def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: OpEmitter) -> Stmt:
     """A reduction whose extent depends on where it is: an outer block fixes the place first."""
     outer = AxisNest(op.axis)
     outer_iters, outer_axes = outer.block_iters()
@@ -226,7 +226,9 @@ def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: Emitter) -> 
     return outer.wrap(outer.realize(outer_block))
 
 
-def _with_lowered_domain(axis: IterVar, axes: Mapping[Var, PrimExpr], emitter: Emitter) -> IterVar:
+def _with_lowered_domain(
+    axis: IterVar, axes: Mapping[Var, PrimExpr], emitter: OpEmitter
+) -> IterVar:
     domain = domain_of(axis)
     low, extent = (
         emitter.simplify(emitter.lower(bound, axes)) for bound in (domain.min, domain.extent)
@@ -234,7 +236,7 @@ def _with_lowered_domain(axis: IterVar, axes: Mapping[Var, PrimExpr], emitter: E
     return replace(axis, dom=Range(low, extent))
 
 
-def _reduction_block(op: ComputeOp, reduction: Reduce, nest: AxisNest, emitter: Emitter) -> Block:
+def _reduction_block(op: ComputeOp, reduction: Reduce, nest: AxisNest, emitter: OpEmitter) -> Block:
     iters, axes = nest.block_iters()
     buffers = [emitter.buffer_of(output) for output in op.outputs()]
     indices = tuple(axes[axis.var] for axis in op.axis)

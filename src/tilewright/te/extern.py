@@ -25,7 +25,7 @@ from tilewright.ir import (
     replace,
     root_realize,
 )
-from tilewright.te.emit import Emitter, block_annotations, register_emitter
+from tilewright.te.emit import OpEmitter, block_annotations, register_emitter
 from tilewright.te.tensor import Operation, Tensor, shape_of
 
 
@@ -164,7 +164,7 @@ class _Rebind(BufferRewriter):
 
 
 @register_emitter(ExternOp)
-def emit_extern(op: ExternOp, emitter: Emitter) -> Stmt:
+def emit_extern(op: ExternOp, emitter: OpEmitter) -> Stmt:
     """One block without iterators, which may touch all of its inputs and outputs."""
     actual_in = [emitter.buffer_of(tensor) for tensor in op.inputs]
     actual_out = [emitter.buffer_of(tensor) for tensor in op.outputs()]

@@ -69,7 +69,7 @@ def _domain(dom: Range | Sequence[ExprLike], what: str) -> Range:
     return Range(begin, extent)
 
 
-class Reducer:
+class AxisReducer:
     """Builds reductions; calling it with a tuple of values reduces them together.
 
     Called with several values and no axis it combines them here and now.
@@ -200,18 +200,18 @@ class Reducer:
 
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
-) -> Reducer:
+) -> AxisReducer:
     """A reducer from a commutative, associative combiner and its identity.
 
     For one value `fcombine(x, y)` and `fidentity(dtype)`; for several both work on tuples:
     `fcombine((x0, x1), (y0, y1))` and `fidentity(dtype0, dtype1)`.
     """
-    return Reducer(fcombine, fidentity, name)
+    return AxisReducer(fcombine, fidentity, name)
 
 
-sum = Reducer(lambda x, y: x + y, lambda t: const(0, t), "sum")
-prod = Reducer(lambda x, y: x * y, lambda t: const(1, t), "prod")
-max = Reducer(maximum, min_value, "max")
-min = Reducer(minimum, max_value, "min")
-all = Reducer(logical_and, lambda t: TRUE, "all", takes_one=True)
-any = Reducer(logical_or, lambda t: FALSE, "any", takes_one=True)
+sum = AxisReducer(lambda x, y: x + y, lambda t: const(0, t), "sum")
+prod = AxisReducer(lambda x, y: x * y, lambda t: const(1, t), "prod")
+max = AxisReducer(maximum, min_value, "max")
+min = AxisReducer(minimum, max_value, "min")
+all = AxisReducer(logical_and, lambda t: TRUE, "all", takes_one=True)
+any = AxisReducer(logical_or, lambda t: FALSE, "any", takes_one=True)

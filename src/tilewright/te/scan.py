@@ -28,7 +28,7 @@ from tilewright.ir import (
 from tilewright.te.compute import ComputeOp
 from tilewright.te.emit import (
     AxisNest,
-    Emitter,
+    OpEmitter,
     block_annotations,
     emit_in_nest,
     make_block,
@@ -165,7 +165,7 @@ def _check_cell(op: ScanOp) -> None:
 
 
 @register_emitter(ScanOp)
-def emit_scan(op: ScanOp, emitter: Emitter) -> Stmt:
+def emit_scan(op: ScanOp, emitter: OpEmitter) -> Stmt:
     """Copy the first steps, then one loop over time around the operations of the cell."""
     for output, state, update in zip(op.outputs(), op.state_placeholder, op.update, strict=True):
         # State, update and result are one buffer: what a step writes the next one reads.
@@ -181,7 +181,7 @@ def emit_scan(op: ScanOp, emitter: Emitter) -> Stmt:
     return seq([*starts, For(time, first, remaining, ForKind.SERIAL, body)])
 
 
-def _emit_init(op: ScanOp, index: int, emitter: Emitter) -> Stmt:
+def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> Stmt:
     source = op.init[index]
     axes = tuple(
         IterVar(
@@ -198,7 +198,7 @@ def _emit_init(op: ScanOp, index: int, emitter: Emitter) -> Stmt:
     return nest.wrap(nest.realize(make_block(name, iters, store, None, block_annotations(op))))
 
 
-def _emit_step(op: ComputeOp, domain: Range, time: Var, emitter: Emitter) -> Stmt:
+def _emit_step(op: ComputeOp, domain: Range, time: Var, emitter: OpEmitter) -> Stmt:
     """`op` for one step: its first axis is the time of the enclosing loop."""
     now = replace(op.axis[0], dom=domain, iter_type=IterType.ORDERED)
     nest = AxisNest((now, *op.axis[1:], *op.reduce_axis), (time,))

@@ -13,7 +13,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import HANDLE, Block, PrimFunc, Var, root_realize, seq
 from tilewright.ir.annotation_keys import LAYOUT_FREE_BUFFERS, LAYOUT_FREE_PLACEHOLDERS
 from tilewright.support.nesting import nested_deeply
-from tilewright.te.emit import Emitter, emit_operation
+from tilewright.te.emit import OpEmitter, emit_operation
 from tilewright.te.index_dtype import with_index_dtype
 from tilewright.te.tensor import Operation, PlaceholderOp, Tensor
 
@@ -33,7 +33,7 @@ def create_prim_func(
     order = _post_order([tensor.op for tensor in tensors])
     _check_placeholders(order, set(tensors))
 
-    emitter = Emitter(tensors)
+    emitter = OpEmitter(tensors)
     params: list[Var] = []
     buffer_map = {}
     for argument in arguments:

@@ -22,7 +22,7 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import lower_limit, max_value, upper_limit
 from tilewright.te import Tensor
 from tilewright.te.positions import Compare, keep_better
-from tilewright.te.reduce import Reducer
+from tilewright.te.reduce import AxisReducer
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
     COMM_REDUCE,
@@ -90,7 +90,7 @@ def comm_reduce(
     data: Tensor,
     axis: Axis,
     keepdims: bool,
-    reducer: Reducer,
+    reducer: AxisReducer,
     what: str,
     dtype: DType | None = None,
 ) -> Tensor:
@@ -164,7 +164,7 @@ def mean(
     return types.finish(divide(total, count.astype(types.accumulator)))
 
 
-def _index_reducer(better: Compare, worst: Callable[[str], PrimExpr], last: bool) -> Reducer:
+def _index_reducer(better: Compare, worst: Callable[[str], PrimExpr], last: bool) -> AxisReducer:
     """Keeps the better of two (index, value) pairs; of equal values the first (or last) index."""
 
     def identity(index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
@@ -174,7 +174,9 @@ def _index_reducer(better: Compare, worst: Callable[[str], PrimExpr], last: bool
     return te.comm_reducer(keep_better(better, last), identity, "argreduce")
 
 
-def _index_of_best(data: Tensor, axis: Axis, keepdims: bool, reducer: Reducer, what: str) -> Tensor:
+def _index_of_best(
+    data: Tensor, axis: Axis, keepdims: bool, reducer: AxisReducer, what: str
+) -> Tensor:
     plan = _Plan(data, axis, keepdims, what)
     plan.check_not_empty(what)
     if not plan.reduce_axes:

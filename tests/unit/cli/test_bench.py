@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright.cli import bench as bench_command, contenders
-from tilewright.cli.contenders import Contender
+from tilewright.cli.contenders import TimedVersion
 
 PROGRAM = """
 import numpy as np
@@ -106,8 +106,8 @@ def test_slow_versions_run_once() -> None:
         runs.append(number)
         return 2.0 * number
 
-    slow = Contender("slow", run, lambda: [])
-    quick = Contender("quick", lambda number: 1e-6 * number, lambda: [])
+    slow = TimedVersion("slow", run, lambda: [])
+    quick = TimedVersion("quick", lambda number: 1e-6 * number, lambda: [])
     contenders.compare([slow, quick])
     assert runs == [1, 1]
     assert slow.secs == 2.0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tilewright.cli import contenders
-from tilewright.cli.tune import Result
+from tilewright.cli.tune import TaskResult
 from tilewright.database import SQLiteDatabase
 from tilewright.records import TuningRecord, args_info_of
 from tilewright.report import packing_note
@@ -59,7 +59,7 @@ def test_the_report_says_so_too(command: Any, program: str) -> None:
 
 
 def test_so_does_tune() -> None:
-    result = Result("product", "C 8x32x16", 8192, 1e-6, None, "0123456789", {}, None, ["W"])
+    result = TaskResult("product", "C 8x32x16", 8192, 1e-6, None, "0123456789", {}, None, ["W"])
     assert result.line().endswith(f", record 0123456789; {NOTE}")
     assert result.as_json()["packed"] == ["W"]
 

@@ -7,7 +7,7 @@ import pytest
 from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.database import MemoryDatabase
 from tilewright.ir import as_module
-from tilewright.report import Measured, collect, roofline_of
+from tilewright.report import MeasuredPeaks, collect, roofline_of
 from tilewright.report.peaks import BuiltFor
 from tilewright.target import Target
 from tilewright.testing.conformance.database import a_record, matmul
@@ -43,7 +43,7 @@ def test_the_bound_follows_from_the_peaks() -> None:
 
 def test_what_is_measured_is_of_this_world() -> None:
     """No more than any core has ever done, and more than an interpreter does."""
-    peaks = Measured(HERE)
+    peaks = MeasuredPeaks(HERE)
     assert 1e8 < peaks.operations() < 1e12
     for size in (1 << 10, 1 << 20, 1 << 30):
         assert 1e8 < peaks.bandwidth(size) < 1e12
@@ -51,10 +51,10 @@ def test_what_is_measured_is_of_this_world() -> None:
 
 
 def test_the_best_of_several_measurements_counts() -> None:
-    peaks = Measured(HERE, 1e15, {1 << 15: 1e15})
+    peaks = MeasuredPeaks(HERE, 1e15, {1 << 15: 1e15})
     peaks.measure_again()
     assert (peaks.operations(), peaks.bandwidth(1 << 15)) == (1e15, 1e15)
-    low = Measured(HERE, 1.0, {1 << 15: 1.0})
+    low = MeasuredPeaks(HERE, 1.0, {1 << 15: 1.0})
     low.measure_again()
     assert low.operations() > 1e8
     assert low.bandwidth(1 << 15) > 1e8
@@ -69,12 +69,12 @@ def test_records_keep_the_peaks_that_they_were_measured_with() -> None:
     target = record.target
     (before,) = collect(database)
     assert before.roofline == roofline_of(workload.mod, target)
-    Measured(target, 4e9, {1 << 15: 1e12}).save(database)
-    Measured(target, 1e9, {1 << 15: 2e12, 1 << 20: 1e9}).save(database)
+    MeasuredPeaks(target, 4e9, {1 << 15: 1e12}).save(database)
+    MeasuredPeaks(target, 1e9, {1 << 15: 2e12, 1 << 20: 1e9}).save(database)
     (after,) = collect(database)
     assert after.roofline is not None
     assert after.roofline.seconds == pytest.approx(2 * 64**3 / 4e9)
-    stored = Measured.stored(database, target)
+    stored = MeasuredPeaks.stored(database, target)
     assert stored.best_bandwidth == {1 << 15: 2e12, 1 << 20: 1e9}
 
 

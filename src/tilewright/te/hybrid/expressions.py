@@ -21,7 +21,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import if_then_else, power
 from tilewright.te.hybrid.names import AS_IR
-from tilewright.te.hybrid.scope import Scalar, Scope
+from tilewright.te.hybrid.scope import Scalar, ScriptScope
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -56,7 +56,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 class ExpressionReader:
     """Turns the expression nodes of Python into numbers, texts, tuples or IR expressions."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ScriptScope) -> None:
         self._scope = scope
         self._readers: dict[type[ast.expr], Callable[[Any], Any]] = {
             ast.Constant: self._constant,

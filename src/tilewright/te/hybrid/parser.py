@@ -39,7 +39,7 @@ from tilewright.te.hybrid.names import (
     LOOP_KINDS,
     OUTPUT_TENSOR,
 )
-from tilewright.te.hybrid.scope import Scalar, Scope
+from tilewright.te.hybrid.scope import Scalar, ScriptScope
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ScriptReader:
         self, definition: ast.FunctionDef, arguments: Mapping[str, Any], captured: Mapping[str, Any]
     ) -> None:
         self._definition = definition
-        self._scope = Scope(definition.name, captured)
+        self._scope = ScriptScope(definition.name, captured)
         for name, value in arguments.items():
             self._scope.define(name, value)
         self._expressions = ExpressionReader(self._scope)

@@ -19,7 +19,7 @@ class Scalar:
     buffer: Buffer
 
 
-class Scope:
+class ScriptScope:
     """What each name means: a number, an expression, a buffer, or a scalar variable."""
 
     def __init__(self, function: str, captured: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ class _OfSchedules(type):
         return isinstance(instance, State)  # that of a Schedule, too
 
 
-class ScheduleState(State, metaclass=_OfSchedules):
+class StandaloneScheduleState(State, metaclass=_OfSchedules):
     """A module with references to its blocks and loops, without a schedule around it."""
 
     __slots__ = ()
@@ -61,3 +61,6 @@ class ScheduleState(State, metaclass=_OfSchedules):
             is_root or region_cover(self, block_sref),
             is_stage_pipeline(self, block_sref),
         )
+
+
+ScheduleState = StandaloneScheduleState  # its name in TVM
