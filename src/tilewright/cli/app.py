@@ -8,10 +8,15 @@ from typing import Annotated
 import typer
 
 from tilewright.cli import db_app, space_app
-from tilewright.cli.arguments import DatabaseOption, JsonOption, ProgramArgument, TargetOption
+from tilewright.cli.arguments import (
+    DatabaseOption,
+    JsonOption,
+    ProgramArgument,
+    TargetOption,
+    work_of,
+)
 from tilewright.cli.early_interrupt import early_interrupt
 from tilewright.cli.group import CommandGroup
-from tilewright.cli.loading import work_of
 from tilewright.config import no_color
 from tilewright.version import __version__
 

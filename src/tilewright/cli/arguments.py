@@ -1,9 +1,10 @@
-"""Options and arguments that several commands have; no more than typer is needed for them."""
+"""Options and arguments that several commands have, and their work, loaded when it is asked for."""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,3 +34,8 @@ SpaceOption = Annotated[
         help="A space generator, or a kind of target whose rules to use: llvm, cuda, ...",
     ),
 ]
+
+
+def work_of(name: str) -> Any:
+    """The module of this package that does the work of a command, so that `--help` needs none."""
+    return importlib.import_module(f"tilewright.cli.{name}")

@@ -8,11 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tilewright.cli import contenders
 from tilewright.cli.arguments import DEFAULT_DATABASE
-from tilewright.cli.console import make_console
+from tilewright.cli.console import make_console, print_json
 from tilewright.cli.contenders import TimedVersion
 from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.programs import Program, load_function, load_program
@@ -53,7 +51,7 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
     elif load:
         notes.append(f"{load}: times are longer than they need be")
     if as_json:
-        print(msgspec.json.encode(_as_json(program, target, versions, notes)).decode())
+        print_json(_as_json(program, target, versions, notes))
     else:
         _print(program, target, versions, notes)
     return int(any(version.check for version in versions))

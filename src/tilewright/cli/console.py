@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from tilewright.config import no_color
@@ -28,6 +29,11 @@ def make_console() -> Console:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    print(msgspec.json.encode(value).decode(), flush=True)
 
 
 def may_redraw(console: Console) -> bool:

@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import typer
 
-from tilewright.cli.console import make_console
+from tilewright.cli.console import make_console, print_json
 from tilewright.cli.options import database_url, reading, writing
 from tilewright.cli.tables import print_table
 from tilewright.database import Database, transfer
@@ -31,7 +30,7 @@ def list_tasks(db: str | None, *, as_json: bool) -> None:
         tasks = sorted(collect(database), key=lambda task: task.title)
         total = len(database)
     if as_json:
-        print(msgspec.json.encode([_as_json(task) for task in tasks]).decode())
+        print_json([_as_json(task) for task in tasks])
         return
     console = make_console()
     if tasks:

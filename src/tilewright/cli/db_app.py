@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import DatabaseOption, JsonOption
-from tilewright.cli.loading import work_of
+from tilewright.cli.arguments import DatabaseOption, JsonOption, work_of
 
 app = typer.Typer(no_args_is_help=True, help="Look at databases and move records.")
 

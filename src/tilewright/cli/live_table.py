@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
-import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 from typing_extensions import Self
 
-from tilewright.cli.console import may_redraw
+from tilewright.cli.console import may_redraw, print_json
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
 from tilewright.report import Peaks, duration, gflops, percent, seconds
@@ -26,51 +24,48 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
-from tilewright.tune.funnel import Stage
 
 HEADER = ("op", "shape", "best", "GFLOPS", "of roofline", "trials", "phase")
 _MOST_ROWS = 30
 _BUSY = ("search", "build", "run", "final", "zero-search")
 
 
-class Display(Protocol):
+class Display:
     """An observer of a run that is switched on for its duration."""
 
-    progress: Progress
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        """Most displays need no end."""
 
-    def __call__(self, event: Event) -> None: ...
+    def __call__(self, event: Event) -> None:
+        self.progress(event)
+        self._show(event)
+
+    def _show(self, event: Event) -> None:
+        """Show what an event has changed."""
+        raise NotImplementedError
 
 
-class LiveTable:
+class LiveTable(Display):
     """One row a task, redrawn several times a second."""
 
     def __init__(self, console: Console, progress: Progress) -> None:
-        self.progress = progress
+        super().__init__(progress)
         self._live = Live(self, console=console, refresh_per_second=4, vertical_overflow="ellipsis")
 
     def __enter__(self) -> Self:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
-    def __call__(self, event: Event) -> None:
-        self.progress(event)
+    def _show(self, event: Event) -> None:
         if isinstance(event, MemberFailed):
             self._live.console.print(event.message, markup=False)
         self._live.refresh()
@@ -126,26 +121,14 @@ def status_line(progress: Progress) -> str:
     return f"{trials}, {spent}{ends}; Ctrl-C is safe"
 
 
-class PlainLines:
+class PlainLines(Display):
     """A line for each round; nothing is redrawn, so it can be kept in a file."""
 
     def __init__(self, console: Console, progress: Progress) -> None:
-        self.progress = progress
+        super().__init__(progress)
         self._console = console
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
-    def __call__(self, event: Event) -> None:
-        self.progress(event)
+    def _show(self, event: Event) -> None:
         for line in self._lines(event):
             self._console.print(line, markup=False)
 
@@ -165,44 +148,29 @@ class PlainLines:
         return []
 
 
-class JsonLines:
+class JsonLines(Display):
     """One JSON object for each event."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
-    def __call__(self, event: Event) -> None:
-        self.progress(event)
-        print(msgspec.json.encode(self._as_json(event)).decode(), flush=True)
+    def _show(self, event: Event) -> None:
+        print_json(self._as_json(event))
 
     def _as_json(self, event: Event) -> dict[str, Any]:
         tasks = self.progress.tasks
         match event:
             case TuningStarted(_, max_trials, budget_secs):
-                named = [{**_task_json(state), "flop": state.task.flop} for state in tasks]
+                named = [
+                    {**_task_json(s), "sketches": len(s.task.sketches), "flop": s.task.flop}
+                    for s in tasks
+                ]
                 limits = {"max_trials": max_trials, "budget_secs": budget_secs}
                 return {"event": "tuning_started", **limits, "tasks": named}
             case PhaseChanged(task_id, phase, candidates):
-                name = tasks[task_id].name
-                return {
-                    "event": "phase_changed",
-                    "task": name,
-                    "phase": phase,
-                    "candidates": candidates,
-                }
+                facts = {"phase": phase, "candidates": candidates}
+                return {"event": "phase_changed", "task": tasks[task_id].name, **facts}
             case RoundMeasured(task_id):
-                return {"event": "round_measured", **task_json(tasks[task_id]), **_round(event)}
+                state = tasks[task_id]
+                head = {"event": "round_measured", **_task_json(state)}
+                return {**head, **_figures(state), **_round(event)}
             case MemberFailed(message):
                 return {"event": "member_failed", "message": message}
             case TaskFinished(task_id, reason):
@@ -222,29 +190,30 @@ def _task_line(state: TaskState) -> str:
 
 
 def _round(event: RoundMeasured) -> dict[str, Any]:
-    funnel = event.funnel
+    stages = (
+        None
+        if event.funnel is None
+        else [
+            {"stage": stage.name, "count": stage.count, "losses": dict(stage.losses)}
+            for stage in event.funnel.stages
+        ]
+    )
     return {
         "measured": event.trials,
         "elapsed_secs": event.elapsed_secs,
         "ranking": None if event.quality is None else asdict(event.quality),
-        "funnel": None if funnel is None else [_stage(stage) for stage in funnel.stages],
+        "funnel": stages,
     }
 
 
-def _stage(stage: Stage) -> dict[str, Any]:
-    return {"stage": stage.name, "count": stage.count, "losses": dict(stage.losses)}
-
-
 def _task_json(state: TaskState) -> dict[str, Any]:
-    return {"task": state.name, "shape": state.shape, "sketches": len(state.task.sketches)}
+    return {"task": state.name, "shape": state.shape}
 
 
-def task_json(state: TaskState) -> dict[str, Any]:
-    """What is known of a task, as plain values."""
+def _figures(state: TaskState) -> dict[str, Any]:
+    """The results of a task so far, as plain values."""
     task = state.task
     return {
-        "task": state.name,
-        "shape": state.shape,
         "best_secs": task.best_secs,
         "gflops": task.gflops,
         "share_of_roofline": state.share,

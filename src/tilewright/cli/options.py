@@ -1,4 +1,4 @@
-"""Options of several commands: budgets, targets, the database."""
+"""Options of several commands: targets, the database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tilewright.runtime.module_info import why_unrunnable
 from tilewright.script import from_source
 from tilewright.support.folders import make_folder
 from tilewright.target import Target
-from tilewright.tune.budget import parse_seconds
 
 _NOTHING = """
 @T.prim_func
@@ -23,19 +22,9 @@ def nothing(a: T.Buffer((1,), "int8")):
 """
 
 
-def parse_budget(text: str) -> float:
-    """The seconds that an option names."""
-    return parse_seconds(text, "--budget")
-
-
-def parse_target(text: str) -> Target:
-    """The target that an option names."""
-    return Target(text)
-
-
 def runnable_target(text: str) -> Target:
     """A target whose code this machine can run; measuring needs one."""
-    target = parse_target(text)
+    target = Target(text)
     if not target.is_cpu:
         raise TargetError(f"--target {text}: candidates are built and run on CPUs so far")
     reason = why_unrunnable(compile_only(from_source(_NOTHING), target).info)

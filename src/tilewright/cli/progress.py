@@ -51,11 +51,6 @@ class TaskState:
         """The best candidate's share of the roofline."""
         return None if self.roofline is None else self.roofline.share(self.task.best_secs)
 
-    @property
-    def new_trials(self) -> int:
-        """Trials that were measured in this run."""
-        return self.task.trials - self.task.reused
-
 
 class Progress:
     """Follows the events of a run."""

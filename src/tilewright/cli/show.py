@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.syntax import Syntax
 
-from tilewright.cli.console import make_console
-from tilewright.cli.options import database_url, parse_target, reading
+from tilewright.cli.console import make_console, print_json
+from tilewright.cli.options import database_url, reading
 from tilewright.cli.programs import load_program
 from tilewright.database import Database
 from tilewright.database.similarity import describe
@@ -62,7 +61,7 @@ def _source(mod: IRModule, target: Target, kind: str) -> str:
 
 def run(text: str, db: str | None, target: str, views: Sequence[str], *, as_json: bool) -> None:
     """Print a record."""
-    chosen = parse_target(target)
+    chosen = Target(target)
     with reading(db) as database:
         record = find(database, database_url(db), text, chosen)
     mod = record.as_measure_candidate().sch.mod
@@ -70,7 +69,7 @@ def run(text: str, db: str | None, target: str, views: Sequence[str], *, as_json
     texts = {name: VIEWS[name].text(record, mod, compiled_for) for name in views or DEFAULT_VIEWS}
     if as_json:
         facts = {**_facts(record), "packed": packed_before(mod), **texts}
-        print(msgspec.json.encode(facts).decode())
+        print_json(facts)
         return
     console = make_console()
     note = packing_note(packed_before(mod))

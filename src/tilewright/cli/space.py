@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from tilewright.cli.console import make_console
+from tilewright.cli.console import make_console, print_json
 from tilewright.cli.decisions import Decision, decisions_of, points_of
-from tilewright.cli.options import parse_target
 from tilewright.cli.programs import Program, load_program
 from tilewright.cli.tables import print_table
 from tilewright.cli.watched_rules import RuleLog, Visit, make_context, watch
@@ -19,20 +16,21 @@ from tilewright.ir import IRModule
 from tilewright.report.units import count
 from tilewright.schedule import Schedule
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
 
 
 def show(text: str, target: str, space: str, sketch: int | None, *, as_json: bool) -> None:
     """List the sketches of a program with their open decisions."""
     loaded = _loaded(text)
-    context = make_context(loaded.func, parse_target(target), space)
+    context = make_context(loaded.func, Target(target), space)
     sketches = context.generate_design_space()
     assert context.mod is not None
     numbers = _chosen(sketches, sketch)
     found = [(number, decisions_of(context.mod, sketches[number])) for number in numbers]
     if as_json:
         listed = [_as_json(number, sketches[number], decisions) for number, decisions in found]
-        print(msgspec.json.encode(listed).decode())
+        print_json(listed)
         return
     console = make_console()
     for number, decisions in found:
@@ -82,7 +80,7 @@ def _as_json(number: int, sketch: Schedule, decisions: Sequence[Decision]) -> di
 def why(text: str, block: str | None, target: str, space: str, *, as_json: bool) -> None:
     """Say for each block which rules applied, and why the others did not."""
     loaded = _loaded(text)
-    logs = watch(make_context(loaded.func, parse_target(target), space))
+    logs = watch(make_context(loaded.func, Target(target), space))
     known = list(dict.fromkeys(visit.block for log in logs for visit in log.visits))
     own = {stmt.name_hint for stmt in blocks_below(loaded.func.body)}
     if block is not None and block not in known:
@@ -90,7 +88,7 @@ def why(text: str, block: str | None, target: str, space: str, *, as_json: bool)
     # Blocks that rules have made are told about when they are asked for.
     blocks = [name for name in known if name in own] if block is None else [block]
     if as_json:
-        print(msgspec.json.encode(_answers(logs, blocks)).decode())
+        print_json(_answers(logs, blocks))
         return
     console = make_console()
     for log in logs:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.arguments import JsonOption, ProgramArgument, SpaceOption, TargetOption
-from tilewright.cli.loading import work_of
+from tilewright.cli.arguments import JsonOption, ProgramArgument, SpaceOption, TargetOption, work_of
 
 app = typer.Typer(no_args_is_help=True, help="Look into the space that a search chooses from.")
 

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
 from rich.console import Console
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
-from tilewright.cli.console import make_console
+from tilewright.cli.console import make_console, print_json
 from tilewright.cli.early_interrupt import EarlyInterrupt
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.live_table import Display, make_display
-from tilewright.cli.options import database_url, parse_budget, runnable_target, writing
+from tilewright.cli.options import database_url, runnable_target, writing
 from tilewright.cli.programs import Program, load_all
 from tilewright.cli.progress import Progress
 from tilewright.cli.zero_search import without_search
@@ -40,6 +39,7 @@ from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
+from tilewright.tune.budget import parse_seconds
 from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.events import Event, Observer, TuningStarted
@@ -102,7 +102,7 @@ def limits_of(options: TuneOptions, tasks: int) -> RunLimits:
         raise TuneError(f"--effort {options.effort}: there is no such effort{hint}")
     if options.trials is not None and options.trials < 1:
         raise TuneError(f"--trials {options.trials}: expected at least 1")
-    budget = None if options.budget is None else parse_budget(options.budget)
+    budget = None if options.budget is None else parse_seconds(options.budget, "--budget")
     effort = EFFORTS[options.effort]
     if options.trials is not None:
         return RunLimits(options.trials, budget, None)
@@ -130,7 +130,7 @@ def run(options: TuneOptions) -> int:
     with writing(options.db) as database:
         summary = _search(options, tunable, target, limits, database, console)
     if options.as_json:
-        print(msgspec.json.encode(summary.as_json()).decode())
+        print_json(summary.as_json())
     else:
         console.print("\n".join(summary.lines()), markup=False)
     if summary.interrupted:
@@ -146,7 +146,7 @@ def _tell(refusals: Sequence[Refusal], console: Console, *, as_json: bool) -> No
     """Say why programs are left out."""
     for refusal in refusals:
         if as_json:
-            print(msgspec.json.encode({"event": "left_out", "reason": refusal.reason}).decode())
+            print_json({"event": "left_out", "reason": refusal.reason})
         else:
             console.print(refusal.reason, markup=False)
 

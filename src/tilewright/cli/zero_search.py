@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from rich.console import Console
 
+from tilewright.cli.console import print_json
 from tilewright.cli.contenders import measure_alone
 from tilewright.cli.programs import Program
 from tilewright.database.similarity import describe
@@ -48,7 +48,7 @@ def without_search(
             "script": sch.mod.script(),
         }
         if as_json:
-            print(msgspec.json.encode(facts).decode())
+            print_json(facts)
             continue
         speed = f"{gflops(flop_of(program.mod), secs)} GFLOPS"
         share = f"{percent(facts['share_of_roofline'])} of roofline"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tilewright.cli import options
-from tilewright.cli.options import parse_budget, runnable_target
+from tilewright.cli.options import runnable_target
 from tilewright.cli.tune import TuneOptions, limits_of
 from tilewright.errors import TargetError, TuneError
+from tilewright.tune.budget import parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -22,19 +23,19 @@ from tilewright.errors import TargetError, TuneError
     ],
 )
 def test_budgets(text: str, seconds: float) -> None:
-    assert parse_budget(text) == seconds
+    assert parse_seconds(text, "--budget") == seconds
 
 
 @pytest.mark.parametrize("text", ["soon", "10x", "", "m", "-5s", "1 h"])
 def test_bad_budgets(text: str) -> None:
     with pytest.raises(TuneError) as caught:
-        parse_budget(text)
+        parse_seconds(text, "--budget")
     assert str(caught.value) == f"--budget {text}: expected a time such as 90s, 10m or 1h30m"
 
 
 def test_no_time_at_all() -> None:
     with pytest.raises(TuneError, match="--budget 0s: expected more than nothing"):
-        parse_budget("0s")
+        parse_seconds("0s", "--budget")
 
 
 def test_targets() -> None:
