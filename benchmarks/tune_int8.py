@@ -45,7 +45,7 @@ from tilewright import nd, te, topi
 from tilewright.ir import PrimFunc, as_module
 from tilewright.records import TensorInfo, args_info_of
 from tilewright.target import Target
-from tilewright.workloads.int8 import (
+from tilewright.testing.int8_workloads import (
     CONV_SHAPES,
     GEMM_SHAPES,
     ConvShape,

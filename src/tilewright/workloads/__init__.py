@@ -1,7 +1,6 @@
 """The operators that tuning is measured and tested on, under the names everybody uses.
 
 `in_torch` holds the same in PyTorch, and is imported only where PyTorch is installed.
-`int8` holds products and convolutions of bytes.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from tilewright import te, topi
 from tilewright.ir.structure import assert_structural_equal
 from tilewright.ir.verify import verify_well_formed
 from tilewright.script import from_source, tir as T
+from tilewright.testing.int8_workloads import create_int8_workload
 from tilewright.topi.quantize import Requantization
-from tilewright.workloads.int8 import create_int8_workload
 
 GoldenCheck = Callable[[str, str], None]
 Program = Callable[[], Sequence[te.Tensor]]

@@ -13,8 +13,8 @@ from tilewright.ir import PrimFunc
 from tilewright.runtime import Module
 from tilewright.target import Target
 from tilewright.testing import oracle
+from tilewright.testing.int8_workloads import create_int8_workload
 from tilewright.topi.quantize import Requantization
-from tilewright.workloads.int8 import create_int8_workload
 
 Array: TypeAlias = np.ndarray[Any, Any]
 CHANNELS, ZERO_POINT = 32, 131

@@ -18,10 +18,10 @@ from tilewright.schedule import Schedule, Trace
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
+from tilewright.testing.int8_workloads import FORMS, int8_batch_matmul, int8_gemm
 from tilewright.testing.space_generation import Task
 from tilewright.testing.tile_simulator import run_in_tiles
 from tilewright.tune import default_schedule
-from tilewright.workloads.int8 import FORMS, int8_batch_matmul, int8_gemm
 
 AMX = "llvm -mcpu=sapphirerapids -num-cores=2"
 BF16 = "llvm -mcpu=cooperlake -num-cores=2"

@@ -28,9 +28,9 @@ from tilewright.space.generators.default_space import DefaultSpace
 from tilewright.space.tensor.instruction import TensorTile
 from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
+from tilewright.testing.int8_workloads import int8_batch_matmul, int8_conv, int8_dense, int8_gemm
 from tilewright.testing.space_generation import Task, sampling_steps
 from tilewright.testing.tile_simulator import run_in_tiles
-from tilewright.workloads.int8 import int8_batch_matmul, int8_conv, int8_dense, int8_gemm
 
 VNNI = "llvm -mcpu=icelake-server -num-cores=2"
 AMX = "llvm -mcpu=sapphirerapids -num-cores=2"

@@ -10,7 +10,7 @@ import pytest
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import PrimFunc
 from tilewright.testing import oracle
-from tilewright.workloads.int8 import (
+from tilewright.testing.int8_workloads import (
     CONV_SHAPES,
     FORMS,
     GEMM_SHAPES,
