@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright import te, topi
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import ExprLike, PrimExpr, Var, logical_and
+from tilewright.ir import ExprLike, IterVar, PrimExpr, Var, logical_and
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.target import Target
 from tilewright.te import Tensor
@@ -18,9 +20,54 @@ def _conv_extent(size: int, kernel: int, stride: int, padding: int, dilation: in
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def _group_channel(co: Var, rc: ExprLike, co_per_group: int, ci_per_group: int) -> PrimExpr:
-    """The input channel `rc` of the group that the output channel `co` belongs to."""
-    return co // co_per_group * ci_per_group + rc
+@dataclass(frozen=True)
+class _Conv:
+    """What convolutions of N...C data with k...IO weights share, for any number of axes."""
+
+    kernel_size: int
+    stride: int
+    padding: int
+    dilation: int = 1
+    groups: int = 1
+    in_dtype: str = "float32"
+    out_dtype: str = "float32"
+
+    def window(self, *names: str) -> list[IterVar]:
+        return [te.reduce_axis((0, self.kernel_size), name=name) for name in names]
+
+    def padded(self, inputs: Tensor, spatial: int) -> Tensor:
+        rest = inputs.ndim - 1 - spatial
+        return topi.nn.pad(inputs, [0, *[self.padding] * spatial, *[0] * rest])
+
+    def extents(self, *sizes: int) -> list[int]:
+        own = (self.kernel_size, self.stride, self.padding, self.dilation)
+        return [_conv_extent(size, *own) for size in sizes]
+
+    def source(self, indices: Sequence[Var], window: Sequence[IterVar]) -> list[PrimExpr]:
+        pairs = zip(indices, window, strict=True)
+        return [index * self.stride + axis.var * self.dilation for index, axis in pairs]
+
+    def sum(self, value: PrimExpr, weight: PrimExpr, axes: Sequence[IterVar]) -> PrimExpr:
+        return te.sum(value.astype(self.out_dtype) * weight.astype(self.out_dtype), axis=axes)
+
+    def tensors(self, name: str, letters: str, sizes: Sequence[int], ci: int, co: int) -> Tensors:
+        """The convolution over axes with the given letters; `sizes` begin with the batch."""
+        n, per_group = len(letters), ci // self.groups
+        inputs = te.placeholder((*sizes, ci), name="inputs", dtype=self.in_dtype)
+        kernel = (*[self.kernel_size] * n, per_group, co)
+        weight = te.placeholder(kernel, name="weight", dtype=self.in_dtype)
+        window = self.window(*(f"r{letter}" for letter in letters))
+        rc = te.reduce_axis((0, per_group), name="rc")
+        padded = self.padded(inputs, n)
+
+        def element(*i: Var) -> ExprLike:
+            channel = i[-1] // (co // self.groups) * per_group + rc
+            value = padded(i[0], *self.source(i[1:-1], window), channel)
+            return self.sum(value, weight(*window, rc, i[-1]), [*window, rc])
+
+        shape = (sizes[0], *self.extents(*sizes[1:]), co)
+        names = ("n", *letters, "co")
+        return inputs, weight, te.compute(shape, element, name, varargs_names=names)
 
 
 def conv1d_nlc(
@@ -36,19 +83,8 @@ def conv1d_nlc(
     in_dtype: str = "float32",
     out_dtype: str = "float32",
 ) -> Tensors:
-    inputs = te.placeholder((N, L, CI), name="inputs", dtype=in_dtype)
-    weight = te.placeholder((kernel_size, CI // groups, CO), name="weight", dtype=in_dtype)
-    length = _conv_extent(L, kernel_size, stride, padding, dilation)
-    rc = te.reduce_axis((0, CI // groups), name="rc")
-    rl = te.reduce_axis((0, kernel_size), name="rl")
-    padded = topi.nn.pad(inputs, [0, padding, 0])
-
-    def element(n: Var, l: Var, co: Var) -> ExprLike:
-        channel = _group_channel(co, rc, CO // groups, CI // groups)
-        value = padded[n, l * stride + rl * dilation, channel].astype(out_dtype)
-        return te.sum(value * weight[rl, rc, co].astype(out_dtype), axis=[rl, rc])
-
-    return inputs, weight, te.compute((N, length, CO), element, name="conv1d_nlc")
+    conv = _Conv(kernel_size, stride, padding, dilation, groups, in_dtype, out_dtype)
+    return conv.tensors("conv1d_nlc", "l", (N, L), CI, CO)
 
 
 def conv2d_nhwc(
@@ -65,24 +101,8 @@ def conv2d_nhwc(
     in_dtype: str = "float32",
     out_dtype: str = "float32",
 ) -> Tensors:
-    inputs = te.placeholder((N, H, W, CI), name="inputs", dtype=in_dtype)
-    weight = te.placeholder(
-        (kernel_size, kernel_size, CI // groups, CO), name="weight", dtype=in_dtype
-    )
-    out_h, out_w = (_conv_extent(e, kernel_size, stride, padding, dilation) for e in (H, W))
-    rh = te.reduce_axis((0, kernel_size), name="rh")
-    rw = te.reduce_axis((0, kernel_size), name="rw")
-    rc = te.reduce_axis((0, CI // groups), name="rc")
-    padded = topi.nn.pad(inputs, [0, padding, padding, 0])
-
-    def element(n: Var, h: Var, w: Var, co: Var) -> ExprLike:
-        y, x = h * stride + rh * dilation, w * stride + rw * dilation
-        channel = _group_channel(co, rc, CO // groups, CI // groups)
-        value = padded[n, y, x, channel].astype(out_dtype)
-        product = value * weight[rh, rw, rc, co].astype(out_dtype)
-        return te.sum(product, axis=[rh, rw, rc])
-
-    return inputs, weight, te.compute((N, out_h, out_w, CO), element, name="conv2d_nhwc")
+    conv = _Conv(kernel_size, stride, padding, dilation, groups, in_dtype, out_dtype)
+    return conv.tensors("conv2d_nhwc", "hw", (N, H, W), CI, CO)
 
 
 def conv3d_ndhwc(
@@ -100,26 +120,8 @@ def conv3d_ndhwc(
     in_dtype: str = "float32",
     out_dtype: str = "float32",
 ) -> Tensors:
-    inputs = te.placeholder((N, D, H, W, CI), name="inputs", dtype=in_dtype)
-    weight = te.placeholder(
-        (kernel_size, kernel_size, kernel_size, CI // groups, CO), name="weight", dtype=in_dtype
-    )
-    sizes = [_conv_extent(e, kernel_size, stride, padding, dilation) for e in (D, H, W)]
-    rd, rh, rw = (te.reduce_axis((0, kernel_size), name=name) for name in ("rd", "rh", "rw"))
-    rc = te.reduce_axis((0, CI // groups), name="rc")
-    padded = topi.nn.pad(inputs, [0, padding, padding, padding, 0])
-
-    def element(n: Var, d: Var, h: Var, w: Var, co: Var) -> ExprLike:
-        position = [
-            index * stride + axis.var * dilation
-            for index, axis in zip((d, h, w), (rd, rh, rw), strict=True)
-        ]
-        channel = _group_channel(co, rc, CO // groups, CI // groups)
-        value = padded(n, *position, channel).astype(out_dtype)
-        product = value * weight[rd, rh, rw, rc, co].astype(out_dtype)
-        return te.sum(product, axis=[rd, rh, rw, rc])
-
-    return inputs, weight, te.compute((N, *sizes, CO), element, name="conv3d_ndhwc")
+    conv = _Conv(kernel_size, stride, padding, dilation, groups, in_dtype, out_dtype)
+    return conv.tensors("conv3d_ndhwc", "dhw", (N, D, H, W), CI, CO)
 
 
 def depthwise_conv2d_nhwc(
@@ -139,18 +141,14 @@ def depthwise_conv2d_nhwc(
         raise TensorExpressionError("depthwise_conv2d_nhwc: only a factor of 1 is supported")
     inputs = te.placeholder((N, H, W, C), dtype=in_dtype)
     weight = te.placeholder((factor, kernel_size, kernel_size, C), dtype=in_dtype)
-    out_h, out_w = (_conv_extent(e, kernel_size, stride, padding, dilation) for e in (H, W))
-    rh = te.reduce_axis((0, kernel_size), name="rh")
-    rw = te.reduce_axis((0, kernel_size), name="rw")
-    padded = topi.nn.pad(inputs, [0, padding, padding, 0])
+    conv = _Conv(kernel_size, stride, padding, dilation, 1, in_dtype, out_dtype)
+    padded, (rh, rw) = conv.padded(inputs, 2), conv.window("rh", "rw")
 
     def element(n: Var, h: Var, w: Var, c: Var) -> ExprLike:
-        y, x = h * stride + rh * dilation, w * stride + rw * dilation
-        value = padded[n, y, x, c // factor].astype(out_dtype)
-        kernel = weight[c % factor, rh, rw, c // factor].astype(out_dtype)
-        return te.sum(value * kernel, axis=[rh, rw])
+        value = padded(n, *conv.source([h, w], [rh, rw]), c)
+        return conv.sum(value, weight(0, rh, rw, c), [rh, rw])
 
-    shape = (N, out_h, out_w, C * factor)
+    shape = (N, *conv.extents(H, W), C * factor)
     return inputs, weight, te.compute(shape, element, name="depth_conv2d_nhwc")
 
 
@@ -172,17 +170,16 @@ def conv2d_transpose_nhwc(
     border = (stride - reach % stride) % stride
     width = -(-reach // stride)
     padded = topi.nn.pad(inputs, [0, width, width, 0])
-    rh = te.reduce_axis((0, kernel_size), name="rh")
-    rw = te.reduce_axis((0, kernel_size), name="rw")
+    conv = _Conv(kernel_size, 1, 0, in_dtype=in_dtype, out_dtype=out_dtype)
+    rh, rw = conv.window("rh", "rw")
     rc = te.reduce_axis((0, CI), name="rc")
 
     def element(n: Var, h: Var, w: Var, co: Var) -> ExprLike:
         y, x = h + rh + border, w + rw + border
         on_grid = logical_and((y % stride).equal(0), (x % stride).equal(0))
         value = if_then_else(on_grid, padded[n, y // stride, x // stride, rc], 0.0)
-        kernel = weight[kernel_size - 1 - rh, kernel_size - 1 - rw, rc, co]
-        product = value.astype(out_dtype) * kernel.astype(out_dtype)
-        return te.sum(product, axis=[rh, rw, rc])
+        kernel = weight(kernel_size - 1 - rh, kernel_size - 1 - rw, rc, co)
+        return conv.sum(value, kernel, [rh, rw, rc])
 
     out_h, out_w = ((e - 1) * stride - 2 * padding + kernel_size for e in (H, W))
     shape = (N, out_h, out_w, CO)
@@ -207,20 +204,16 @@ def conv2d_capsule_nhwijc(
     weight = te.placeholder(
         (kernel_size, kernel_size, cap, cap, CI, CO), name="weight", dtype=in_dtype
     )
-    out_h, out_w = (_conv_extent(e, kernel_size, stride, padding, 1) for e in (H, W))
-    rh = te.reduce_axis((0, kernel_size), name="rh")
-    rw = te.reduce_axis((0, kernel_size), name="rw")
+    conv = _Conv(kernel_size, stride, padding, 1, 1, in_dtype, out_dtype)
+    padded, (rh, rw) = conv.padded(inputs, 2), conv.window("rh", "rw")
     cap_k = te.reduce_axis((0, cap), name="cap_k")
     rc = te.reduce_axis((0, CI), name="rc")
-    padded = topi.nn.pad(inputs, [0, padding, padding, 0, 0, 0])
 
     def element(n: Var, h: Var, w: Var, cap_i: Var, cap_j: Var, co: Var) -> ExprLike:
-        value = padded[n, h * stride + rh, w * stride + rw, cap_i, cap_k, rc]
-        kernel = weight[rh, rw, cap_k, cap_j, rc, co]
-        product = value.astype(out_dtype) * kernel.astype(out_dtype)
-        return te.sum(product, axis=[rh, rw, cap_k, rc])
+        value = padded(n, *conv.source([h, w], [rh, rw]), cap_i, cap_k, rc)
+        return conv.sum(value, weight(rh, rw, cap_k, cap_j, rc, co), [rh, rw, cap_k, rc])
 
-    shape = (N, out_h, out_w, cap, cap, CO)
+    shape = (N, *conv.extents(H, W), cap, cap, CO)
     return inputs, weight, te.compute(shape, element, name="conv2d_capsule_nhwijc")
 
 
@@ -274,17 +267,9 @@ def conv2d_winograd_nhwc(
     """`kernel_size` is that of the transformed weight; the write-cache level follows the target."""
     data = te.placeholder((N, H, W, CI), name="data")
     weight = te.placeholder((kernel_size, kernel_size, CO, CI), name="weight")
-    out = topi.nn.conv2d_winograd_nhwc(
-        data,
-        weight,
-        stride,
-        padding,
-        dilation,
-        pre_computed=True,
-        tile_size=tile_size,
-        write_cache_level=write_cache_level or _write_cache_level(),
-    )
-    return data, weight, out
+    level = write_cache_level or _write_cache_level()
+    options = (stride, padding, dilation, None, True, tile_size, level)  # of a transformed weight
+    return data, weight, topi.nn.conv2d_winograd_nhwc(data, weight, *options)
 
 
 def conv2d_winograd_nchw(
@@ -303,34 +288,6 @@ def conv2d_winograd_nchw(
     """`kernel_size` is that of the transformed weight; the write-cache level follows the target."""
     data = te.placeholder((N, CI, H, W), name="data")
     weight = te.placeholder((kernel_size, kernel_size, CI, CO), name="weight")
-    out = topi.nn.conv2d_winograd_nchw(
-        data,
-        weight,
-        stride,
-        padding,
-        dilation,
-        pre_computed=True,
-        tile_size=tile_size,
-        write_cache_level=write_cache_level or _write_cache_level(),
-    )
-    return data, weight, out
-
-
-def conv2d_nchw(
-    n: int,
-    h: int,
-    w: int,
-    ci: int,
-    co: int,
-    kh: int,
-    kw: int,
-    stride: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
-    x = te.placeholder((n, ci, h, w), name="X", dtype=in_dtype)
-    weight = te.placeholder((co, ci, kh, kw), name="W", dtype=in_dtype)
-    out = topi.nn.conv2d_nchw(x, weight, stride, padding, dilation, out_dtype=out_dtype)
-    return x, weight, out
+    level = write_cache_level or _write_cache_level()
+    options = (stride, padding, dilation, None, True, tile_size, level)  # of a transformed weight
+    return data, weight, topi.nn.conv2d_winograd_nchw(data, weight, *options)

@@ -10,7 +10,6 @@ from tilewright.ir.intrinsics import sqrt
 from tilewright.te import Tensor
 from tilewright.workloads.convolutions import (
     Tensors,
-    conv2d_nchw,
     conv2d_nhwc_without_layout_rewrite,
 )
 
@@ -44,7 +43,7 @@ def softmax_mn(m: int, n: int) -> Tensors:
     return a, topi.nn.softmax(a, axis=1)
 
 
-def _bn_relu(
+def bn_relu(
     convolution: Tensor, bias: Tensor, scale: Tensor, offset: Tensor, channel: int
 ) -> Tensor:
     """bias, batch normalisation as scale and offset, then ReLU."""
@@ -88,7 +87,7 @@ def conv2d_nhwc_bn_relu(
     convolution = conv2d_nhwc_without_layout_rewrite(
         data, kernel, strides, padding, dilation, out_dtype
     )
-    out = _bn_relu(convolution, bias, bn_scale, bn_offset, 3)
+    out = bn_relu(convolution, bias, bn_scale, bn_offset, 3)
     return data, kernel, bias, bn_offset, bn_scale, out
 
 
@@ -117,53 +116,3 @@ def transpose_batch_matmul(
         name="C",
     )
     return query, value, out
-
-
-def matmul(
-    n: int, m: int, k: int, in_dtype: str = "float32", out_dtype: str = "float32"
-) -> Tensors:
-    a = te.placeholder((n, k), name="A", dtype=in_dtype)
-    b = te.placeholder((k, m), name="B", dtype=in_dtype)
-    r = te.reduce_axis((0, k), name="k")
-    c = te.compute(
-        (n, m),
-        lambda i, j: te.sum(a[i, r].astype(out_dtype) * b[r, j].astype(out_dtype), axis=[r]),
-        name="C",
-    )
-    return a, b, c
-
-
-def matmul_relu(
-    n: int, m: int, k: int, in_dtype: str = "float32", out_dtype: str = "float32"
-) -> Tensors:
-    a, b, c = matmul(n, m, k, in_dtype, out_dtype)
-    return a, b, topi.nn.relu(c)
-
-
-def conv2d_nchw_bias_bn_relu(
-    n: int,
-    h: int,
-    w: int,
-    ci: int,
-    co: int,
-    kh: int,
-    kw: int,
-    stride: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
-    x, weight, y = conv2d_nchw(
-        n, h, w, ci, co, kh, kw, stride, padding, dilation, in_dtype, out_dtype
-    )
-    bias = te.placeholder((co, 1, 1), name="B", dtype=in_dtype)
-    bn_scale = te.placeholder((co, 1, 1), name="bn_scale", dtype=in_dtype)
-    bn_offset = te.placeholder((co, 1, 1), name="bn_offset", dtype=in_dtype)
-    out = _bn_relu(y, bias, bn_scale, bn_offset, 1)
-    return x, weight, bias, bn_scale, bn_offset, out
-
-
-def max_pool2d_nchw(n: int, h: int, w: int, ci: int, padding: int) -> Tensors:
-    x = te.placeholder((n, ci, h, w), name="X")
-    return x, topi.nn.pool2d(x, [2, 2], [1, 1], [1, 1], [padding] * 4, "max")
