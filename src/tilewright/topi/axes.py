@@ -102,6 +102,19 @@ def extent_product(extents: Sequence[PrimExpr]) -> PrimExpr:
     return total
 
 
+def shape_text(shape: Sequence[PrimExpr]) -> str:
+    """A shape as users write it."""
+    return f"({', '.join(map(str, shape))})"
+
+
+def check_one_of(value: str, known: Iterable[str], role: str, what: str) -> None:
+    """Insist on one of some names."""
+    if value not in known:
+        raise TensorExpressionError(
+            f"{what}: unknown {role} {value!r}, expected one of {', '.join(map(repr, known))}"
+        )
+
+
 def check_ndim(tensor: te.Tensor, ndim: int, what: str) -> None:
     """Insist on a number of dimensions."""
     if tensor.ndim != ndim:

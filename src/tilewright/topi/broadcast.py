@@ -5,37 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    ExprLike,
-    PrimExpr,
-    Select,
-    Var,
-    add as add_expr,
-    bitwise,
-    const,
-    divide as divide_expr,
-    equal as equal_expr,
-    floordiv,
-    floormod,
-    greater as greater_expr,
-    greater_equal as greater_equal_expr,
-    intrinsics as math,
-    less as less_expr,
-    less_equal as less_equal_expr,
-    logical_and as logical_and_expr,
-    logical_or as logical_or_expr,
-    match_types,
-    maximum as maximum_expr,
-    minimum as minimum_expr,
-    multiply as multiply_expr,
-    not_equal as not_equal_expr,
-    subtract as subtract_expr,
-    truncmod,
-)
+from tilewright.ir import ExprLike, PrimExpr, Select, Var, const, intrinsics as math, match_types
 from tilewright.te import Tensor
 from tilewright.te.tensor import shape_of, tensor_operators
-from tilewright.topi.axes import BROADCAST, Shape, compute_ax, is_one, same_extent
+from tilewright.topi.axes import BROADCAST, Shape, compute_ax, is_one, same_extent, shape_text
 
 Operand: TypeAlias = Tensor | ExprLike
 
@@ -49,14 +24,11 @@ def broadcast_shape(a: Sequence[PrimExpr], b: Sequence[PrimExpr], what: str) -> 
     for x, y in zip(padded_a, padded_b, strict=True):
         if not (is_one(x) or is_one(y) or same_extent(x, y)):
             raise TensorExpressionError(
-                f"{what}: shapes ({_text(a)}) and ({_text(b)}) do not match: extent {x} against {y}"
+                f"{what}: shapes {shape_text(a)} and {shape_text(b)} do not match: "
+                f"extent {x} against {y}"
             )
         result.append(y if is_one(x) else x)
     return result
-
-
-def _text(shape: Sequence[PrimExpr]) -> str:
-    return ", ".join(map(str, shape))
 
 
 def element_at(operand: Operand, shape: Sequence[PrimExpr], indices: Sequence[Var]) -> ExprLike:
@@ -79,7 +51,8 @@ def broadcast_to(data: Tensor, shape: Shape) -> Tensor:
     found = broadcast_shape(data.shape, target, "broadcast_to")
     if len(found) != len(target) or not all(map(same_extent, found, target)):
         raise TensorExpressionError(
-            f"broadcast_to: shape ({_text(data.shape)}) cannot be stretched to ({_text(target)})"
+            f"broadcast_to: shape {shape_text(data.shape)} cannot be stretched to "
+            f"{shape_text(target)}"
         )
     return compute_ax(target, lambda *i: element_at(data, target, i), "T_broadcast_to", BROADCAST)
 
@@ -111,14 +84,10 @@ def _binary(
     return operator
 
 
-def _bitwise(op_name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
-    return lambda a, b: bitwise(op_name, a, b)
-
-
 def _floor_divide(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
     if not x.dtype.is_float:
-        return floordiv(x, y)
+        return ir.floordiv(x, y)
     # From the exact remainder: the rounded quotient of 1 and 0.1 is 10, though 0.1 is above 1/10.
     rest = math.fmod(x, y)
     quotient = (x - rest) / y
@@ -131,7 +100,7 @@ def _floor_divide(a: ExprLike, b: ExprLike) -> PrimExpr:
 def _floor_mod(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
     if not x.dtype.is_float:
-        return floormod(x, y)
+        return ir.floormod(x, y)
     rest = math.fmod(x, y)
     return Select(_rounded_up(rest, y), rest + y, rest)
 
@@ -139,12 +108,12 @@ def _floor_mod(a: ExprLike, b: ExprLike) -> PrimExpr:
 def _rounded_up(rest: PrimExpr, divisor: PrimExpr) -> PrimExpr:
     """True where truncation moved a quotient that leaves `rest` upwards."""
     zero = const(0, rest.dtype)
-    return logical_and_expr(not_equal_expr(rest, zero), not_equal_expr(rest < zero, divisor < zero))
+    return ir.logical_and(ir.not_equal(rest, zero), ir.not_equal(rest < zero, divisor < zero))
 
 
 def _mod(a: ExprLike, b: ExprLike) -> PrimExpr:
     x, y = match_types(a, b)
-    return math.fmod(x, y) if x.dtype.is_float else truncmod(x, y)
+    return math.fmod(x, y) if x.dtype.is_float else ir.truncmod(x, y)
 
 
 def _of_floats(
@@ -159,29 +128,29 @@ def _of_floats(
     return checked
 
 
-add = _binary("add", add_expr)
-subtract = _binary("subtract", subtract_expr)
-multiply = _binary("multiply", multiply_expr)
-divide = _binary("divide", divide_expr)
+add = _binary("add", ir.add)
+subtract = _binary("subtract", ir.subtract)
+multiply = _binary("multiply", ir.multiply)
+divide = _binary("divide", ir.divide)
 floor_divide = _binary("floor_divide", _floor_divide)
 mod = _binary("mod", _mod)
 floor_mod = _binary("floor_mod", _floor_mod)
-maximum = _binary("maximum", maximum_expr)
-minimum = _binary("minimum", minimum_expr)
+maximum = _binary("maximum", ir.maximum)
+minimum = _binary("minimum", ir.minimum)
 power = _binary("power", _of_floats("power", math.power))
 atan2 = _binary("atan2", _of_floats("atan2", math.atan2))
-equal = _binary("equal", equal_expr)
-not_equal = _binary("not_equal", not_equal_expr)
-less = _binary("less", less_expr)
-less_equal = _binary("less_equal", less_equal_expr)
-greater = _binary("greater", greater_expr)
-greater_equal = _binary("greater_equal", greater_equal_expr)
-logical_and = _binary("logical_and", logical_and_expr)
-logical_or = _binary("logical_or", logical_or_expr)
-bitwise_and = _binary("bitwise_and", _bitwise("tir.bitwise_and"))
-bitwise_or = _binary("bitwise_or", _bitwise("tir.bitwise_or"))
-bitwise_xor = _binary("bitwise_xor", _bitwise("tir.bitwise_xor"))
-left_shift = _binary("left_shift", _bitwise("tir.shift_left"))
-right_shift = _binary("right_shift", _bitwise("tir.shift_right"))
+equal = _binary("equal", ir.equal)
+not_equal = _binary("not_equal", ir.not_equal)
+less = _binary("less", ir.less)
+less_equal = _binary("less_equal", ir.less_equal)
+greater = _binary("greater", ir.greater)
+greater_equal = _binary("greater_equal", ir.greater_equal)
+logical_and = _binary("logical_and", ir.logical_and)
+logical_or = _binary("logical_or", ir.logical_or)
+bitwise_and = _binary("bitwise_and", math.bitwise_and)
+bitwise_or = _binary("bitwise_or", math.bitwise_or)
+bitwise_xor = _binary("bitwise_xor", math.bitwise_xor)
+left_shift = _binary("left_shift", math.shift_left)
+right_shift = _binary("right_shift", math.shift_right)
 
 tensor_operators.update(add=add, subtract=subtract, multiply=multiply, divide=divide)

@@ -25,7 +25,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import round as round_expr
 from tilewright.te import Tensor
-from tilewright.topi.axes import INJECTIVE, Shape, compute_ax, constant_extent
+from tilewright.topi.axes import INJECTIVE, Shape, check_one_of, compute_ax, constant_extent
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.quantize import saturated
 
@@ -218,13 +218,6 @@ def _without_outside(
 _METHODS = {"nearest_neighbor": _nearest, "nearest": _nearest, "linear": _linear, "cubic": _cubic}
 
 
-def _one_of(value: str, known: Sequence[str], role: str, what: str) -> None:
-    if value not in known:
-        raise TensorExpressionError(
-            f"{what}: unknown {role} {value!r}, expected one of {', '.join(map(repr, known))}"
-        )
-
-
 class _Resize:
     """One call of a resize operator: which axes change, and to what."""
 
@@ -248,10 +241,10 @@ class _Resize:
         self._dtype = DType(out_dtype or data.dtype)
 
     def tensor(self, method: str, options: _Options) -> Tensor:
-        _one_of(method, list(_METHODS), "method", self._what)
-        _one_of(options.mode, list(_MODES), "coordinate_transformation_mode", self._what)
+        check_one_of(method, _METHODS, "method", self._what)
+        check_one_of(options.mode, _MODES, "coordinate_transformation_mode", self._what)
         if options.rounding:
-            _one_of(options.rounding, list(_ROUNDINGS), "rounding_method", self._what)
+            check_one_of(options.rounding, _ROUNDINGS, "rounding_method", self._what)
         places = [self._position(options.mode, k) for k in range(len(self._axes))]
         taps_of = _METHODS[method]
         kind = self._data.dtype if taps_of is _nearest else self._weighing_dtype(method)

@@ -1,4 +1,4 @@
-"""Indices that come from data: they count from the end if negative, and never lead outside."""
+"""Indices that come from data: negative ones count from the end, and none leads outside."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     INT32,
     INT64,
+    IntImm,
     PrimExpr,
     Select,
     const,
@@ -14,7 +15,7 @@ from tilewright.ir import (
     minimum,
 )
 from tilewright.te import Tensor
-from tilewright.topi.axes import is_zero
+from tilewright.topi.axes import constant_extent, is_zero
 
 
 def check_indices(indices: Tensor, what: str) -> None:
@@ -29,6 +30,27 @@ def check_choice(extent: PrimExpr, indices: Tensor, what: str) -> None:
     """Insist that there is something to choose from, unless there is no index."""
     if is_zero(extent) and not any(map(is_zero, indices.shape)):
         raise TensorExpressionError(f"{what}: an axis without elements has none to choose")
+
+
+def check_within(given: PrimExpr, limit: PrimExpr, axis: int, what: str) -> None:
+    """Insist that indices reach no further along an axis than the data."""
+    if isinstance(given, IntImm) and isinstance(limit, IntImm) and given.value > limit.value:
+        raise TensorExpressionError(
+            f"{what}: indices have extent {given.value} at axis {axis}, "
+            f"more than the {limit.value} of data"
+        )
+
+
+def index_depth(data: Tensor, indices: Tensor, least: int, what: str) -> int:
+    """How many leading axes of `data` the first axis of `indices` chooses from."""
+    if indices.ndim == 0:
+        raise TensorExpressionError(f"{what}: indices must have at least 1 dimension, it has 0")
+    depth = constant_extent(indices.shape[0], what)
+    if not least <= depth <= data.ndim:
+        raise TensorExpressionError(
+            f"{what}: {depth} indices for a tensor of {data.ndim} dimensions"
+        )
+    return depth
 
 
 def counted_from_start(index: PrimExpr, extent: PrimExpr) -> PrimExpr:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     ExprLike,
-    IntImm,
     PrimExpr,
     Select,
     Var,
@@ -25,6 +24,7 @@ from tilewright.topi.axes import (
     BROADCAST,
     INJECTIVE,
     check_ndim,
+    check_one_of,
     compute_ax,
     constant_extent,
     extent_product,
@@ -35,7 +35,9 @@ from tilewright.topi.broadcast import Operand, broadcast_shape, element_at
 from tilewright.topi.index_bounds import (
     check_choice,
     check_indices,
+    check_within,
     clipped_index,
+    index_depth,
     signed_index,
 )
 from tilewright.topi.transform import unflatten_index
@@ -109,11 +111,8 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     nothing is checked, and an index out of range reads outside of `a`.
     """
     check_indices(indices, "take")
-    adjust = _INDEX_MODES.get(mode)
-    if adjust is None:
-        raise TensorExpressionError(
-            f"take: unknown mode {mode!r}, expected one of {', '.join(map(repr, _INDEX_MODES))}"
-        )
+    check_one_of(mode, _INDEX_MODES, "mode", "take")
+    adjust = _INDEX_MODES[mode]
     if axis is None:
         size = extent_product(a.shape)
         check_choice(size, indices, "take")
@@ -148,7 +147,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
         )
     for d, extents in enumerate(zip(indices.shape, data.shape, strict=True)):
         if d != at:
-            _check_inside(*extents, d)
+            check_within(*extents, d, "gather")
     check_choice(data.shape[at], indices, "gather")
 
     def element(*i: Var) -> PrimExpr:
@@ -158,26 +157,13 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     return compute_ax(indices.shape, element, "T_gather", INJECTIVE)
 
 
-def _check_inside(given: PrimExpr, own: PrimExpr, axis: int) -> None:
-    if isinstance(given, IntImm) and isinstance(own, IntImm) and given.value > own.value:
-        raise TensorExpressionError(
-            f"gather: indices have extent {given} on axis {axis}, data has only {own}"
-        )
-
-
 def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
     """`out[k...] = data[indices[0, k...], indices[1, k...], ...]`.
 
     Negative indices count from the end; indices beyond either end are limited.
     """
     check_indices(indices, "gather_nd")
-    if indices.ndim == 0:
-        raise TensorExpressionError("gather_nd: indices must have at least 1 dimension, it has 0")
-    depth = constant_extent(indices.shape[0], "gather_nd")
-    if depth > data.ndim:
-        raise TensorExpressionError(
-            f"gather_nd: {depth} indices for a tensor of {data.ndim} dimensions"
-        )
+    depth = index_depth(data, indices, 0, "gather_nd")
     for extent in data.shape[:depth]:
         check_choice(extent, indices, "gather_nd")
     count = indices.ndim - 1

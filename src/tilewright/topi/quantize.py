@@ -129,16 +129,27 @@ class Requantization:
 
     def apply(self, sums: Tensor, axis: Axes = -1, bias: Tensor | None = None) -> Tensor:
         """The sums, brought to the result's scale."""
-        return requantize(
-            sums,
-            self.multiplier,
-            self.shift,
-            self.zero_point,
-            self.dtype,
-            axis,
-            bias=bias,
-            enlarges=self.enlarges,
-        )
+        what, dtype, zero_point = "requantize", self.dtype, self.zero_point
+        check_dtype(sums, ("int32",), what)
+        low, high = _integer_limits(dtype, 16, what)
+        if isinstance(zero_point, int) and not low <= zero_point <= high:
+            raise TensorExpressionError(
+                f"{what}: zero point {zero_point} is not a value of {dtype!r}"
+            )
+        scaled = _scaling(self.multiplier, self.shift, self.enlarges)
+        own = channel_axes(sums, axis, what) if sums.ndim else []  # of a point there is one
+        for parameter in (self.multiplier, self.shift, bias):
+            if isinstance(parameter, Tensor):
+                check_channels(sums, parameter, own, what)
+
+        def element(*i: Var) -> ExprLike:
+            channel = [i[a] for a in own]
+            # The bias first: what it is made from is then computed before the sums, and the last
+            # to read the weights, whose layout is free, are the sums.
+            value = sums(*i) if bias is None else bias(*channel) + sums(*i)
+            return _moved_to_zero_point(scaled(value, channel), zero_point, dtype)
+
+        return te.compute(sums.shape, element, name="requantize", tag=ELEMENTWISE)
 
 
 def requantize(
@@ -158,25 +169,7 @@ def requantize(
     as `bias` has; channels lie along `axis` (several axes where channels are blocked: those of the
     parameters in order). `enlarges=False` promises that no scale is 1 or more, which is cheaper.
     """
-    what = "requantize"
-    check_dtype(data, ("int32",), what)
-    low, high = _integer_limits(dtype, 16, what)
-    if isinstance(zero_point, int) and not low <= zero_point <= high:
-        raise TensorExpressionError(f"{what}: zero point {zero_point} is not a value of {dtype!r}")
-    scaled = _scaling(multiplier, shift, enlarges)
-    parameters = [each for each in (multiplier, shift, bias) if isinstance(each, Tensor)]
-    own = channel_axes(data, axis, what) if data.ndim else []  # of a point there is one
-    for parameter in parameters:
-        check_channels(data, parameter, own, what)
-
-    def element(*i: Var) -> ExprLike:
-        channel = [i[a] for a in own]
-        # The bias first: what it is made from is then computed before the sums, and the last to
-        # read the weights, whose layout is free, are the sums.
-        value = data(*i) if bias is None else bias(*channel) + data(*i)
-        return _moved_to_zero_point(scaled(value, channel), zero_point, dtype)
-
-    return te.compute(data.shape, element, name="requantize", tag=ELEMENTWISE)
+    return Requantization(multiplier, shift, zero_point, dtype, enlarges).apply(data, axis, bias)
 
 
 def _scaling(

@@ -15,7 +15,6 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import (
     Buffer,
     ExprLike,
-    IntImm,
     PrimExpr,
     Stmt,
     logical_and,
@@ -24,8 +23,20 @@ from tilewright.ir import (
 )
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.te import Tensor
-from tilewright.topi.axes import check_extents, constant_extent, normalize_axis, same_extent
-from tilewright.topi.index_bounds import check_indices, counted_from_start, is_inside
+from tilewright.topi.axes import (
+    check_extents,
+    check_one_of,
+    normalize_axis,
+    same_extent,
+    shape_text,
+)
+from tilewright.topi.index_bounds import (
+    check_indices,
+    check_within,
+    counted_from_start,
+    index_depth,
+    is_inside,
+)
 from tilewright.topi.statements import nested_loops
 
 Indices: TypeAlias = Sequence[ExprLike]
@@ -58,14 +69,10 @@ def scatter_elements(
                 f"{what}: {name} must have {data.ndim} dimensions as data, it has {tensor.ndim}"
             )
     for d in range(data.ndim):
-        check_extents(
-            indices.shape[d],
-            updates.shape[d],
-            what,
-            f"the extents of indices and updates at axis {d}",
-        )
+        described = f"the extents of indices and updates at axis {d}"
+        check_extents(indices.shape[d], updates.shape[d], what, described)
         if d != at:
-            _check_within(indices.shape[d], data.shape[d], d, what)
+            check_within(indices.shape[d], data.shape[d], d, what)
 
     def apply(ib: IRBuilder, buffers: list[BufferVar], target: _Target) -> None:
         chosen, new = buffers
@@ -85,7 +92,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     """
     what = "scatter_nd"
     _check(data, indices, updates, mode, what)
-    depth = _depth(data, indices, what)
+    depth = index_depth(data, indices, 1, what)
     _check_updates(updates, [*indices.shape[1:], *data.shape[depth:]], what)
 
     def apply(ib: IRBuilder, buffers: list[BufferVar], target: _Target) -> None:
@@ -148,39 +155,15 @@ def _check(data: Tensor, indices: Tensor, updates: Tensor, reduction: str, what:
         raise TensorExpressionError(
             f"{what}: updates are {updates.dtype!s}, data is {data.dtype!s}; cast one of them"
         )
-    if reduction not in _COMBINE:
-        raise TensorExpressionError(
-            f"{what}: unknown reduction {reduction!r}, "
-            f"expected one of {', '.join(map(repr, _COMBINE))}"
-        )
+    check_one_of(reduction, _COMBINE, "reduction", what)
     if data.dtype.is_bool and reduction != "update":
         raise TensorExpressionError(f"{what}: {reduction!r} needs numbers, {data.name} is bool")
-
-
-def _check_within(given: PrimExpr, limit: PrimExpr, axis: int, what: str) -> None:
-    if isinstance(given, IntImm) and isinstance(limit, IntImm) and given.value > limit.value:
-        raise TensorExpressionError(
-            f"{what}: indices have extent {given.value} at axis {axis}, "
-            f"more than the {limit.value} of data"
-        )
-
-
-def _depth(data: Tensor, indices: Tensor, what: str) -> int:
-    """How many leading axes of `data` the indices choose from."""
-    if indices.ndim == 0:
-        raise TensorExpressionError(f"{what}: indices must have at least 1 dimension")
-    depth = constant_extent(indices.shape[0], what)
-    if not 1 <= depth <= data.ndim:
-        raise TensorExpressionError(
-            f"{what}: {depth} indices for a tensor of {data.ndim} dimensions"
-        )
-    return depth
 
 
 def _check_updates(updates: Tensor, expected: Sequence[PrimExpr], what: str) -> None:
     same = len(expected) == updates.ndim and all(map(same_extent, expected, updates.shape))
     if not same:
         raise TensorExpressionError(
-            f"{what}: updates must have shape ({', '.join(map(str, expected))}), "
-            f"got ({', '.join(map(str, updates.shape))})"
+            f"{what}: updates must have shape {shape_text(expected)}, "
+            f"got {shape_text(updates.shape)}"
         )

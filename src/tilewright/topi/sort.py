@@ -28,7 +28,14 @@ from tilewright.ir import (
 from tilewright.ir.builder import IRBuilder
 from tilewright.ir.dtype import max_value_of
 from tilewright.te import Tensor
-from tilewright.topi.axes import constant_extent, extent_product, normalize_axis, same_extent
+from tilewright.topi.axes import (
+    check_one_of,
+    constant_extent,
+    extent_product,
+    normalize_axis,
+    same_extent,
+    shape_text,
+)
 from tilewright.topi.merge_sort import Workspace, emit_sort
 from tilewright.topi.sort_keys import Keys
 from tilewright.topi.statements import loop_kind, row_indices
@@ -84,9 +91,7 @@ def topk(
         "values": [None],
         "indices": [positions],
     }
-    if ret_type not in returned:
-        names = ", ".join(map(repr, returned))
-        raise TensorExpressionError(f"topk: unknown ret_type {ret_type!r}, expected one of {names}")
+    check_one_of(ret_type, returned, "ret_type", "topk")
     results = order.tensors(order.first(k), returned[ret_type])
     return list(results) if ret_type == "both" else results[0]
 
@@ -117,8 +122,8 @@ class _Order:
         if not fits or not counts.dtype.is_integral:
             raise TensorExpressionError(
                 f"{self._what}: valid_count must be integers of shape "
-                f"({', '.join(map(str, self.others))}), one for each row of {self._data.name}; "
-                f"got {counts.dtype!s} of shape ({', '.join(map(str, counts.shape))})"
+                f"{shape_text(self.others)}, one for each row of {self._data.name}; "
+                f"got {counts.dtype!s} of shape {shape_text(counts.shape)}"
             )
 
     def position_dtype(self, dtype: str) -> DType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, PrimExpr, Var, const
@@ -20,6 +20,7 @@ from tilewright.topi.axes import (
     is_zero,
     normalize_axes,
     normalize_axis,
+    shape_text,
     whole_number,
     wrapped,
 )
@@ -86,7 +87,7 @@ def _resolve_shape(a: Tensor, newshape: list[ExprLike]) -> tuple[PrimExpr, ...]:
     if isinstance(size, IntImm) and isinstance(wanted, IntImm) and size.value != wanted.value:
         raise TensorExpressionError(
             f"reshape: {a.name} has {size.value} elements, "
-            f"shape ({', '.join(map(str, target))}) has {wanted.value}"
+            f"shape {shape_text(target)} has {wanted.value}"
         )
     return target
 
@@ -202,35 +203,34 @@ def _cuts(extent: int, indices_or_sections: int | Sequence[int]) -> list[int]:
 
 
 def _part(ary: Tensor, axis: int, begin: int, end: int) -> Tensor:
-    shape = [*ary.shape[:axis], const(end - begin, ary.shape[axis].dtype), *ary.shape[axis + 1 :]]
-    return compute_ax(
-        shape,
-        lambda *i: ary(*i[:axis], i[axis] + begin, *i[axis + 1 :]),
-        "T_split",
-        INJECTIVE,
-    )
+    extent = const(end - begin, ary.shape[axis].dtype)
+    return _picked(ary, axis, extent, lambda i: i + begin, "T_split")
+
+
+def _picked(
+    a: Tensor, at: int, extent: PrimExpr, position: Callable[[Var], PrimExpr], name: str
+) -> Tensor:
+    """`a` with other elements along one axis; `position` says which they are."""
+    shape = [*a.shape[:at], extent, *a.shape[at + 1 :]]
+
+    def element(*i: Var) -> PrimExpr:
+        return a(*i[:at], position(i[at]), *i[at + 1 :])
+
+    return compute_ax(shape, element, name, INJECTIVE)
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """Reversed along `axis`."""
     at = normalize_axis(axis, a.ndim, "flip")
     last = a.shape[at] - 1
-    return compute_ax(
-        a.shape,
-        lambda *i: a(*i[:at], last - i[at], *i[at + 1 :]),
-        "T_reverse_sequence",
-        INJECTIVE,
-    )
+    return _picked(a, at, a.shape[at], lambda i: last - i, "T_reverse_sequence")
 
 
 def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
     """Every element `repeats` times along `axis`."""
     at = normalize_axis(axis, a.ndim, "repeat")
     _check_repetitions([repeats], "repeat")
-    shape = [*a.shape[:at], a.shape[at] * repeats, *a.shape[at + 1 :]]
-    return compute_ax(
-        shape, lambda *i: a(*i[:at], i[at] // max(repeats, 1), *i[at + 1 :]), "T_repeat", INJECTIVE
-    )
+    return _picked(a, at, a.shape[at] * repeats, lambda i: i // max(repeats, 1), "T_repeat")
 
 
 def _check_repetitions(counts: Sequence[int], what: str) -> None:
@@ -246,9 +246,4 @@ def tile(a: Tensor, reps: Sequence[int]) -> Tensor:
         )
     _check_repetitions(reps, "tile")
     shape = [extent * count for extent, count in zip(a.shape, reps, strict=True)]
-    return compute_ax(
-        shape,
-        lambda *i: a(*(wrapped(index, extent) for index, extent in zip(i, a.shape, strict=True))),
-        "T_tile",
-        INJECTIVE,
-    )
+    return compute_ax(shape, lambda *i: a(*map(wrapped, i, a.shape)), "T_tile", INJECTIVE)

@@ -61,7 +61,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: topi.gather(A, 1, A), "gather: indices A must be integers, they are float32"),
     (
         lambda: topi.gather(A, 1, tensor(4, 2, dtype="int32")),
-        "gather: indices have extent 4 on axis 0, data has only 3",
+        "gather: indices have extent 4 at axis 0, more than the 3 of data",
     ),
     (
         lambda: topi.gather(EMPTY, 0, tensor(1, 3, dtype="int32")),

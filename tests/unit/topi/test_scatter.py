@@ -184,7 +184,7 @@ def test_interpreted(evaluate: Run) -> None:
         ),
         (
             lambda: topi.scatter_nd(A, te.placeholder((), "int32"), A),
-            "scatter_nd: indices must have at least 1 dimension",
+            "scatter_nd: indices must have at least 1 dimension, it has 0",
         ),
     ],
 )

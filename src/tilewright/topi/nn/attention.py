@@ -10,7 +10,7 @@ from tilewright.errors import TensorExpressionError
 from tilewright.ir import ExprLike, IntImm, PrimExpr, Select, Var, const, convert
 from tilewright.ir.intrinsics import exp, rsqrt
 from tilewright.te import Tensor
-from tilewright.topi.axes import INJECTIVE, check_extents, compute_ax, same_extent
+from tilewright.topi.axes import INJECTIVE, check_extents, compute_ax, same_extent, shape_text
 from tilewright.topi.broadcast import broadcast_shape, element_at
 
 
@@ -138,12 +138,8 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor) -> None:
             )
     for d in range(query.ndim - 2):
         for other in (key, value):
-            check_extents(
-                query.shape[d],
-                other.shape[d],
-                "attention",
-                f"the extents of {query.name} and {other.name} at axis {d}",
-            )
+            described = f"the extents of {query.name} and {other.name} at axis {d}"
+            check_extents(query.shape[d], other.shape[d], "attention", described)
     check_extents(query.shape[-1], key.shape[-1], "attention", "the last extents of query and key")
     check_extents(key.shape[-2], value.shape[-2], "attention", "the numbers of keys and values")
 
@@ -152,8 +148,7 @@ def _check_mask(mask: Tensor, shape: Sequence[PrimExpr]) -> None:
     found = broadcast_shape(mask.shape, shape, "attention")
     if len(found) != len(shape) or not all(map(same_extent, found, shape)):
         raise TensorExpressionError(
-            f"attention: attn_mask {mask.name} cannot be stretched to shape "
-            f"({', '.join(map(str, shape))})"
+            f"attention: attn_mask {mask.name} cannot be stretched to shape {shape_text(shape)}"
         )
     if not (mask.dtype.is_bool or mask.dtype.is_float):
         raise TensorExpressionError(
