@@ -8,15 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli import contenders
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
-from tilewright.cli.contenders import TimedVersion
 from tilewright.cli.options import reading, runnable_target
 from tilewright.cli.programs import Program, load_function, load_program
 from tilewright.cli.tables import print_table
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
+from tilewright.measure import side_by_side
+from tilewright.measure.side_by_side import TimedVersion
 from tilewright.report import (
     MeasuredPeaks,
     gflops,
@@ -41,12 +41,12 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
     program = load_program(text)
     check_can_be_tuned(program.mod)
     target = runnable_target(target_text)
-    load = contenders.other_load(target.num_cores)
+    load = side_by_side.other_load(target.num_cores)
     versions, notes = _versions(program, target, db, against)
-    contenders.compare(versions)
-    contenders.check(versions, program.mod)
+    side_by_side.compare(versions)
+    side_by_side.check(versions, program.mod)
     spread = max(version.spread for version in versions)
-    if spread > contenders.NOISY:
+    if spread > side_by_side.NOISY:
         notes.append(f"times vary by a factor of {spread:.1f}: this machine is busy")
     elif load:
         notes.append(f"{load}: times are longer than they need be")
@@ -62,7 +62,7 @@ def _versions(
 ) -> tuple[list[TimedVersion], list[str]]:
     """What can be compared, and why other things cannot."""
     mod = normalize_mod(program.func)
-    found = [contenders.kernel("naive", mod, target)]
+    found = [side_by_side.kernel("naive", mod, target)]
     found += _ours("zero-search", default_schedule(program.func, target).mod, target)
     notes = []
     tuned, why_not = _tuned(program, target, db)
@@ -83,11 +83,11 @@ def _ours(name: str, mod: IRModule, target: Target) -> list[TimedVersion]:
     """A kernel, as it runs with bound weights if it packs them, and with a plain call."""
     weights = packed_in(mod)
     if not weights:
-        return [contenders.kernel(name, mod, target)]
+        return [side_by_side.kernel(name, mod, target)]
     call = f"bind({', '.join(f'{weight}=...' for weight in weights)})"
     return [
-        contenders.kernel(f"{name}, {call}", mod, target),
-        contenders.kernel(f"{name}, packing at each call", mod, target, bound=False),
+        side_by_side.kernel(f"{name}, {call}", mod, target),
+        side_by_side.kernel(f"{name}, packing at each call", mod, target, bound=False),
     ]
 
 
@@ -110,9 +110,9 @@ def _torch(program: Program, target: Target) -> TimedVersion | str:
     rivals = importlib.import_module(TORCH_WORKLOADS)
     if program.workload not in rivals.MAKERS:
         return f"PyTorch: there is no counterpart of {program.workload}"
-    arrays = contenders.inputs_of(program.mod, target)
+    arrays = side_by_side.inputs_of(program.mod, target)
     call, output = rivals.make(program.workload, program.arguments, arrays)
-    return contenders.python_function("PyTorch", call, output)
+    return side_by_side.python_function("PyTorch", call, output)
 
 
 def _other(against: str | None) -> Callable[[Program, Target], TimedVersion | str]:
@@ -122,10 +122,10 @@ def _other(against: str | None) -> Callable[[Program, Target], TimedVersion | st
         if against is None:
             return ""
         function = load_function(against)
-        arrays = contenders.inputs_of(program.mod, target)
+        arrays = side_by_side.inputs_of(program.mod, target)
         name = Path(against.partition(".py:")[0]).name + ":" + against.rpartition(":")[2]
-        contenders.require_numbers(name, function(*arrays))
-        return contenders.python_function(
+        side_by_side.require_numbers(name, function(*arrays))
+        return side_by_side.python_function(
             name, lambda: function(*arrays), lambda: function(*arrays)
         )
 

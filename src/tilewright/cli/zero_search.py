@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 
 from tilewright.cli.console import print_json
-from tilewright.cli.contenders import measure_alone
 from tilewright.cli.programs import Program
 from tilewright.database.similarity import describe
+from tilewright.measure.side_by_side import measure_alone
 from tilewright.report import (
     MeasuredPeaks,
     gflops,

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.cli import bench as bench_command, contenders
-from tilewright.cli.contenders import TimedVersion
+from tilewright.cli import bench as bench_command
+from tilewright.measure import side_by_side
+from tilewright.measure.side_by_side import TimedVersion
 
 PROGRAM = """
 import numpy as np
@@ -35,10 +36,10 @@ TARGET = ("--target", "llvm -num-cores=4")
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contenders, "ROUNDS", 2)
-    monkeypatch.setattr(contenders, "ROW_SECS", 1e-5)
-    monkeypatch.setattr(contenders, "SETTLE_SECS", 0.0)
-    monkeypatch.setattr(contenders, "NOISY", 1e9)
+    monkeypatch.setattr(side_by_side, "ROUNDS", 2)
+    monkeypatch.setattr(side_by_side, "ROW_SECS", 1e-5)
+    monkeypatch.setattr(side_by_side, "SETTLE_SECS", 0.0)
+    monkeypatch.setattr(side_by_side, "NOISY", 1e9)
     monkeypatch.setattr("os.getloadavg", lambda: (0.5, 0.5, 0.5))
 
 
@@ -90,9 +91,9 @@ def test_other_results_are_told(command: Any, file: str) -> None:
 def test_a_busy_machine_is_mentioned(
     command: Any, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contenders, "NOISY", 0.5)
+    monkeypatch.setattr(side_by_side, "NOISY", 0.5)
     assert command("bench", file, *TARGET).lines[-1].endswith(": this machine is busy")
-    monkeypatch.setattr(contenders, "NOISY", 1e9)
+    monkeypatch.setattr(side_by_side, "NOISY", 1e9)
     monkeypatch.setattr("os.getloadavg", lambda: (6.25, 0.5, 0.5))
     assert command("bench", file, *TARGET).lines[-1] == (
         "the load of this machine was 6.2 on 4 cores: times are longer than they need be"
@@ -108,7 +109,7 @@ def test_slow_versions_run_once() -> None:
 
     slow = TimedVersion("slow", run, lambda: [])
     quick = TimedVersion("quick", lambda number: 1e-6 * number, lambda: [])
-    contenders.compare([slow, quick])
+    side_by_side.compare([slow, quick])
     assert runs == [1, 1]
     assert slow.secs == 2.0
     assert quick.secs == pytest.approx(1e-6)

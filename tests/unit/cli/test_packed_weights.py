@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tilewright.cli import contenders
 from tilewright.cli.tune import TaskResult
 from tilewright.database import SQLiteDatabase
+from tilewright.measure import side_by_side
 from tilewright.records import TuningRecord, args_info_of
 from tilewright.report import packing_note
 from tilewright.space.layout_free import with_bound_weights
@@ -27,7 +27,7 @@ NOTE = "not counted: packing W, which bind(W=...) does once"
 def program(command: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """A program, and a database that knows a schedule for it."""
     for name, value in {"ROUNDS": 2, "ROW_SECS": 1e-5, "SETTLE_SECS": 0.0, "NOISY": 1e9}.items():
-        monkeypatch.setattr(contenders, name, value)
+        monkeypatch.setattr(side_by_side, name, value)
     Path("program.py").write_text(PROGRAM)
     Path(".tilewright").mkdir()
     database = SQLiteDatabase(Path(".tilewright/records.db"))

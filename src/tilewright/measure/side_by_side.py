@@ -104,22 +104,22 @@ def require_numbers(name: str, result: Any) -> None:
         raise TuneError(f"{name} returns {what}, expected the output as an array of numbers")
 
 
-def compare(contenders: Sequence[TimedVersion]) -> None:
+def compare(versions: Sequence[TimedVersion]) -> None:
     """Run all versions in turn; the results of the first one are what the others must give."""
     expected_runs = {}
-    for contender in contenders:
-        contender.run(1)  # pages, threads, caches
-        secs = contender.run(1)
-        expected_runs[contender.name] = max(1, round(ROW_SECS / max(secs, 1e-9)))
+    for version in versions:
+        version.run(1)  # pages, threads, caches
+        secs = version.run(1)
+        expected_runs[version.name] = max(1, round(ROW_SECS / max(secs, 1e-9)))
         if secs > SLOW_SECS:
-            contender.rows = [secs]
+            version.rows = [secs]
     for _ in range(ROUNDS):
-        for contender in contenders:
-            number = expected_runs[contender.name]
-            if contender.rows and contender.rows[0] > SLOW_SECS:
+        for version in versions:
+            number = expected_runs[version.name]
+            if version.rows and version.rows[0] > SLOW_SECS:
                 continue
-            contender.rows.append(contender.run(number) / number)
-            if contender.settle:
+            version.rows.append(version.run(number) / number)
+            if version.settle:
                 time.sleep(SETTLE_SECS)
 
 
@@ -129,27 +129,27 @@ def other_load(cores: int) -> str:
     return f"the load of this machine was {load:.1f} on {cores} cores" if load > cores else ""
 
 
-def check(contenders: Sequence[TimedVersion], mod: IRModule) -> None:
+def check(versions: Sequence[TimedVersion], mod: IRModule) -> None:
     """Note for each version in what its results differ from those of the first one."""
     rounding = rounding_of(mod)
-    wanted = [array.copy() for array in contenders[0].results()]
-    for contender in contenders[1:]:
-        for place, (want, have) in enumerate(zip(wanted, contender.results(), strict=True)):
+    wanted = [array.copy() for array in versions[0].results()]
+    for version in versions[1:]:
+        for place, (want, have) in enumerate(zip(wanted, version.results(), strict=True)):
             dtype = str(want.dtype)
             shaped = np.ascontiguousarray(have, want.dtype)
             if shaped.shape != want.shape:
-                contender.check = f"output {place} has the shape {shaped.shape}, not {want.shape}"
+                version.check = f"output {place} has the shape {shaped.shape}, not {want.shape}"
                 break
             found = difference(want, shaped, dtype, 4 * rounding.tolerance(dtype))
             if found:
-                contender.check = f"output {place}: {found}"
+                version.check = f"output {place}: {found}"
                 break
 
 
 def measure_alone(mod: IRModule, target: Target) -> float:
     """Seconds of one run of a program."""
-    contender = kernel("it", mod, target)
-    compare([contender])
-    if not contender.rows:
+    version = kernel("it", mod, target)
+    compare([version])
+    if not version.rows:
         raise TuneError("the program was not run")
-    return contender.secs
+    return version.secs
