@@ -7,6 +7,8 @@ from types import FunctionType
 from typing import Any, TypeAlias, overload
 
 from tilewright import te
+from tilewright.database import Database
+from tilewright.driver import resolve_target
 from tilewright.errors import ArgumentError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.jit.function import JitFunction
@@ -18,7 +20,8 @@ from tilewright.jit.settings import (
     DatabaseLike,
     TargetLike,
     TuneLike,
-    make_settings,
+    number_of_sizes,
+    parse_tuning,
 )
 from tilewright.schedule import Schedule
 
@@ -81,7 +84,14 @@ def compile(
     own; all others share a kernel for every size, and with `specialize=False` all do. With
     `inplace=True` arguments that are read and written are changed where they are.
     """
-    settings = make_settings(target, tune, database, specialize, inplace)
+    where = database if isinstance(database, Database | None) else str(database)
+    settings = CompileSettings(
+        resolve_target(target),
+        parse_tuning(tune),
+        Database.current() if where is None else where,
+        number_of_sizes(specialize),
+        inplace,
+    )
     if program is None:
         return lambda decorated: _compiled(decorated, settings)
     return _compiled(program, settings)

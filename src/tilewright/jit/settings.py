@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tilewright.database import Database, MemoryDatabase, open_database
-from tilewright.driver import resolve_target
 from tilewright.errors import ArgumentError, TuneError
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
@@ -57,24 +56,6 @@ class CompileSettings:
         return {**vars(self), "database": path, "_memory": MemoryDatabase()}
 
 
-def make_settings(
-    target: TargetLike,
-    tune: TuneLike,
-    database: DatabaseLike,
-    specialize: bool | int,
-    inplace: bool,
-) -> CompileSettings:
-    """What a caller of `compile` asks for."""
-    where = database if isinstance(database, Database | None) else str(database)
-    return CompileSettings(
-        resolve_target(target),
-        parse_tuning(tune),
-        Database.current() if where is None else where,
-        _number_of_sizes(specialize),
-        inplace,
-    )
-
-
 def parse_tuning(given: TuneLike) -> Mapping[str, Any] | None:
     """The options of the tuner behind `tune=`; None: no search."""
     options: dict[str, Any]
@@ -108,7 +89,8 @@ def _check_names(options: Mapping[str, Any]) -> None:
             raise TuneError(f"tune={{{name!r}: ...}}: tune_tir has no such option{hint}")
 
 
-def _number_of_sizes(specialize: bool | int) -> int:
+def number_of_sizes(specialize: bool | int) -> int:
+    """How many sizes get a kernel of their own."""
     if isinstance(specialize, bool):
         return SPECIALIZED_SIZES if specialize else 0
     if specialize < 0:

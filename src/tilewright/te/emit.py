@@ -54,8 +54,7 @@ _DROPPED_ATTRS = frozenset(
 class OpEmitter:
     """What the operations of one function share: buffers, block names, the simplifier."""
 
-    def __init__(self, arguments: Sequence[Tensor]) -> None:
-        self._arguments = frozenset(arguments)
+    def __init__(self) -> None:
         self.buffers: dict[Tensor, Buffer] = {}
         self.allocated: list[Buffer] = []
         self.block_names = NameSupply(["root"])

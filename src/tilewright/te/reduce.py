@@ -19,18 +19,26 @@ from tilewright.ir import (
     PrimExpr,
     Range,
     Reduce,
+    Select,
     Var,
     const,
     convert,
+    equal,
+    greater,
+    less,
     logical_and,
     logical_or,
     maximum,
     minimum,
+    not_equal,
     subtract,
 )
 from tilewright.ir.intrinsics import max_value, min_value
 
 Axes: TypeAlias = IterVar | Sequence[IterVar]
+Values: TypeAlias = Sequence[PrimExpr]
+Compare: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
+Combine: TypeAlias = Callable[[Values, Values], tuple[PrimExpr, ...]]
 
 
 def reduce_axis(dom: Range | Sequence[ExprLike], name: str = "rv", thread_tag: str = "") -> IterVar:
@@ -207,6 +215,25 @@ def comm_reducer(
     `fcombine((x0, x1), (y0, y1))` and `fidentity(dtype0, dtype1)`.
     """
     return AxisReducer(fcombine, fidentity, name)
+
+
+def keep_better(better: Compare, last: bool = False) -> Combine:
+    """Of two (position, value) pairs the one with the better value.
+
+    NaN is better than all others; of equal values the first (or last) counts.
+    """
+    before = greater if last else less
+
+    def combine(x: Values, y: Values) -> tuple[PrimExpr, ...]:
+        wins, ties = better(x[1], y[1]), equal(x[1], y[1])
+        if x[1].dtype.is_float:
+            undefined, also = not_equal(x[1], x[1]), not_equal(y[1], y[1])
+            wins = logical_or(wins, logical_and(undefined, equal(y[1], y[1])))
+            ties = logical_or(ties, logical_and(undefined, also))
+        kept = logical_or(wins, logical_and(ties, before(x[0], y[0])))
+        return Select(kept, x[0], y[0]), Select(wins, x[1], y[1])
+
+    return combine
 
 
 sum = AxisReducer(lambda x, y: x + y, lambda t: const(0, t), "sum")

@@ -80,6 +80,23 @@ TensorOperator = Callable[[Any, Any], "Tensor"]
 tensor_operators: dict[str, TensorOperator] = {}
 
 
+def _apply(operator: str, a: Any, b: Any) -> Tensor:
+    implementation = tensor_operators.get(operator)
+    if implementation is None:
+        raise TensorExpressionError(
+            f"`{operator}` on whole tensors is part of topi: import tilewright.topi first, "
+            "or index the tensors inside te.compute"
+        )
+    return implementation(a, b)
+
+
+def _operators(name: str) -> tuple[TensorOperator, TensorOperator]:
+    """A method for `tensor + other`, and one for `other + tensor`."""
+    return (lambda tensor, other: _apply(name, tensor, other)), (
+        lambda tensor, other: _apply(name, other, tensor)
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Tensor:
     """One result of an operation; index it with expressions inside `compute`."""
@@ -122,46 +139,17 @@ class Tensor:
         shape = ", ".join(str(extent) for extent in self.shape)
         return f"Tensor(shape=[{shape}], dtype={self.dtype!s}, op.name={self.op.name})"
 
-    def __add__(self, other: Any) -> Tensor:
-        return _apply("add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _apply("add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _apply("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _apply("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _apply("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _apply("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _apply("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _apply("divide", other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("subtract")
+    __mul__, __rmul__ = _operators("multiply")
+    __truediv__, __rtruediv__ = _operators("divide")
 
     def __neg__(self) -> Tensor:
-        return _apply("multiply", self, -1)
+        return self * -1
 
     def astype(self, dtype: str) -> Tensor:
         """Every element converted to `dtype`."""
         return _apply("cast", self, dtype)
-
-
-def _apply(operator: str, a: Any, b: Any) -> Tensor:
-    implementation = tensor_operators.get(operator)
-    if implementation is None:
-        raise TensorExpressionError(
-            f"`{operator}` on whole tensors is part of topi: import tilewright.topi first, "
-            "or index the tensors inside te.compute"
-        )
-    return implementation(a, b)
 
 
 class ProducerLoad(PrimExpr, frozen=True):

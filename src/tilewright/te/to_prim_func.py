@@ -33,7 +33,7 @@ def create_prim_func(
     order = _post_order([tensor.op for tensor in tensors])
     _check_placeholders(order, set(tensors))
 
-    emitter = OpEmitter(tensors)
+    emitter = OpEmitter()
     params: list[Var] = []
     buffer_map = {}
     for argument in arguments:

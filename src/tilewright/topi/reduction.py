@@ -21,8 +21,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import lower_limit, max_value, upper_limit
 from tilewright.te import Tensor
-from tilewright.te.positions import Compare, keep_better
-from tilewright.te.reduce import AxisReducer
+from tilewright.te.reduce import AxisReducer, Compare, keep_better
 from tilewright.topi.accumulate import sum_types
 from tilewright.topi.axes import (
     COMM_REDUCE,

@@ -45,7 +45,7 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.intrinsics import lower_limit, upper_limit
-from tilewright.te.positions import Combine, Compare, Values, keep_better
+from tilewright.te.reduce import Combine, Compare, Values, keep_better
 
 Identity = Callable[[DType], PrimExpr]
 

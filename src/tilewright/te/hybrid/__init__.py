@@ -44,14 +44,10 @@ class HybridScript:
 
     def _as_python(self) -> Callable[..., Any]:
         """The function with the names of hybrid script defined, as far as it does not its own."""
-        code = self._function.__code__
-        names = {**AS_PYTHON, **self._function.__globals__}
+        own = self._function
+        names = {**AS_PYTHON, **own.__globals__}
         return types.FunctionType(
-            code,
-            names,
-            self._function.__name__,
-            self._function.__defaults__,
-            self._function.__closure__,
+            own.__code__, names, own.__name__, own.__defaults__, own.__closure__
         )
 
     def _as_operation(self, args: tuple[Any, ...]) -> Any:
@@ -73,16 +69,8 @@ class HybridScript:
             else:
                 meanings[parameter] = _scalar_argument(name, parameter, arg)
         parsed = ScriptReader(self._definition, meanings, _captured(self._function)).read()
-        operation = ExternOp(
-            name,
-            "hybrid",
-            {},
-            tuple(tensors),
-            tuple(stand_ins),
-            parsed.outputs,
-            parsed.body,
-            parsed.temporaries,
-        )
+        ends = (tuple(tensors), tuple(stand_ins), parsed.outputs)
+        operation = ExternOp(name, "hybrid", {}, *ends, parsed.body, parsed.temporaries)
         return operation.outputs() if parsed.returns_tuple else operation.output(0)
 
 

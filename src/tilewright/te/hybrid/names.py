@@ -17,25 +17,20 @@ LOOP_KINDS: dict[str, ForKind] = {
     "parallel": ForKind.PARALLEL,
     "vectorize": ForKind.VECTORIZED,
 }
+_INTRINSICS = (
+    "log", "exp", "sigmoid", "tanh", "sqrt", "rsqrt", "power", "popcount", "round", "floor", "ceil",
+    "abs", "sin", "cos", "erf", "likely",
+)  # fmt: skip
 CONST_RANGE = "const_range"
 BIND = "bind"
 OUTPUT_TENSOR = "output_tensor"
 ALLOCATE = "allocate"
 
-CASTS = [
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
+CASTS = (
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *(f"float{bits}" for bits in (16, 32, 64)),
     "bool",
-]
+)
 
 
 def _cast_to(dtype: str) -> Callable[[Any], Any]:
@@ -58,22 +53,7 @@ def _fold(pick: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 # name -> the function that builds the expression
 AS_IR: dict[str, Callable[..., Any]] = {
-    "log": ir_math.log,
-    "exp": ir_math.exp,
-    "sigmoid": ir_math.sigmoid,
-    "tanh": ir_math.tanh,
-    "sqrt": ir_math.sqrt,
-    "rsqrt": ir_math.rsqrt,
-    "power": ir_math.power,
-    "popcount": ir_math.popcount,
-    "round": ir_math.round,
-    "floor": ir_math.floor,
-    "ceil": ir_math.ceil,
-    "abs": ir_math.abs,
-    "sin": ir_math.sin,
-    "cos": ir_math.cos,
-    "erf": ir_math.erf,
-    "likely": ir_math.likely,
+    **{name: getattr(ir_math, name) for name in _INTRINSICS},
     "max": _fold(maximum),
     "min": _fold(minimum),
     "ceil_div": _ceil_div,
@@ -86,31 +66,20 @@ def _np_popcount(x: Any) -> int:
     return bin(int(x) & ((1 << (np.asarray(x).dtype.itemsize * 8)) - 1)).count("1")
 
 
+_UFUNCS = ("log", "exp", "tanh", "sqrt", "power", "floor", "ceil", "sin", "cos")
 # the same names when a script runs as plain Python
 AS_PYTHON: dict[str, Any] = {
-    "serial": range,
-    "unroll": range,
-    "parallel": range,
-    "vectorize": range,
-    CONST_RANGE: range,
+    **dict.fromkeys((*LOOP_KINDS, CONST_RANGE), range),
     BIND: lambda tag, extent: range(extent),
     OUTPUT_TENSOR: lambda shape, dtype: np.zeros(shape, dtype=dtype),
     ALLOCATE: lambda shape, dtype, scope="global": np.zeros(shape, dtype=dtype),
-    "log": np.log,
-    "exp": np.exp,
+    **{name: getattr(np, name) for name in _UFUNCS},
     "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "tanh": np.tanh,
-    "sqrt": np.sqrt,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "power": np.power,
     "popcount": _np_popcount,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "sin": np.sin,
-    "cos": np.cos,
     "erf": math.erf,
     "likely": lambda condition: condition,
     "ceil_div": lambda a, b: -(-a // b),
     "div": lambda a, b: int(a / b),
-    **{dtype: getattr(np, dtype if dtype != "bool" else "bool_") for dtype in CASTS},
+    **{dtype: np.dtype(dtype).type for dtype in CASTS},
 }

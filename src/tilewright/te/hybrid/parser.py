@@ -31,7 +31,7 @@ from tilewright.ir import (
     seq,
     subtract,
 )
-from tilewright.te.hybrid.expressions import ExpressionReader
+from tilewright.te.hybrid.expressions import ExpressionReader, Scalar, ScriptScope
 from tilewright.te.hybrid.names import (
     ALLOCATE,
     BIND,
@@ -39,7 +39,6 @@ from tilewright.te.hybrid.names import (
     LOOP_KINDS,
     OUTPUT_TENSOR,
 )
-from tilewright.te.hybrid.scope import Scalar, ScriptScope
 
 
 @dataclass(frozen=True)
