@@ -325,7 +325,7 @@ def test_tune_with_a_full_disk(tmp_path: Path, size: str) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {NO_DISK}")
     assert done.stderr.count("\n") == 1
-    assert done.stdout.splitlines()[-1].endswith("; the same command goes on from here")
+    assert done.stdout.splitlines()[-1].endswith("; the same command continues from here")
     database = SQLiteDatabase(str(path))
     assert set(failures_in(database)) <= {None}
     database.close()

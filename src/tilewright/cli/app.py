@@ -72,8 +72,8 @@ def tune(
         typer.Option(
             "--effort",
             metavar="EFFORT",
-            help="Without a budget or trials: none (calculate, no search), fast (64 trials a "
-            "task), normal (256, less once nothing is gained), max (2048).",
+            help="Without --budget or --trials: none (calculate a schedule), fast (64 trials a "
+            "task), normal (256, fewer once there is no gain), max (2048).",
         ),
     ] = "normal",
     db: DatabaseOption = None,
@@ -82,13 +82,13 @@ def tune(
         typer.Option(
             "--seed",
             metavar="N",
-            help="Repeats the choices of a search: the first round exactly, later ones as far as "
-            "the measured times that they learn from are the same. Drawn if missing.",
+            help="Repeat the choices of a search: the first round exactly, later ones as far as "
+            "the measured times that they learn from agree. Random by default.",
         ),
     ] = None,
     target: TargetOption = "llvm",
     profile: Annotated[
-        bool, typer.Option("--profile", help="Say at the end where the time went.")
+        bool, typer.Option("--profile", help="Print at the end where the time went.")
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object for each event.")
@@ -98,28 +98,27 @@ def tune(
         typer.Option(
             "--space",
             metavar="NAME",
-            help="Where to search: tilewright (all we have), or rules alone, such as llvm or vnni "
-            "(MetaSchedule's) and kernels (ours).",
+            help="The search space: tilewright (everything), or one set of rules, such as llvm "
+            "or vnni (MetaSchedule's) or kernels (ours).",
         ),
     ] = "tilewright",
     keep_going: Annotated[
         bool,
         typer.Option(
             "--keep-going",
-            help="Show exceptions in code of your own (rules, cost models, ...) once and go on "
-            "without it, instead of stopping.",
+            help="Report an exception in your own code (rules, cost models, ...) once and go on "
+            "without that code, instead of stopping.",
         ),
     ] = False,
     bound: Annotated[
         bool,
         typer.Option(
             "--bound",
-            help="For kernels whose weights are packed once, by Module.bind: packing is not "
-            "counted.",
+            help="Tune for weights that are packed once, by Module.bind: packing is not counted.",
         ),
     ] = False,
 ) -> None:
-    """Search for fast schedules; the same command again goes on where the last one stopped."""
+    """Search for fast schedules; the same command again continues where the last one stopped."""
     with early_interrupt() as pending:
         work = work_of("tune")
         options = work.TuneOptions(
@@ -136,8 +135,8 @@ def show(
         str,
         typer.Argument(
             metavar="RECORD",
-            help="The id of a record (its start is enough), a program (its best record), or "
-            "`best` where the database has one task.",
+            help="The id of a record (its start is enough), a program (for its best record), or "
+            "`best` if the database has one task.",
         ),
     ],
     db: DatabaseOption = None,
@@ -164,12 +163,12 @@ def bench(
         typer.Option(
             "--against",
             metavar="FILE.py:FUNC",
-            help="A Python function of all arrays that returns the output.",
+            help="A Python function that takes all arrays and returns the output.",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Time the naive program, ours without and with a search, and PyTorch's, in turn."""
+    """Time the naive program, our schedules without and with a search, and PyTorch, in turn."""
     raise typer.Exit(work_of("bench").run(program, db, target, against, as_json=json))
 
 
@@ -180,7 +179,7 @@ def report(
     ] = Path("report.html"),
     db: DatabaseOption = None,
 ) -> None:
-    """Write what a database knows to one HTML file that needs no network."""
+    """Write a report on a database: one HTML file that needs no network."""
     work_of("report").run(destination, db)
 
 
@@ -204,7 +203,7 @@ def run(
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Say what works on this machine, what does not, why, and what to do about it."""
+    """Check what works on this machine, and say how to fix what does not."""
     raise typer.Exit(work_of("doctor").run(as_json=json))
 
 

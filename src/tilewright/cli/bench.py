@@ -49,7 +49,7 @@ def run(text: str, db: str | None, target_text: str, against: str | None, *, as_
     if spread > side_by_side.NOISY:
         notes.append(f"times vary by a factor of {spread:.1f}: this machine is busy")
     elif load:
-        notes.append(f"{load}: times are longer than they need be")
+        notes.append(f"{load}: times may be too long")
     if as_json:
         print_json(_as_json(program, target, versions, notes))
     else:
@@ -93,7 +93,7 @@ def _ours(name: str, mod: IRModule, target: Target) -> list[TimedVersion]:
 
 def _tuned(program: Program, target: Target, db: str | None) -> tuple[IRModule | None, str]:
     if db is None and not DEFAULT_DATABASE.exists():
-        return None, f"nothing is known yet; `tilewright tune {program.name}` searches"
+        return None, f"there are no records yet; run `tilewright tune {program.name}`"
     mod = normalize_mod(program.func)
     with reading(db) as database:
         sch = database.query_schedule(mod, target, "main")
@@ -109,7 +109,7 @@ def _torch(program: Program, target: Target) -> TimedVersion | str:
         return "PyTorch: not installed here"
     rivals = importlib.import_module(TORCH_WORKLOADS)
     if program.workload not in rivals.MAKERS:
-        return f"PyTorch: there is no counterpart of {program.workload}"
+        return f"PyTorch: no counterpart of {program.workload}"
     arrays = side_by_side.inputs_of(program.mod, target)
     call, output = rivals.make(program.workload, program.arguments, arrays)
     return side_by_side.python_function("PyTorch", call, output)

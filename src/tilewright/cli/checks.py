@@ -109,7 +109,7 @@ def check_settings() -> Finding:
     except TilewrightError as error:
         return Finding("settings", "broken", str(error), "correct or unset the variable")
     threads = chosen.num_threads or Target("llvm").num_cores
-    source = "TILEWRIGHT_NUM_THREADS" if chosen.num_threads else "one a core"
+    source = "TILEWRIGHT_NUM_THREADS" if chosen.num_threads else "one per core"
     return Finding("threads", "ok", f"{threads} ({source})")
 
 
@@ -120,8 +120,8 @@ def check_kept_code() -> Finding:
     except TilewrightError as error:
         return Finding("kept code", "broken", str(error), "correct or unset the variable")
     if store is None:
-        detail = "none: every process compiles what it runs"
-        return Finding("kept code", "ok", f"{detail}; TILEWRIGHT_CACHE_DIR names a folder for it")
+        detail = "none: every process compiles its own"
+        return Finding("kept code", "ok", f"{detail}; set TILEWRIGHT_CACHE_DIR to keep code")
     count, size = len(store.entries()), store.size_bytes() / (1 << 20)
     limit = store.limit_bytes >> 20
     detail = f"entries: {count}; {size:.1f} of {limit} MiB in {store.folder}"
@@ -136,7 +136,7 @@ def check_c_compiler() -> Finding:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
         first = done.stdout.splitlines()[:1]
         return Finding("C compiler", "ok", first[0] if first else path)
-    remedy = "install gcc or clang, if you want to compile what get_source('c') gives"
+    remedy = "install gcc or clang to compile what get_source('c') returns"
     return Finding("C compiler", "missing", "none found; building and running needs none", remedy)
 
 
@@ -177,5 +177,5 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_gpu,
     _package("torch", "torch", "torch", "a rival in `bench`; makes the cost model 'mlp' quicker"),
     _package("lightgbm", "lightgbm", "tune", "makes the cost model of the search stronger"),
-    _package("xgboost", "xgboost", "xgboost", "needed by the cost model 'xgb' alone"),
+    _package("xgboost", "xgboost", "xgboost", "needed only by the cost model 'xgb'"),
 )

@@ -79,14 +79,16 @@ def merge(destination: str, sources: Sequence[str]) -> None:
 
 
 def prune(db: str | None, top: int, *, ask: bool) -> None:
-    """Forget all records but the best of each workload and target."""
+    """Delete all records except the best of each workload and target."""
     url = database_url(db)
     with reading(db) as database:  # which must exist
         number = count(len(database), "record")
     if ask:
         if not sys.stdin.isatty():
             raise DatabaseError("pruning deletes records; add --yes to do it without being asked")
-        typer.confirm(f"Forget all of the {number} in {url} but {top} of each task?", abort=True)
+        typer.confirm(
+            f"Delete all {number} in {url} except the best {top} of each task?", abort=True
+        )
     with writing(db) as database:
         gone = transfer.prune(database, top)
         typer.echo(f"{count(gone, 'record')} removed, {len(database)} left in {url}")
@@ -97,7 +99,7 @@ def export(destination: Path, db: str | None, format: str | None) -> None:
     chosen = format or _SUFFIXES.get(destination.suffix)
     if chosen is None:
         raise DatabaseError(
-            f"{destination}: the suffix says no format; use .json, .csv, or --format"
+            f"{destination}: the suffix does not tell the format; use .json, .csv, or --format"
         )
     with reading(db) as database:
         try:
@@ -120,7 +122,7 @@ def import_records(source: Path, db: str | None) -> None:
 
 
 def verify(db: str | None, *, replay: bool) -> int:
-    """Look at every row: can it be read, and can its trace be carried out? 1 if not."""
+    """Check that every record can be read and its trace replayed; 1 if not."""
     with reading(db) as database:
         found = [str(problem) for problem in database.problems()]
         if replay:
@@ -128,7 +130,7 @@ def verify(db: str | None, *, replay: bool) -> int:
         total = f"{count(len(database), 'record')} in {database_url(db)}"
     for line in found:
         typer.echo(printable(line, "\n"))
-    typer.echo(f"{total}: {count(len(found), 'problem') if found else 'all is well'}")
+    typer.echo(f"{total}: {count(len(found), 'problem') if found else 'no problems'}")
     return 1 if found else 0
 
 
@@ -144,5 +146,5 @@ def _replay_error(record: TuningRecord) -> str | None:
     try:
         record.as_measure_candidate()
     except TilewrightError as error:
-        return f"its trace cannot be carried out: {error}"
+        return f"its trace cannot be replayed: {error}"
     return None

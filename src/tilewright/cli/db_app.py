@@ -9,7 +9,7 @@ import typer
 
 from tilewright.cli.arguments import DatabaseOption, JsonOption, work_of
 
-app = typer.Typer(no_args_is_help=True, help="Look at databases and move records.")
+app = typer.Typer(no_args_is_help=True, help="Inspect databases and move records between them.")
 
 
 @app.command()
@@ -20,8 +20,8 @@ def ls(db: DatabaseOption = None, json: JsonOption = False) -> None:
 
 @app.command()
 def merge(
-    destination: Annotated[str, typer.Argument(metavar="INTO", help="Gets all the records.")],
-    sources: Annotated[list[str], typer.Argument(metavar="FROM...", help="Stay as they are.")],
+    destination: Annotated[str, typer.Argument(metavar="INTO", help="Receives all the records.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FROM...", help="Are not changed.")],
 ) -> None:
     """Copy all records of some databases into another one; doing it twice changes nothing."""
     work_of("db").merge(destination, sources)
@@ -35,7 +35,7 @@ def prune(
     ] = 1,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Forget all records but the best of each workload and target."""
+    """Delete all records except the best of each workload and target."""
     work_of("db").prune(db, top, ask=not yes)
 
 
@@ -48,7 +48,7 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="json, csv, tvm or tvm-0.25 (a directory); the suffix of FILE says it, too.",
+            help="json, csv, tvm or tvm-0.25 (a directory) [default: by the suffix of FILE]",
         ),
     ] = None,
 ) -> None:
@@ -71,8 +71,8 @@ def import_(
 def verify(
     db: DatabaseOption = None,
     replay: Annotated[
-        bool, typer.Option("--replay/--no-replay", help="Carry out the traces of valid records.")
+        bool, typer.Option("--replay/--no-replay", help="Replay the traces of valid records.")
     ] = True,
 ) -> None:
-    """Look at every row: can it be read, and can its trace be carried out? Ends with 1 if not."""
+    """Check that every record can be read and its trace replayed; ends with 1 if not."""
     raise typer.Exit(work_of("db").verify(db, replay=replay))

@@ -83,7 +83,7 @@ def _remark(line: str) -> Text:
 def table_of(progress: Progress, width: int) -> RenderableType:
     """All tasks; of many, those that are being worked on or not finished come first."""
     if not progress.tasks:
-        return Text("making the search space ...")
+        return Text("generating the search space ...")
     shown = progress.tasks
     if len(shown) > _MOST_ROWS:
         shown = sorted(shown, key=lambda state: state.phase == DONE)[:_MOST_ROWS]
@@ -184,7 +184,7 @@ def _task_line(state: TaskState) -> str:
     sketches, known = len(state.task.sketches), state.task.reused
     parts = [
         count(sketches, "sketch", "sketches") if sketches else "",
-        f"{count(known, 'trial')} known from earlier" if known else "",
+        f"{count(known, 'trial')} known from earlier runs" if known else "",
     ]
     return f"task {state.name}: {', '.join([state.shape, *filter(None, parts)])}"
 

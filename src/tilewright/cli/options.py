@@ -26,7 +26,7 @@ def runnable_target(text: str) -> Target:
     """A target whose code this machine can run; measuring needs one."""
     target = Target(text)
     if not target.is_cpu:
-        raise TargetError(f"--target {text}: candidates are built and run on CPUs so far")
+        raise TargetError(f"--target {text}: candidates are built and run on CPUs only")
     reason = why_unrunnable(compile_only(from_source(_NOTHING), target).info)
     if reason:
         raise TargetError(f"--target {text}: candidates could not be measured here: {reason}")
@@ -55,7 +55,7 @@ def _require_folder(given: str) -> None:
     if kind in ("", "sqlite", "json"):
         folder = Path(rest.removeprefix("///")).parent
         if not folder.is_dir():
-            raise DatabaseError(f"--db {given}: there is no directory {folder}; make it first")
+            raise DatabaseError(f"--db {given}: there is no directory {folder}; create it first")
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def reading(given: str | None) -> Iterator[Database]:
     """A database that must exist and stays as it is."""
     if given is None and not DEFAULT_DATABASE.exists():
         raise DatabaseError(
-            f"there is no database {DEFAULT_DATABASE} here; `tilewright tune` makes one, "
+            f"there is no database {DEFAULT_DATABASE} here; `tilewright tune` creates one, "
             "--db names another"
         )
     with contextlib.closing(open_database(database_url(given), read_only=True)) as database:

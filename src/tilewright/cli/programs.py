@@ -48,7 +48,7 @@ def load_program(text: str) -> Program:
     found = load_programs(text)
     if len(found) > 1:
         names = ", ".join(program.name for program in found)
-        raise TuneError(f"{text} is a module of {len(found)} functions, give one: {names}")
+        raise TuneError(f"{text} is a module of {len(found)} functions, choose one: {names}")
     return found[0]
 
 
@@ -151,7 +151,7 @@ def _import(path: Path) -> ModuleType:
         raise TuneError(f"there is no file {path}{hint}")
     spec = importlib.util.spec_from_file_location(f"tilewright_program_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise TuneError(f"{path} is no Python file")
+        raise TuneError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # as scripts and dataclasses look for their own module
     if str(path.parent.resolve()) not in sys.path:
@@ -195,7 +195,7 @@ def _as_programs(path: Path, name: str, value: Any) -> list[Program]:
             ]
         case te.Tensor():
             raise TuneError(
-                f"{name} in {path} gives one tensor; return a list of the inputs and the outputs"
+                f"{name} in {path} returns one tensor; return a list of the inputs and the outputs"
             )
         case list() | tuple() if value and all(isinstance(item, te.Tensor) for item in value):
             return [Program(name, te.create_prim_func(list(value)))]

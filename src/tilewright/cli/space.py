@@ -78,7 +78,7 @@ def _as_json(number: int, sketch: Schedule, decisions: Sequence[Decision]) -> di
 
 
 def why(text: str, block: str | None, target: str, space: str, *, as_json: bool) -> None:
-    """Say for each block which rules applied, and why the others did not."""
+    """Explain for each block which rules applied, and why the others did not."""
     loaded = _loaded(text)
     logs = watch(make_context(loaded.func, Target(target), space))
     known = list(dict.fromkeys(visit.block for log in logs for visit in log.visits))

@@ -8,7 +8,7 @@ import typer
 
 from tilewright.cli.arguments import JsonOption, ProgramArgument, SpaceOption, TargetOption, work_of
 
-app = typer.Typer(no_args_is_help=True, help="Look into the space that a search chooses from.")
+app = typer.Typer(no_args_is_help=True, help="Inspect the space that a search chooses from.")
 
 
 @app.command()
@@ -33,5 +33,5 @@ def why(
     space: SpaceOption = "tilewright",
     json: JsonOption = False,
 ) -> None:
-    """Say for each block which rules applied, and why the others did not."""
+    """Explain for each block which rules applied, and why the others did not."""
     work_of("space").why(program, block, target, space, as_json=json)

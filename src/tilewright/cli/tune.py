@@ -245,7 +245,7 @@ class TaskResult:
         head = f"{self.name} {self.shape}"
         if self.secs is None:
             causes = ", ".join(f"{number} {cause}" for cause, number in self.failures.items())
-            error = f"; the last: {self.last_error}" if self.last_error else ""
+            error = f"; last error: {self.last_error}" if self.last_error else ""
             what = f"no candidate worked ({causes})" if causes else "nothing was measured"
             return f"{head}: {what}{error}"
         speed = f"{gflops(self.flop, self.secs)} GFLOPS, {percent(self.share)} of roofline"
@@ -335,7 +335,7 @@ class Summary:
             "done in" if is_done else f"{'interrupted' if self.interrupted else 'stopped'} after"
         )
         spent = f"{ended} {duration(self.progress.elapsed)}: {self._trials()}"
-        again = "" if is_done else "; the same command goes on from here"
+        again = "" if is_done else "; the same command continues from here"
         return [*results, spent, f"all records are in {self.database}{again}"]
 
     def _trials(self) -> str:

@@ -119,7 +119,7 @@ class JitFunction:
             parameter = self._interface.named(name)
             if parameter.role is not Role.INPUT:
                 raise ArgumentError(
-                    f"bind(): {self.__name__}() writes {name}, so that it cannot be fixed"
+                    f"bind(): {self.__name__}() writes {name}, so it cannot be bound"
                 )
             fixed[parameter.position] = prepared(parameter, value)
         return JitFunction(self._kernels, fixed)
@@ -180,7 +180,7 @@ class JitFunction:
         if not known:
             names = ", ".join(f"{symbol.name}=..." for symbol in self._interface.symbols)
             raise ArgumentError(
-                f"tune(): {self.__name__}() was not called yet, so that its sizes are not known; "
+                f"tune(): {self.__name__}() has not been called yet, so its sizes are not known; "
                 f"name them: tune({names})"
             )
         return known
@@ -195,7 +195,7 @@ class JitFunction:
         if sizes and missing:
             raise ArgumentError(
                 f"{self.__name__}() has sizes {', '.join(names)}; give {', '.join(missing)}, too, "
-                "or none of them"
+                "or give none"
             )
         return tuple(int(sizes[name]) for name in names) if sizes else ()
 

@@ -91,7 +91,9 @@ class Interface:
             values[position] = value
         missing = [p for p in inputs if p.position not in values]
         if missing and named:
-            raise ArgumentError(f"{self.name}() lacks the argument {describe(missing[0].spec)}")
+            raise ArgumentError(
+                f"{self.name}() is missing the argument {describe(missing[0].spec)}"
+            )
         if missing:
             raise ArgumentError(self._wrong_number(inputs, len(args)))
         return values
@@ -120,7 +122,7 @@ class Interface:
 
     def _wrong_out(self, number: int) -> str:
         if not self.results:
-            return f"{self.name}() returns nothing, so that it takes no out="
+            return f"{self.name}() returns nothing, so it takes no out="
         count = len(self.results)
         returns = f"{count} array{'' if count == 1 else 's'} ({_list(self.results)})"
         several = "a tuple of as many, None for those to be allocated"

@@ -94,7 +94,7 @@ def _result(
     if any(extent < 0 for extent in shape):
         return CallResult(position, None, obstacle=f"{where} would have the shape {list(shape)}")
     if buffer.strides:
-        obstacle = f"{where} has strides of its own, so that it is not allocated; pass it as out="
+        obstacle = f"{where} has strides of its own, so it cannot be allocated; pass it as out="
         return CallResult(position, None, obstacle=obstacle)
     is_zeroed = not kernel.writes_all_of(parameter.var)
     return CallResult(position, None, shape, to_numpy(parameter.spec.dtype), is_zeroed)

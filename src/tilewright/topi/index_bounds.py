@@ -29,7 +29,7 @@ def check_indices(indices: Tensor, what: str) -> None:
 def check_choice(extent: PrimExpr, indices: Tensor, what: str) -> None:
     """Insist that there is something to choose from, unless there is no index."""
     if is_zero(extent) and not any(map(is_zero, indices.shape)):
-        raise TensorExpressionError(f"{what}: an axis without elements has none to choose")
+        raise TensorExpressionError(f"{what}: cannot choose from an axis without elements")
 
 
 def check_within(given: PrimExpr, limit: PrimExpr, axis: int, what: str) -> None:

@@ -80,7 +80,7 @@ def _resolve_shape(a: Tensor, newshape: list[ExprLike]) -> tuple[PrimExpr, ...]:
         known = [extent for d, extent in enumerate(newshape) if d != unknown[0]]
         rest = extent_product(shape_of(known, "reshape"))
         if is_zero(rest):
-            raise TensorExpressionError(f"reshape: -1 beside 0 in {newshape} could be any extent")
+            raise TensorExpressionError(f"reshape: -1 beside 0 in {newshape} is ambiguous")
         newshape[unknown[0]] = size // rest
     target = shape_of(newshape, "reshape")
     wanted = extent_product(target)

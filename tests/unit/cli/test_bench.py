@@ -63,7 +63,7 @@ def test_a_program_that_nobody_tuned(command: Any, file: str) -> None:
     ]
     assert [line.split()[0] for line in lines[2:4]] == ["naive", "zero-search"]
     assert all(line.endswith("agree") for line in lines[2:4])
-    assert lines[4:] == ["tuned: nothing is known yet; `tilewright tune mm` searches"]
+    assert lines[4:] == ["tuned: there are no records yet; run `tilewright tune mm`"]
 
 
 def test_a_program_that_is_known(command: Any, records: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_busy_machine_is_mentioned(
     monkeypatch.setattr(side_by_side, "NOISY", 1e9)
     monkeypatch.setattr("os.getloadavg", lambda: (6.25, 0.5, 0.5))
     assert command("bench", file, *TARGET).lines[-1] == (
-        "the load of this machine was 6.2 on 4 cores: times are longer than they need be"
+        "the load of this machine was 6.2 on 4 cores: times may be too long"
     )
 
 
@@ -141,7 +141,7 @@ def test_with_pytorch(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("bench", "NRM:0").lines[4].startswith("PyTorch ")
     assert command("bench", "NRM:0").lines[4].endswith("agree")
     fake.__dict__["MAKERS"] = {}
-    assert command("bench", "NRM:0").lines[-1] == "PyTorch: there is no counterpart of NRM"
+    assert command("bench", "NRM:0").lines[-1] == "PyTorch: no counterpart of NRM"
 
 
 FAILING = """

@@ -45,7 +45,7 @@ def test_ls_as_json(command: Any, records: Path) -> None:
 def test_there_is_no_database(command: Any) -> None:
     failed = command("db", "ls", status=2)
     assert failed.err == (
-        "error: there is no database .tilewright/records.db here; `tilewright tune` makes one, "
+        "error: there is no database .tilewright/records.db here; `tilewright tune` creates one, "
         "--db names another\n"
     )
     assert command("db", "ls", "--db", "x.db", status=2).err == (
@@ -87,7 +87,7 @@ def test_export(command: Any, records: Path, name: str) -> None:
 
 def test_export_somewhere_impossible(command: Any, records: Path) -> None:
     assert command("db", "export", "out.xml", status=2).err == (
-        "error: out.xml: the suffix says no format; use .json, .csv, or --format\n"
+        "error: out.xml: the suffix does not tell the format; use .json, .csv, or --format\n"
     )
     assert command("db", "export", "out", "--format", "jsn", status=2).err == (
         "error: unknown format 'jsn'; did you mean 'json'?\n"
@@ -108,7 +108,7 @@ def test_import(command: Any, records: Path, name: str) -> None:
 
 
 def test_verify(command: Any, records: Path) -> None:
-    assert command("db", "verify").lines == ["5 records in .tilewright/records.db: all is well"]
+    assert command("db", "verify").lines == ["5 records in .tilewright/records.db: no problems"]
     with sqlite3.connect(records) as connection:
         connection.execute("UPDATE records SET trace = '[]' WHERE id = 2")
     connection.close()

@@ -139,7 +139,7 @@ def test_a_live_table_before_and_after(clock: Clock) -> None:
     table = LiveTable(console, Progress(clock))
     with console.capture() as shown:
         console.print(table)
-    assert shown.get().splitlines()[0] == "making the search space ..."
+    assert shown.get().splitlines()[0] == "generating the search space ..."
     script(table.progress, clock)
     with console.capture() as shown:
         console.print(table)
@@ -168,8 +168,8 @@ def test_tasks_that_go_on(clock: Clock) -> None:
     done.reused, done.sketches = 1, []
     PlainLines(console, Progress(clock))(TuningStarted([task, done], 16, None))
     assert stream.getvalue().splitlines() == [
-        "task mm: C 64x64x64, 3 sketches, 3 trials known from earlier",
-        "task done: C 64x64x64, 1 trial known from earlier",
+        "task mm: C 64x64x64, 3 sketches, 3 trials known from earlier runs",
+        "task done: C 64x64x64, 1 trial known from earlier runs",
     ]
 
 

@@ -90,9 +90,9 @@ def test_thread_count_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kept_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    expected = "none: every process compiles what it runs; TILEWRIGHT_CACHE_DIR names a folder"
+    expected = "none: every process compiles its own; set TILEWRIGHT_CACHE_DIR to keep code"
     monkeypatch.setattr(checks, "code_store", lambda: None)
-    assert checks.check_kept_code() == Finding("kept code", "ok", f"{expected} for it")
+    assert checks.check_kept_code() == Finding("kept code", "ok", expected)
     store = CodeStore(tmp_path)
     store.put("0", bytes(1 << 20), b"")
     monkeypatch.setattr(checks, "code_store", lambda: store)

@@ -122,7 +122,7 @@ def test_names_that_occur_twice_get_a_number(file: str) -> None:
         ),
         (
             "programs.py:one_tensor",
-            "one_tensor in programs.py gives one tensor; return a list of the inputs and the "
+            "one_tensor in programs.py returns one tensor; return a list of the inputs and the "
             "outputs",
         ),
         (
@@ -138,7 +138,7 @@ def test_names_that_occur_twice_get_a_number(file: str) -> None:
         ("programs.py:empty", "empty in programs.py is a module without functions"),
         (
             "programs.py:pair",
-            "programs.py:pair is a module of 2 functions, give one: first, second",
+            "programs.py:pair is a module of 2 functions, choose one: first, second",
         ),
     ],
 )

@@ -87,7 +87,7 @@ def test_interruption(command: Any, made_up_runner: Any, file: str) -> None:
     lines = command(*wanted, status=130).lines
     assert re.fullmatch(r"interrupted after \d+ s: 8 trials", lines[-2])
     assert lines[-1] == (
-        "all records are in .tilewright/records.db; the same command goes on from here"
+        "all records are in .tilewright/records.db; the same command continues from here"
     )
     assert "record" in lines[-3]
     lines = command(*wanted).lines
@@ -103,7 +103,7 @@ def test_an_early_interruption_leaves_the_schedule_without_a_search(
     for line in (mm, wide):
         assert re.search(r", record [0-9a-f]{10}, found without a search$", line)
     assert re.fullmatch(r"interrupted after \d+ s: 0 trials", spent)
-    assert last == "all records are in .tilewright/records.db; the same command goes on from here"
+    assert last == "all records are in .tilewright/records.db; the same command continues from here"
     assert "2 records of 2 tasks" in command("db", "ls").out
     command("report", "-o", "report.html")
     assert re.fullmatch(r"done in \d+ s: 16 trials.*", command(*wanted).lines[-2])
@@ -117,7 +117,7 @@ def test_a_machine_that_lacks_something(command: Any, made_up_runner: Any, file:
     stopped = command(*wanted, status=2)
     assert re.fullmatch(r"stopped after \d+ s: 8 trials", stopped.lines[-2])
     assert stopped.lines[-1] == (
-        "all records are in .tilewright/records.db; the same command goes on from here"
+        "all records are in .tilewright/records.db; the same command continues from here"
     )
     assert "record" in stopped.lines[-3]
     assert stopped.err == (
@@ -133,7 +133,7 @@ def test_nothing_works(command: Any, made_up_runner: Any, file: str) -> None:
     made_up_runner.failure = FailureKind.WRONG_RESULT
     lines = command("tune", file, "--trials", "8", "--seed", "1", *TARGET, status=1).lines
     assert lines[-3] == (
-        "mm C 32x32x32: no candidate worked (8 wrong_result); the last: it was no good"
+        "mm C 32x32x32: no candidate worked (8 wrong_result); last error: it was no good"
     )
 
 
@@ -230,7 +230,7 @@ def test_without_a_search(command: Any, file: str) -> None:
          "none, normal"),
         (("GMM", "--space", "kernel"), "unknown space generator 'kernel'; did you mean 'kernels'?"),
         (("GMM", "--target", "lvm"), "unknown target kind 'lvm'; did you mean 'llvm'?"),
-        (("GMM", "--target", "cuda"), "--target cuda: candidates are built and run on CPUs so far"),
+        (("GMM", "--target", "cuda"), "--target cuda: candidates are built and run on CPUs only"),
         (("GMM", "--db", "no:where"), "unknown kind of database 'no' in 'no:where'; use a path, "
          "sqlite:///PATH, json:DIRECTORY or memory:"),
     ],
@@ -254,7 +254,9 @@ def test_databases_in_directories_that_are_missing(
     command: Any, file: str, database: str, folder: str
 ) -> None:
     done = command("tune", file, "--trials", "1", "--db", database, *TARGET, status=2)
-    assert done.err == (f"error: --db {database}: there is no directory {folder}; make it first\n")
+    assert done.err == (
+        f"error: --db {database}: there is no directory {folder}; create it first\n"
+    )
     assert [path.name for path in Path().iterdir()] == ["program.py"]
 
 

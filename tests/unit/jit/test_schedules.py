@@ -138,7 +138,7 @@ def test_tuning_on_demand() -> None:
     check(f)
     symbolic = tw.compile(product(te.var("n")))
     message = (
-        "tune(): main() was not called yet, so that its sizes are not known; name them: tune(n=...)"
+        "tune(): main() has not been called yet, so its sizes are not known; name them: tune(n=...)"
     )
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
         symbolic.tune(FEW)

@@ -81,7 +81,7 @@ def test_looking_at_sizes() -> None:
     assert "T.Buffer((3, 4)" in f.script(n=3, k=4)
     for sizes, message in (
         ({"m": 3}, "main() has no size 'm'; known: k, n"),
-        ({"n": 3}, "main() has sizes n, k; give k, too, or none of them"),
+        ({"n": 3}, "main() has sizes n, k; give k, too, or give none"),
     ):
         with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
             f.module(**sizes)
@@ -170,7 +170,7 @@ def spread(x: T.Buffer((4,)), y: T.Buffer((4,), strides=(2,))):
         y[i] = x[i]
 """)
     )
-    message = "spread(): the result y: float32[4] has strides of its own, so that it is not "
+    message = "spread(): the result y: float32[4] has strides of its own, so it cannot be "
     with pytest.raises(ArgumentError, match=f"^{re.escape(message)}allocated; pass it as out=$"):
         f(floats(4))
     out = np.zeros(8, "float32")

@@ -122,7 +122,7 @@ def test_with_a_real_ctrl_c(tmp_path: Path, wait: float) -> None:
     result, spent, last = told.splitlines()[-3:]
     assert re.match(r"mm C 64x64x64: .* of roofline, record [0-9a-f]{10}", result)
     assert spent.startswith("interrupted after ")
-    assert last.endswith("; the same command goes on from here")
+    assert last.endswith("; the same command continues from here")
     database = SQLiteDatabase(tmp_path / ".tilewright" / "records.db", read_only=True)
     assert len(database) >= 1
     database.close()

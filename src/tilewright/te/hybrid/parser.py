@@ -151,7 +151,9 @@ class ScriptReader:
         target = node.targets[0]
         if isinstance(target, ast.Tuple):
             if not isinstance(node.value, ast.Tuple) or len(node.value.elts) != len(target.elts):
-                self._scope.fail(node, "both sides of a tuple assignment need as many elements")
+                self._scope.fail(
+                    node, "both sides of a tuple assignment need equally many elements"
+                )
             if any(not isinstance(item, ast.Name) for item in target.elts):
                 self._scope.fail(node, "a tuple assignment needs names on the left")
             pairs = zip(target.elts, node.value.elts, strict=True)
@@ -249,7 +251,7 @@ class ScriptReader:
             self._scope.fail(node, "a loop needs one name as its variable")
         call = node.iter
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            self._scope.fail(node, "a loop runs over range(...) or one of its relatives")
+            self._scope.fail(node, "a loop runs over a call such as range(...) or parallel(...)")
         if node.orelse:
             self._scope.fail(node, "a loop has no else")
         name, kind = node.target.id, call.func.id

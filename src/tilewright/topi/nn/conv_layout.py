@@ -63,7 +63,7 @@ def conv2d(
     """The convolution of NCHW data (OIHW kernel), NHWC (HWIO) or NCHW<n>c (OIHW<i>i<o>o)."""
     if re.fullmatch(r"NCHW\d*c", data_layout):
         if groups != 1:
-            raise TensorExpressionError(f"conv2d: layout {data_layout!r} has no grouped form")
+            raise TensorExpressionError(f"conv2d: layout {data_layout!r} does not support groups")
         return conv2d_NCHWc(data, kernel, strides, padding, dilation, out_dtype)
     return _by_layout(2, data_layout)(data, kernel, strides, padding, dilation, groups, out_dtype)
 
