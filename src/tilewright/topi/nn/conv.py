@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from tilewright import te
 from tilewright.errors import TensorExpressionError
@@ -47,6 +47,7 @@ class ConvOperands:
     def __init__(
         self, data: Tensor, kernel: Tensor, axes: str, options: ConvOptions, what: str
     ) -> None:
+        self.what = what
         data_axes, kernel_axes = axes.split()
         check_ndim(data, len(data_axes), what)
         check_ndim(kernel, len(kernel_axes), what)
@@ -99,9 +100,9 @@ class ConvOperands:
             )
         ]
 
-    def check_channels(self, groups: int, what: str) -> None:
+    def check_channels(self, groups: int = 1) -> None:
         """Insist that the channels (C) of the data are the inputs (I) of the kernel's groups."""
-        channels, inputs = self.data.extent("C"), self.kernel.extent("I")
+        channels, inputs, what = self.data.extent("C"), self.kernel.extent("I"), self.what
         if groups == 1:
             check_extents(channels, inputs, what, "the input channels of data and kernel")
             return
@@ -114,10 +115,52 @@ class ConvOperands:
             )
 
 
+class Conv2d(Protocol):
+    """The signature of two-dimensional convolutions without groups."""
+
+    def __call__(
+        self,
+        data: Tensor,
+        kernel: Tensor,
+        stride: Window = ...,
+        padding: Padding = ...,
+        dilation: Window = ...,
+        out_dtype: str | None = ...,
+        pad_value: int | float | PrimExpr = ...,
+    ) -> Tensor: ...
+
+
+def convolution(
+    axes: str, usual_dtype: str | None = None
+) -> Callable[[Callable[[ConvOperands], Tensor]], Conv2d]:
+    """Turns a function of checked operands with these axes into an operator."""
+
+    def decorate(compute: Callable[[ConvOperands], Tensor]) -> Conv2d:
+        name = compute.__name__
+
+        def operator(
+            data: Tensor,
+            kernel: Tensor,
+            stride: Window = 1,
+            padding: Padding = 0,
+            dilation: Window = 1,
+            out_dtype: str | None = usual_dtype,
+            pad_value: int | float | PrimExpr = 0,
+        ) -> Tensor:
+            options = ConvOptions(stride, padding, dilation, 1, out_dtype, pad_value)
+            return compute(ConvOperands(data, kernel, axes, options, name))
+
+        operator.__name__ = operator.__qualname__ = name
+        operator.__doc__ = compute.__doc__
+        return operator
+
+    return decorate
+
+
 def _direct(data: Tensor, kernel: Tensor, axes: str, options: ConvOptions, name: str) -> Tensor:
     """A convolution written as one reduction over channels and window."""
     conv, groups = ConvOperands(data, kernel, axes, options, name), options.groups
-    conv.check_channels(groups, name)
+    conv.check_channels(groups)
     padded, window = conv.padded("pad_temp"), conv.window("ry", "rx", "rz")
     inputs, outputs = conv.kernel.extent("I"), conv.kernel.extent("O")
     rc = te.reduce_axis((0, inputs), name="rc")

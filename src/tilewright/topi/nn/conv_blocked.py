@@ -8,24 +8,16 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var
 from tilewright.te import Tensor
-from tilewright.topi.axes import Window, check_extents
-from tilewright.topi.nn.conv import ConvOperands, ConvOptions, Padding
+from tilewright.topi.axes import check_extents
+from tilewright.topi.nn.conv import ConvOperands, convolution
 
 
-def conv2d_NCHWc(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    out_dtype: str | None = None,
-) -> Tensor:
+@convolution("NCHWb OIHWbo")
+def conv2d_NCHWc(conv: ConvOperands) -> Tensor:
     """The convolution of `data[n, ic/b, h, w, b]` with `kernel[oc/c, ic/b, kh, kw, b, c]`."""
-    what = "conv2d_NCHWc"
-    options = ConvOptions(stride, padding, dilation, 1, out_dtype)
-    conv = ConvOperands(data, kernel, "NCHWb OIHWbo", options, what)
+    data, kernel = conv.data.tensor, conv.kernel.tensor
     _, in_chunks, _, _, in_block = data.shape
-    _check_blocks(conv, conv.kernel.extent("b"), what)
+    _check_blocks(conv, conv.kernel.extent("b"))
     padded = conv.padded("data_pad").tensor
     ic = te.reduce_axis((0, in_chunks * in_block), name="ic")
     kh, kw = conv.window("kh", "kw")
@@ -37,27 +29,18 @@ def conv2d_NCHWc(
         return conv.types.dot(padded(n, chunk, y, x, block), weight, [ic, kh, kw])
 
     shape = (data.shape[0], kernel.shape[0], *conv.output, kernel.shape[-1])
-    return conv.types.finish(te.compute(shape, element, name=what, tag=what))
+    return conv.types.finish(te.compute(shape, element, name=conv.what, tag=conv.what))
 
 
-def conv2d_NCHWc_int8(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    out_dtype: str = "int32",
-    pad_value: int | PrimExpr = 0,
-) -> Tensor:
+@convolution("NCHWb OIHWgoe", "int32")
+def conv2d_NCHWc_int8(conv: ConvOperands) -> Tensor:
     """conv2d of `data[n, ic/b, h, w, b]` with `kernel[oc/c, ic/b, kh, kw, b/e, c, e]`.
 
     `e` is the length of the instruction's dot products, 4 for bytes.
     """
-    what = "conv2d_NCHWc_int8"
-    options = ConvOptions(stride, padding, dilation, 1, out_dtype, pad_value)
-    conv = ConvOperands(data, kernel, "NCHWb OIHWgoe", options, what)
+    data, kernel = conv.data.tensor, conv.kernel.tensor
     groups, out_block, elements = kernel.shape[-3:]
-    _check_blocks(conv, groups * elements, what)
+    _check_blocks(conv, groups * elements)
     padded = conv.padded("data_pad").tensor if conv.is_padded else data
     kh, kw = conv.window("kh", "kw")
     ic_outer = te.reduce_axis((0, data.shape[1]), name="ic_outer")
@@ -71,10 +54,10 @@ def conv2d_NCHWc_int8(
         return conv.types.dot(value, weight, [kh, kw, ic_outer, ic_f_inner, ic_s_inner])
 
     shape = (data.shape[0], kernel.shape[0], *conv.output, out_block)
-    return conv.types.finish(te.compute(shape, element, name=what, tag=what))
+    return conv.types.finish(te.compute(shape, element, name=conv.what, tag=conv.what))
 
 
-def _check_blocks(conv: ConvOperands, block: PrimExpr, what: str) -> None:
+def _check_blocks(conv: ConvOperands, block: PrimExpr) -> None:
     chunks = conv.data.extent("C"), conv.kernel.extent("I")
-    check_extents(*chunks, what, "the channel chunks of data and kernel")
-    check_extents(conv.data.extent("b"), block, what, "the channel blocks of data and kernel")
+    check_extents(*chunks, conv.what, "the channel chunks of data and kernel")
+    check_extents(conv.data.extent("b"), block, conv.what, "the channel blocks of data and kernel")

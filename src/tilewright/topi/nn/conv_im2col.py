@@ -5,21 +5,14 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.ir import ExprLike, PrimExpr, Var
 from tilewright.te import Tensor
-from tilewright.topi.axes import Window
-from tilewright.topi.nn.conv import ConvOperands, ConvOptions, Padding
+from tilewright.topi.nn.conv import ConvOperands, convolution
 
 
-def conv2d_im2col_nhwc(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    out_dtype: str | None = None,
-) -> Tensor:
+@convolution("NHWC HWIO")
+def conv2d_im2col_nhwc(conv: ConvOperands) -> Tensor:
     """conv2d of NHWC data with an HWIO kernel, as one product of `[N*OH*OW, KH*KW*CI]` matrices."""
-    options = ConvOptions(stride, padding, dilation, 1, out_dtype)
-    conv = _operands(data, kernel, "NHWC HWIO", options)
+    conv.check_channels()
+    data, kernel = conv.data.tensor, conv.kernel.tensor
     (kernel_h, kernel_w), (out_h, out_w) = conv.extents, conv.output
     batch, channels, filters = data.shape[0], data.shape[3], kernel.shape[3]
     padded = conv.padded("pad_temp").tensor
@@ -42,22 +35,16 @@ def conv2d_im2col_nhwc(
     return te.compute(
         (batch, out_h, out_w, filters),
         lambda nn, yy, xx, ff: gemm((nn * out_h + yy) * out_w + xx, ff).astype(conv.types.result),
-        name="conv2d_im2col_nhwc",
+        name=conv.what,
         tag="injective",
     )
 
 
-def conv2d_im2col_nchw(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Window = 1,
-    padding: Padding = 0,
-    dilation: Window = 1,
-    out_dtype: str | None = None,
-) -> Tensor:
+@convolution("NCHW OIHW")
+def conv2d_im2col_nchw(conv: ConvOperands) -> Tensor:
     """conv2d of NCHW data with an OIHW kernel, as one `[CO, CI*KH*KW]` product for each image."""
-    options = ConvOptions(stride, padding, dilation, 1, out_dtype)
-    conv = _operands(data, kernel, "NCHW OIHW", options)
+    conv.check_channels()
+    data, kernel = conv.data.tensor, conv.kernel.tensor
     (kernel_h, kernel_w), (out_h, out_w) = conv.extents, conv.output
     batch, channels, filters = *data.shape[:2], kernel.shape[0]
     padded = conv.padded("pad_temp").tensor
@@ -80,13 +67,6 @@ def conv2d_im2col_nchw(
     return te.compute(
         (batch, filters, out_h, out_w),
         lambda nn, ff, yy, xx: gemm(nn, ff, yy * out_w + xx).astype(conv.types.result),
-        name="conv2d_im2col_nchw",
+        name=conv.what,
         tag="injective",
     )
-
-
-def _operands(data: Tensor, kernel: Tensor, axes: str, options: ConvOptions) -> ConvOperands:
-    what = f"conv2d_im2col_{axes[:4].lower()}"
-    conv = ConvOperands(data, kernel, axes, options, what)
-    conv.check_channels(1, what)
-    return conv
