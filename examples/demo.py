@@ -28,8 +28,8 @@ from tilewright.cli.console import make_console
 from tilewright.cli.live_table import make_display
 from tilewright.ir import IRModule, as_module
 from tilewright.records import args_info_of
-from tilewright.report import gflops, seconds
 from tilewright.report.roofline import flop_of
+from tilewright.report.units import gflops, seconds
 from tilewright.workloads import CONFIGS, create_te_workload
 
 BUDGET = 25.0  # with what comes before and after it, the demo takes half a minute

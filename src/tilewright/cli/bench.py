@@ -17,16 +17,10 @@ from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
-from tilewright.report import (
-    MeasuredPeaks,
-    gflops,
-    packed_in,
-    percent,
-    roofline_of,
-    seconds,
-    short_target,
-)
-from tilewright.report.roofline import flop_of
+from tilewright.report.packing import packed_in
+from tilewright.report.peaks import MeasuredPeaks
+from tilewright.report.roofline import flop_of, roofline_of
+from tilewright.report.units import gflops, percent, seconds, short_target
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned
 from tilewright.tune.context import normalize_mod

@@ -16,8 +16,9 @@ from tilewright.cli.tables import print_table
 from tilewright.database import Database, transfer
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.records import TuningRecord
-from tilewright.report import TaskSummary, collect, gflops, percent, record_id, seconds
-from tilewright.report.units import count
+from tilewright.report.collect import TaskSummary, collect
+from tilewright.report.record_ids import record_id
+from tilewright.report.units import count, gflops, percent, seconds
 from tilewright.support.text import printable
 
 _HEADER = ("task", "target", "records", "failed", "best", "GFLOPS", "of roofline", "record")

@@ -8,7 +8,7 @@ import typer
 
 from tilewright.cli.options import database_url, reading
 from tilewright.errors import DatabaseError
-from tilewright.report import render
+from tilewright.report.page import render
 from tilewright.report.units import count
 from tilewright.support.files import write_whole
 

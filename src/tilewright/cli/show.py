@@ -18,18 +18,11 @@ from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord
-from tilewright.report import (
-    collect,
-    find_records,
-    gflops,
-    packed_before,
-    packing_note,
-    record_id,
-    seconds,
-    short_target,
-)
-from tilewright.report.record_ids import SHORTEST, looks_like_id
+from tilewright.report.collect import collect
+from tilewright.report.packing import packed_before, packing_note
+from tilewright.report.record_ids import SHORTEST, find_records, looks_like_id, record_id
 from tilewright.report.roofline import flop_of
+from tilewright.report.units import gflops, seconds, short_target
 from tilewright.support.text import printable
 from tilewright.target import Target
 from tilewright.tune.context import normalize_mod

@@ -22,19 +22,11 @@ from tilewright.database.similarity import describe
 from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
 from tilewright.records import BASELINE, PROGRAM_NOTES, ZERO_SEARCH, TuningRecord
-from tilewright.report import (
-    MeasuredPeaks,
-    duration,
-    gflops,
-    packed_by,
-    packing_note,
-    percent,
-    record_id,
-    roofline_of,
-    seconds,
-)
-from tilewright.report.roofline import flop_of
-from tilewright.report.units import count
+from tilewright.report.packing import packed_by, packing_note
+from tilewright.report.peaks import MeasuredPeaks
+from tilewright.report.record_ids import record_id
+from tilewright.report.roofline import flop_of, roofline_of
+from tilewright.report.units import count, duration, gflops, percent, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
@@ -42,7 +34,7 @@ from tilewright.target import Target
 from tilewright.tune.budget import parse_seconds
 from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
-from tilewright.tune.events import Event, Observer, TuningStarted
+from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.tuning import tune_tir
@@ -128,7 +120,7 @@ def run(options: TuneOptions) -> int:
         options.interrupt.deliver()
         return without_search(tunable, target, console, as_json=options.as_json)
     with writing(options.db) as database:
-        summary = _search(options, tunable, target, limits, database, console)
+        summary = _Search(options, tunable, target, limits, database, console).run()
     if options.as_json:
         print_json(summary.as_json())
     else:
@@ -151,74 +143,65 @@ def _tell(refusals: Sequence[Refusal], console: Console, *, as_json: bool) -> No
             console.print(refusal.reason, markup=False)
 
 
-def _search(
-    options: TuneOptions,
-    programs: Sequence[Program],
-    target: Target,
-    limits: RunLimits,
-    database: Database,
-    console: Console,
-) -> Summary:
-    if not options.as_json:
-        known = f", {count(len(database), 'record')} so far" if len(database) else ""
-        console.print(f"database {database_url(options.db)}{known}", markup=False)
-    peaks = MeasuredPeaks.stored(database, target)
-    display = make_display(console, peaks, as_json=options.as_json)
-    interrupted, fault = False, None
-    try:
-        interrupted = _tune(console, options, programs, target, limits, database, display)
-        peaks.measure_again()
-    except MachineError as error:
-        fault = error
-    results = _results(programs, peaks, database, display.progress)
-    if fault is None:
-        peaks.save(database)
-    return Summary(database_url(options.db), interrupted, display.progress, results, fault)
+@dataclass(frozen=True)
+class _Search:
+    """One search for schedules, shown while it runs."""
 
+    options: TuneOptions
+    programs: Sequence[Program]
+    target: Target
+    limits: RunLimits
+    database: Database
+    console: Console
 
-def _delivering(interrupt: EarlyInterrupt) -> Observer:
-    """An observer that ends a search as it begins if the user has asked for that before."""
+    def run(self) -> Summary:
+        url, as_json = database_url(self.options.db), self.options.as_json
+        if not as_json:
+            known = f", {count(len(self.database), 'record')} so far" if len(self.database) else ""
+            self.console.print(f"database {url}{known}", markup=False)
+        peaks = MeasuredPeaks.stored(self.database, self.target)
+        display = make_display(self.console, peaks, as_json=as_json)
+        interrupted, fault = False, None
+        try:
+            interrupted = self._tune(display)
+            peaks.measure_again()
+        except MachineError as error:
+            fault = error
+        results = _results(self.programs, peaks, self.database, display.progress)
+        if fault is None:
+            peaks.save(self.database)
+        return Summary(url, interrupted, display.progress, results, fault)
 
-    def observe(event: Event) -> None:
+    def _tune(self, display: Display) -> bool:
+        """Run the search; True if the user ended it."""
+        options, profiler = self.options, Profiler()
+        try:
+            with display, profiler:
+                tune_tir(
+                    IRModule({program.name: program.func for program in self.programs}),
+                    self.target,
+                    DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
+                    self.limits.trials,
+                    database=self.database,
+                    space=options.space,
+                    seed=options.seed,
+                    budget_secs=self.limits.budget_secs,
+                    plateau_trials=self.limits.plateau,
+                    observers=[display, self._deliver],
+                    console=False,
+                    keep_going=options.keep_going,
+                )
+        except KeyboardInterrupt:
+            return True
+        finally:
+            if options.profile and not options.as_json:
+                self.console.print(profiler.table(), markup=False)
+        return False
+
+    def _deliver(self, event: Event) -> None:
+        """End a search as it begins if the user has asked for that before."""
         if isinstance(event, TuningStarted):
-            interrupt.deliver()
-
-    return observe
-
-
-def _tune(
-    console: Console,
-    options: TuneOptions,
-    programs: Sequence[Program],
-    target: Target,
-    limits: RunLimits,
-    database: Database,
-    display: Display,
-) -> bool:
-    """Run the search; True if the user ended it."""
-    profiler = Profiler()
-    try:
-        with display, profiler:
-            tune_tir(
-                IRModule({program.name: program.func for program in programs}),
-                target,
-                DEFAULT_DATABASE.parent if options.db is None else None,  # where logs go
-                limits.trials,
-                database=database,
-                space=options.space,
-                seed=options.seed,
-                budget_secs=limits.budget_secs,
-                plateau_trials=limits.plateau,
-                observers=[display, _delivering(options.interrupt)],
-                console=False,
-                keep_going=options.keep_going,
-            )
-    except KeyboardInterrupt:
-        return True
-    finally:
-        if options.profile and not options.as_json:
-            console.print(profiler.table(), markup=False)
-    return False
+            self.options.interrupt.deliver()
 
 
 # --- the end ------------------------------------------------------------------------------------

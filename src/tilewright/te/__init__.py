@@ -3,8 +3,6 @@
 `import tilewright.te as te`; `te.placeholder`, `te.compute`, `te.sum`, ..., `te.create_prim_func`.
 """
 
-from __future__ import annotations
-
 from tilewright.arith import IndexMap
 from tilewright.ir import (
     Select,

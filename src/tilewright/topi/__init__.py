@@ -3,8 +3,6 @@
 Importing this package also gives whole tensors their arithmetic: `a + b`, `a * 2`, `a.astype(...)`.
 """
 
-from __future__ import annotations
-
 from tilewright.topi import image as image, nn as nn
 from tilewright.topi.broadcast import (
     add as add,

@@ -3,8 +3,6 @@
 `in_torch` holds the same in PyTorch, and is imported only where PyTorch is installed.
 """
 
-from __future__ import annotations
-
 from tilewright.workloads.configs import (
     CONFIGS as CONFIGS,
     create_te_workload as create_te_workload,

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 Array = npt.NDArray[Any]
 Tensor = Any  # torch.Tensor, which type checkers need not know
 Compute = Callable[..., Tensor]
+Made = tuple[Compute, list[Tensor]]  # what is timed, and its arguments
 
 
 def _channels_first(x: Tensor) -> Tensor:
@@ -43,8 +44,8 @@ def _weight(array: Array) -> Tensor:
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
-def _convolution(dims: int) -> Callable[..., tuple[Compute, list[Tensor]]]:
-    def make(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _convolution(dims: int) -> Callable[..., Made]:
+    def make(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
         rest = list(arguments[1 + dims + 2 + 1 :])  # after N, sizes, CI, CO, kernel
         stride, padding = rest[0], rest[1]
         dilation = rest[2] if len(rest) > 2 else 1
@@ -60,14 +61,11 @@ def _convolution(dims: int) -> Callable[..., tuple[Compute, list[Tensor]]]:
     return make
 
 
-def _depthwise(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _depthwise(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     channels, stride, padding = arguments[3], arguments[5], arguments[6]
     x = _channels_first(torch.from_numpy(arrays[0]))
-    w = (
-        torch.from_numpy(arrays[1])
-        .permute(3, 0, 1, 2)
-        .contiguous(memory_format=torch.channels_last)
-    )
+    w = torch.from_numpy(arrays[1]).permute(3, 0, 1, 2)
+    w = w.contiguous(memory_format=torch.channels_last)
 
     def compute(x: Tensor, w: Tensor) -> Tensor:
         return F.conv2d(x, w, None, stride, padding, 1, channels)
@@ -75,7 +73,7 @@ def _depthwise(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compu
     return compute, [x, w]
 
 
-def _transposed(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _transposed(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     stride, padding = arguments[6], arguments[7]
     x = _channels_first(torch.from_numpy(arrays[0]))
     w = torch.from_numpy(arrays[1]).permute(2, 3, 0, 1)
@@ -87,7 +85,7 @@ def _transposed(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Comp
     return compute, [x, w]
 
 
-def _capsule(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _capsule(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     n, height, width, inputs, outputs, _, stride, padding = arguments[:8]
     x = torch.from_numpy(arrays[0])
     w = torch.from_numpy(arrays[1])  # k, k, c, j, CI, CO
@@ -103,27 +101,25 @@ def _capsule(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute
     return compute, [x, w]
 
 
-def _matmul(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _matmul(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     return torch.bmm, [torch.from_numpy(array) for array in arrays[:2]]
 
 
-def _norm(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _norm(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     def compute(x: Tensor) -> Tensor:
         return torch.linalg.vector_norm(x, dim=(1, 2))
 
     return compute, [torch.from_numpy(arrays[0])]
 
 
-def _softmax(arguments: Sequence[int], arrays: Sequence[Array]) -> tuple[Compute, list[Tensor]]:
+def _softmax(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     def compute(x: Tensor) -> Tensor:
         return torch.softmax(x, 1)
 
     return compute, [torch.from_numpy(arrays[0])]
 
 
-def _conv_bn_relu(
-    arguments: Sequence[int], arrays: Sequence[Array]
-) -> tuple[Compute, list[Tensor]]:
+def _conv_bn_relu(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     stride, padding = arguments[6], arguments[7]
     x = _channels_first(torch.from_numpy(arrays[0]))
     w = _weight(arrays[1])
@@ -136,16 +132,14 @@ def _conv_bn_relu(
     return compute, [x, w, bias, offset, scale]
 
 
-def _transpose_matmul(
-    arguments: Sequence[int], arrays: Sequence[Array]
-) -> tuple[Compute, list[Tensor]]:
+def _transpose_matmul(arguments: Sequence[int], arrays: Sequence[Array]) -> Made:
     def compute(query: Tensor, value: Tensor) -> Tensor:
         return torch.matmul(query.permute(0, 2, 1, 3), value.permute(0, 2, 3, 1))
 
     return compute, [torch.from_numpy(array) for array in arrays[:2]]
 
 
-MAKERS: dict[str, Callable[..., tuple[Compute, list[Tensor]]]] = {
+MAKERS: dict[str, Callable[..., Made]] = {
     "C1D": _convolution(1),
     "C2D": _convolution(2),
     "C3D": _convolution(3),

@@ -12,7 +12,7 @@ from tilewright.cli.tune import TaskResult
 from tilewright.database import SQLiteDatabase
 from tilewright.measure import side_by_side
 from tilewright.records import TuningRecord, args_info_of
-from tilewright.report import packing_note
+from tilewright.report.packing import packing_note
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 from tilewright.testing.packed_programs import dense, packing_schedule

@@ -262,7 +262,9 @@ def test_bound_arguments(matmul: JitFunction) -> None:
     assert np.array_equal(c, expected)
     assert np.array_equal(bound.bind(A=A)(), expected)
     assert repr(bound) == "<matmul(A: float32[16, 24]) -> C: float32[16, 8], compiled>"
-    with pytest.raises(ArgumentError, match=r"^bind\(\): matmul\(\) writes C, so it cannot be bound$"):
+    with pytest.raises(
+        ArgumentError, match=r"^bind\(\): matmul\(\) writes C, so it cannot be bound$"
+    ):
         matmul.bind(C=c)
     with pytest.raises(ArgumentError, match=r"^matmul\(\) has no argument 'D'; known: A, B, C$"):
         matmul.bind(D=c)

@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 from tilewright.database import Database, MemoryDatabase, Trial
 from tilewright.records import FailureKind
-from tilewright.report import charts, collect
+from tilewright.report import charts
+from tilewright.report.collect import collect
 from tilewright.report.predictions import (
     mean_rank_correlation,
     predicted_places,

@@ -6,10 +6,9 @@ import pytest
 
 from tilewright.database import Database, MemoryDatabase
 from tilewright.records import FailureKind, TuningRecord
-from tilewright.report import collect, find_records, record_id, roofline_of
-from tilewright.report.collect import FunnelStage
-from tilewright.report.record_ids import looks_like_id
-from tilewright.report.roofline import flop_of
+from tilewright.report.collect import FunnelStage, collect
+from tilewright.report.record_ids import find_records, looks_like_id, record_id
+from tilewright.report.roofline import flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds, short_target
 from tilewright.target import Target
 from tilewright.testing.conformance.database import a_record, matmul

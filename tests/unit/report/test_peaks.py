@@ -7,8 +7,9 @@ import pytest
 from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.database import MemoryDatabase
 from tilewright.ir import as_module
-from tilewright.report import MeasuredPeaks, collect, roofline_of
-from tilewright.report.peaks import BuiltFor
+from tilewright.report.collect import collect
+from tilewright.report.peaks import BuiltFor, MeasuredPeaks
+from tilewright.report.roofline import roofline_of
 from tilewright.target import Target
 from tilewright.testing.conformance.database import a_record, matmul
 

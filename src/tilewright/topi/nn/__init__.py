@@ -1,7 +1,5 @@
 """Neural-network operators on tensors."""
 
-from __future__ import annotations
-
 from tilewright.topi.indexing import embedding as embedding
 from tilewright.topi.nn.activation import (
     gelu as gelu,
