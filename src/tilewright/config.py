@@ -61,7 +61,7 @@ class Settings:
 
     num_threads: int | None = field(
         default=None,
-        metadata=_declared(_parse_count, "threads of the CPU pool; unset: one a usable core"),
+        metadata=_declared(_parse_count, "threads of the CPU pool; unset: one per usable core"),
     )
     cache_dir: Path | None = field(
         default=None,
