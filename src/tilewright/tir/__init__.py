@@ -8,7 +8,17 @@ from tilewright import (
 )
 from tilewright.arith import IndexMap as IndexMap
 from tilewright.ir import *  # noqa: F403 - all of it, under the name that users of TVM know
-from tilewright.ir import divide, floordiv, floormod, op_by_script_name
+from tilewright.ir import (
+    Evaluate,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    divide,
+    floordiv,
+    floormod,
+    op_by_script_name,
+    seq,
+)
 from tilewright.ir.intrinsics import *  # noqa: F403
 from tilewright.ir.tensor_intrin import TensorIntrin as TensorIntrin
 from tilewright.script.exprs import call_operator, ceildiv as ceildiv

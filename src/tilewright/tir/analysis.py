@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.database.anchor_block import find_anchor_block
+from tilewright.database.anchor_block import find_anchor_block as find_anchor_block
 from tilewright.ir import (
     Allocate,
     AllocateConst,
@@ -23,40 +23,20 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.analysis import estimate_tir_flops as estimate_tir_flops
-from tilewright.tir.access_lca import detect_buffer_access_lca
+from tilewright.tir.access_lca import detect_buffer_access_lca as detect_buffer_access_lca
 from tilewright.tir.memory_use import (
-    calculate_allocated_bytes,
-    calculate_constant_bytes,
-    calculate_workspace_bytes,
+    calculate_allocated_bytes as calculate_allocated_bytes,
+    calculate_constant_bytes as calculate_constant_bytes,
+    calculate_workspace_bytes as calculate_workspace_bytes,
 )
 from tilewright.tir.program_checks import (
-    OOBChecker,
-    assert_pure_function,
-    is_pure_function,
-    verify_gpu_code,
-    verify_memory,
-    verify_ssa,
+    OOBChecker as OOBChecker,
+    assert_pure_function as assert_pure_function,
+    is_pure_function as is_pure_function,
+    verify_gpu_code as verify_gpu_code,
+    verify_memory as verify_memory,
+    verify_ssa as verify_ssa,
 )
-
-__all__ = [
-    "OOBChecker",
-    "assert_pure_function",
-    "calculate_allocated_bytes",
-    "calculate_constant_bytes",
-    "calculate_workspace_bytes",
-    "detect_buffer_access_lca",
-    "estimate_tir_flops",
-    "expr_deep_equal",
-    "find_anchor_block",
-    "get_block_access_region",
-    "get_block_read_write_region",
-    "is_pure_function",
-    "undefined_vars",
-    "verify_gpu_code",
-    "verify_memory",
-    "verify_ssa",
-    "verify_well_formed",
-]
 
 Regions = list[BufferRegion]
 
