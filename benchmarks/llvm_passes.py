@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from llvm_kernels import Kernel, all_kernels
 
-from tilewright.runtime import jit
-from tilewright.runtime.passes import PassPipeline
+from tilewright.codegen.llvm import compiler as jit
+from tilewright.codegen.llvm.optimizer import PassPipeline
 
 KernelFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 ELEMENTS = 1 << 20

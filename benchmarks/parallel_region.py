@@ -13,7 +13,8 @@ import json
 import time
 from pathlib import Path
 
-from tilewright.runtime import jit, thread_pool
+from tilewright.codegen.llvm import compiler as jit
+from tilewright.runtime import thread_pool
 
 # pauses: spin for as many processor pauses an item as the context says. launches: nanoseconds
 # that `times` regions of `extent` items take.

@@ -10,6 +10,17 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
+from tilewright.codegen.llvm.compiler import (
+    CompiledObject,
+    LoadedLibrary,
+    MachineOptions,
+    compile_ir,
+    host_machine,
+    load_objects,
+    machine_options,
+)
+from tilewright.codegen.llvm.trial import compile_in_child
+from tilewright.codegen.module_info import FunctionInfo, ModuleInfo, why_unrunnable
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
@@ -19,20 +30,9 @@ from tilewright.lowering.host_abi import signature_of
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
 from tilewright.runtime.build_key import build_key
-from tilewright.runtime.jit import (
-    CompiledObject,
-    LoadedLibrary,
-    MachineOptions,
-    compile_ir,
-    host_machine,
-    load_objects,
-    machine_options,
-)
 from tilewright.runtime.kept_code import keep_module, recall_module
 from tilewright.runtime.kept_runtime import code_store
 from tilewright.runtime.module import Library, Module, ModuleSources, Unrunnable
-from tilewright.runtime.module_info import FunctionInfo, ModuleInfo, why_unrunnable
-from tilewright.runtime.trial import compile_in_child
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 

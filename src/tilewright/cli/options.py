@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
+from tilewright.codegen.module_info import why_unrunnable
 from tilewright.database import Database, open_database
 from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError, TargetError
-from tilewright.runtime.module_info import why_unrunnable
 from tilewright.script import from_source
 from tilewright.support.folders import make_folder
 from tilewright.target import Target

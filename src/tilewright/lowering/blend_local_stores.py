@@ -33,7 +33,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 
 

@@ -37,7 +37,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.lowering.linear_form import linear_form
-from tilewright.lowering.walk import LIKELY
+from tilewright.lowering.rewriters import LIKELY
 from tilewright.lowering.widen_expr import conjuncts
 
 

@@ -45,7 +45,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at
-from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, is_true, takes_pointer
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, is_true, takes_pointer
 from tilewright.lowering.widen_expr import conjuncts
 
 

@@ -42,7 +42,7 @@ from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.lower_match_buffer import without_views
 from tilewright.lowering.race_witness import ParallelStore, find_witness
-from tilewright.lowering.walk import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
 from tilewright.target import Target
 
 

@@ -31,7 +31,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.target import Target
 
 _SHAREABLE = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)

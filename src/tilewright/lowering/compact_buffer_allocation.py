@@ -37,9 +37,9 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, Interval
+from tilewright.lowering.analyzing_rewriter import ScopedRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.scoped import ScopedRewriter
-from tilewright.lowering.walk import ADDRESS_OF
+from tilewright.lowering.rewriters import ADDRESS_OF
 from tilewright.target import Target
 
 

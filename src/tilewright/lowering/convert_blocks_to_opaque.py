@@ -8,7 +8,7 @@ from typing import ClassVar
 from tilewright.errors import LowerError
 from tilewright.ir import Block, BlockRealize, PrimFunc, Stmt, map_children, replace
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import FoldingSubstituter
+from tilewright.lowering.rewriters import FoldingSubstituter
 from tilewright.target import Target
 
 

@@ -19,7 +19,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.remove_no_op import has_effect
-from tilewright.lowering.walk import StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.target import Target
 
 

@@ -31,7 +31,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.json import register_json_type
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import ADDRESS_OF
+from tilewright.lowering.rewriters import ADDRESS_OF
 from tilewright.target import Target
 
 SIGNATURE_ATTR = "tilewright.signature"

@@ -43,7 +43,7 @@ from tilewright.ir import (
 from tilewright.ir.op import Op
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.remove_no_op import has_effect
-from tilewright.lowering.walk import IF_THEN_ELSE, StmtRewriter
+from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
 from tilewright.target import Target
 from tilewright.target.vector_types import LONG, known_lanes
 

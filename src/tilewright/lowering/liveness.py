@@ -25,7 +25,7 @@ from tilewright.ir import (
     Visitor,
     While,
 )
-from tilewright.lowering.walk import is_true
+from tilewright.lowering.rewriters import is_true
 
 
 @dataclass

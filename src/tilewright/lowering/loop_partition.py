@@ -47,10 +47,10 @@ from tilewright.ir import (
     seq,
 )
 from tilewright.ir.intrinsics import likely
+from tilewright.lowering.analyzing_rewriter import ScopedRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.bound_check import BoundCheck, RaggedTile, conditions_in
-from tilewright.lowering.scoped import ScopedRewriter
-from tilewright.lowering.walk import LIKELY, FoldingSubstituter, is_false, is_true
+from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter, is_false, is_true
 from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 

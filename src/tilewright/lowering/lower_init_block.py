@@ -34,7 +34,7 @@ from tilewright.ir import (
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.renew import Renewer
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import StmtRewriter, is_true
+from tilewright.lowering.rewriters import StmtRewriter, is_true
 from tilewright.target import Target
 
 

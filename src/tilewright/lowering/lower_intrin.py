@@ -35,8 +35,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import shift_left, shift_right
 from tilewright.ir.op import Op
+from tilewright.lowering.analyzing_rewriter import ScopedRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.scoped import ScopedRewriter
 from tilewright.target import Target
 
 

@@ -30,7 +30,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
-from tilewright.lowering.walk import FoldingSubstituter, crosses_rows
+from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows
 from tilewright.target import Target
 
 

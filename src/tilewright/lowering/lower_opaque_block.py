@@ -30,7 +30,7 @@ from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.flatten_buffer import flat_size
-from tilewright.lowering.walk import FoldingSubstituter, is_true
+from tilewright.lowering.rewriters import FoldingSubstituter, is_true
 from tilewright.target import Target
 
 PRAGMA_PREFIX = "pragma_"

@@ -28,8 +28,8 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.folding import fold_binary
+from tilewright.lowering.analyzing_rewriter import ScopedRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.scoped import ScopedRewriter
 from tilewright.target import Target
 
 _LIMIT = 2**31

@@ -29,7 +29,7 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.carried_values import carries_values
-from tilewright.lowering.walk import StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter
 from tilewright.target import Target
 
 Scope = For | Block

@@ -25,7 +25,7 @@ from tilewright.ir import (
     post_order_visit,
 )
 from tilewright.lowering.linear_form import linear_form
-from tilewright.lowering.walk import FoldingSubstituter
+from tilewright.lowering.rewriters import FoldingSubstituter
 
 Bounds = tuple[int, int]  # inclusive
 

@@ -32,7 +32,7 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.ir.op import Op
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import StmtRewriter, is_false, is_true
+from tilewright.lowering.rewriters import StmtRewriter, is_false, is_true
 from tilewright.target import Target
 
 

@@ -23,7 +23,7 @@ from tilewright.ir import (
     map_children,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import IF_THEN_ELSE
+from tilewright.lowering.rewriters import IF_THEN_ELSE
 from tilewright.lowering.widen_expr import is_inside
 from tilewright.target import Target
 

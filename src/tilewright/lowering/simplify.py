@@ -25,9 +25,9 @@ from tilewright.ir import (
 )
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.intrinsics import likely
+from tilewright.lowering.analyzing_rewriter import ScopedRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.scoped import ScopedRewriter
-from tilewright.lowering.walk import LIKELY, FoldingSubstituter
+from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter
 from tilewright.target import Target
 
 

@@ -41,7 +41,7 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import IF_THEN_ELSE, StmtRewriter
+from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
 from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 

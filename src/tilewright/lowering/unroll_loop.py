@@ -29,7 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 
 REGISTER_BYTES = 64  # of the widest vectors

@@ -56,7 +56,7 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.walk import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.target import Target
 
 

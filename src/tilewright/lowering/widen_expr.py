@@ -51,7 +51,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
-from tilewright.lowering.walk import IF_THEN_ELSE, LIKELY
+from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from tilewright import driver
+from tilewright.codegen.llvm.compiler import CompiledObject, CompileTimes, MachineOptions
+from tilewright.codegen.llvm.optimizer import NO_PASSES
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.measure.tolerance import Rounding
-from tilewright.runtime.jit import CompiledObject, CompileTimes, MachineOptions
 from tilewright.runtime.loading import load_module
 from tilewright.runtime.module import Module, ModuleSources
-from tilewright.runtime.module_info import ModuleInfo
-from tilewright.runtime.passes import NO_PASSES
 
 SUFFIX = ".kernel"
 _LIBRARY_SUFFIXES = (".so", ".dylib")

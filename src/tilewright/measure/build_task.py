@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from tilewright import driver
+from tilewright.codegen.llvm.compiler import host_machine
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json
@@ -22,7 +23,6 @@ from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.tolerance import Rounding, rounding_of
 from tilewright.runtime import ndarray
-from tilewright.runtime.jit import host_machine
 from tilewright.runtime.module import Module
 from tilewright.runtime.ndarray import NDArray
 from tilewright.support.machine_faults import not_written

@@ -14,7 +14,7 @@ from tilewright.version import __version__
 _CPUINFO = Path("/proc/cpuinfo")
 # Lines of a processor that say where or how it is just now.
 _PASSING_STATE = ("processor", "cpu mhz", "bogomips", "apicid", "initial apicid", "core id")
-_FOLDERS = ("arith", "codegen", "ir", "lowering", "runtime", "target")
+_FOLDERS = ("arith", "codegen", "ir", "lowering", "native", "runtime", "target")
 
 
 def key_of(*parts: str) -> str:

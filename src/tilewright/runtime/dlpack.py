@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from tilewright.codegen.llvm.compiler import compile_ir, host_machine, load_permanently
 from tilewright.errors import ArgumentError
 from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
 from tilewright.runtime.devices import CPU, device_name
-from tilewright.runtime.jit import compile_ir, host_machine, load_permanently
 
 VERSION = (1, 0)
 _READ_ONLY, _SUBBYTE_PADDED = 1, 4

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tilewright.codegen.llvm.compiler import CompiledObject, compile_ir
+from tilewright.codegen.llvm.optimizer import NO_PASSES
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import CodegenError, RuntimeFailure
 from tilewright.lowering.host_abi import PACKED_SUFFIX
+from tilewright.native.elf import link_shared_object
+from tilewright.native.platform import is_linux_x86_64
 from tilewright.runtime.code_store import CodeStore
-from tilewright.runtime.elf import link_shared_object
-from tilewright.runtime.jit import CompiledObject, compile_ir
-from tilewright.runtime.module_info import ModuleInfo
-from tilewright.runtime.passes import NO_PASSES
-from tilewright.runtime.platform import is_linux_x86_64
 from tilewright.runtime.shared_library import SharedLibrary
 
 _TABLE = "tw_imports"

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import msgspec
 
+from tilewright.codegen.llvm.compiler import CompiledObject
 from tilewright.config import settings
 from tilewright.errors import RuntimeFailure
+from tilewright.native.elf import link_shared_object
+from tilewright.native.platform import is_linux_x86_64
 from tilewright.runtime.code_store import CodeStore, open_store
-from tilewright.runtime.elf import link_shared_object
-from tilewright.runtime.jit import CompiledObject
-from tilewright.runtime.platform import is_linux_x86_64
 from tilewright.runtime.shared_library import SharedLibrary
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+from tilewright.codegen.host.export import SET_HANDLER_SYMBOL
+from tilewright.codegen.host.library_file import read_description
+from tilewright.codegen.module_info import why_unrunnable
 from tilewright.errors import RuntimeFailure
 from tilewright.runtime import packed_call, threads
-from tilewright.runtime.export import SET_HANDLER_SYMBOL
-from tilewright.runtime.library_file import read_description
 from tilewright.runtime.module import Module, ModuleSources
-from tilewright.runtime.module_info import why_unrunnable
 from tilewright.runtime.shared_library import SharedLibrary
 
 

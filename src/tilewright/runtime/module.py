@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from tilewright.codegen.host.export import export_library
+from tilewright.codegen.llvm.compiler import CompiledObject
+from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
 from tilewright.errors import KernelAssertError, OverlapError, RuntimeFailure
 from tilewright.ir import DType
 from tilewright.lowering.host_abi import PACKED_SUFFIX, ArgumentSpec
 from tilewright.lowering.prepacking import packing_of
 from tilewright.runtime.arguments import ArgumentBinder, BoundArguments, describe
 from tilewright.runtime.binding import BoundFunction, bind
-from tilewright.runtime.export import export_library
-from tilewright.runtime.jit import CompiledObject
-from tilewright.runtime.module_info import FunctionInfo, ModuleInfo
 from tilewright.runtime.packed_call import failure_of
 from tilewright.runtime.registry import get_global_func
 from tilewright.runtime.tensor_view import view_of

@@ -16,8 +16,8 @@ from typing import Any
 
 from tilewright.config import settings
 from tilewright.errors import ArgumentError
+from tilewright.native.thread_pool_ir import MAX_THREADS
 from tilewright.runtime import native
-from tilewright.runtime.thread_pool_ir import MAX_THREADS
 
 __all__ = [
     "MAX_THREADS",

@@ -11,9 +11,9 @@ from functools import lru_cache
 from statistics import fmean, median, pstdev
 from typing import Any
 
+from tilewright.codegen.llvm.compiler import compile_ir, host_machine, load_permanently
 from tilewright.errors import ArgumentError
-from tilewright.runtime.jit import compile_ir, host_machine, load_permanently
-from tilewright.runtime.platform import platform_of
+from tilewright.native.platform import platform_of
 
 # `tw_repeat` runs a packed function `number` times and writes down the nanoseconds; its result is
 # the status of the run that failed, or 0.

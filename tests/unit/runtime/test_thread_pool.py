@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.codegen.llvm import compiler as jit
 from tilewright.errors import ArgumentError
-from tilewright.runtime import jit, thread_pool
+from tilewright.native.platform import platform_of
+from tilewright.native.thread_pool_ir import thread_pool_ir
+from tilewright.runtime import thread_pool
 from tilewright.runtime.native import runtime_ir
-from tilewright.runtime.platform import platform_of
-from tilewright.runtime.thread_pool_ir import thread_pool_ir
 
 # count: add one to each item of the chunk. fail: the chunk's first index + 1 as its status.
 # nest: launch `count` over all items from inside a region. spin: wait until both threads are in.
@@ -228,7 +229,8 @@ def test_the_runtime_compiles_for_every_known_platform() -> None:
 
 PRELUDE = f"""
 import ctypes, os, time
-from tilewright.runtime import jit, thread_pool
+from tilewright.runtime import thread_pool
+from tilewright.codegen.llvm import compiler as jit
 TASKS = '''{TASKS}'''
 tasks = jit.load_objects([jit.compile_ir(TASKS)], thread_pool.symbols())
 repeat = ctypes.CFUNCTYPE(

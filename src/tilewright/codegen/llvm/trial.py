@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
+from tilewright.codegen.llvm.compiler import CompiledObject, MachineOptions, compile_ir
 from tilewright.config import child_environ
 from tilewright.errors import CodegenError
-from tilewright.runtime.jit import CompiledObject, MachineOptions, compile_ir
 
 # The worst that is known, 127 lanes of float16 on a CPU without them, takes 7 seconds.
 TIME_LIMIT_S = 120
 
-_PACKAGES = str(Path(__file__).parents[2])
+_PACKAGES = str(Path(__file__).parents[3])
 
 
 class LLVMGaveUp(CodegenError):
@@ -44,7 +44,7 @@ def compile_in_child(
 ) -> CompiledObject:
     """Compile, or raise `LLVMGaveUp` with `what` the module is known by."""
     done = subprocess.run(
-        [sys.executable, "-c", "from tilewright.runtime.trial import main; main()"],
+        [sys.executable, "-c", "from tilewright.codegen.llvm.trial import main; main()"],
         input=msgspec.msgpack.encode(_Request(source, machine, time_limit_s)),
         env=child_environ(_PACKAGES),
         capture_output=True,

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.errors import CodegenError
-from tilewright.runtime.elf_image import (
+from tilewright.native.elf_image import (
     SHT_DYNAMIC,
     SHT_DYNSYM,
     SHT_HASH,
@@ -28,7 +28,7 @@ from tilewright.runtime.elf_image import (
     sysv_hash_table,
     write_image,
 )
-from tilewright.runtime.elf_object import (
+from tilewright.native.elf_object import (
     RELOCATION,
     SHF_EXECINSTR,
     SHF_WRITE,

@@ -10,17 +10,18 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tilewright.codegen.host import linker
+from tilewright.codegen.host.c_header import example_text, header_text
+from tilewright.codegen.host.c_names import CFunction, c_functions, identifier
+from tilewright.codegen.host.library_file import LibraryDescription, encode, seal
+from tilewright.codegen.llvm.compiler import CompiledObject, compile_ir
+from tilewright.codegen.llvm.optimizer import NO_PASSES
 from tilewright.codegen.llvm.symbols import function_symbol
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.lowering.host_abi import PACKED_SUFFIX
-from tilewright.runtime import linker, packed_call
-from tilewright.runtime.c_header import example_text, header_text
-from tilewright.runtime.c_names import CFunction, c_functions, identifier
-from tilewright.runtime.jit import CompiledObject, compile_ir
-from tilewright.runtime.library_file import LibraryDescription, encode, seal
-from tilewright.runtime.module_info import ModuleInfo
+from tilewright.runtime import packed_call
 from tilewright.runtime.native import runtime_object
-from tilewright.runtime.passes import NO_PASSES
 from tilewright.support.files import write_whole
 
 DESCRIPTION_SYMBOL = "tw_description"

@@ -29,7 +29,7 @@ from tilewright.ir import (
     no_op,
     replace,
 )
-from tilewright.lowering.walk import IF_THEN_ELSE
+from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 
 class ScopedRewriter(Rewriter):

@@ -13,9 +13,9 @@ from tilewright.driver import compile_only
 from tilewright.errors import TilewrightError
 from tilewright.intrin import amx
 from tilewright.lowering.tile_registers import REFUSED, REQUEST_SYMBOL
+from tilewright.native.platform import platform_of
+from tilewright.native.tile_permission_ir import tile_permission_ir
 from tilewright.runtime import native
-from tilewright.runtime.platform import platform_of
-from tilewright.runtime.tile_permission_ir import tile_permission_ir
 from tilewright.script import from_source
 from tilewright.target.amx import system_allows_tiles
 from tilewright.testing.amx_matmul import AmxMatmul

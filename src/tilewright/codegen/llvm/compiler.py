@@ -23,14 +23,14 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from tilewright.errors import CodegenError
-from tilewright.runtime.passes import (
+from tilewright.codegen.llvm.optimizer import (
     DEFAULT_PIPELINE,
     DEFAULT_PIPELINES,
     PASS_METHODS,
     SIMPLIFY_PIPELINES,
     PassPipeline,
 )
+from tilewright.errors import CodegenError
 
 # LLVM keeps about 11 kB of every library it ever loaded until its engine goes away.
 LIBRARIES_PER_ENGINE = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from string import Template
 
-from tilewright.runtime.platform import NativePlatform
+from tilewright.native.platform import NativePlatform
 
 _ARCH_PRCTL = 158
 _REQUEST_PERMISSION = 0x1023

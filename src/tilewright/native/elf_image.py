@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.runtime.elf_object import (
+from tilewright.native.elf_object import (
     ELF_HEADER,
     MACHINE_X86_64,
     SECTION_HEADER,

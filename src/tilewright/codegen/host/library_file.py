@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
-from tilewright.runtime.module_info import ModuleInfo
 from tilewright.support.decoding import decoding
 
 _MARKER = b"\x00tilewright".ljust(12, b"\x00") + b"library\x01"

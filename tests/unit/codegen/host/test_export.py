@@ -17,13 +17,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tilewright.codegen.host import c_names
+from tilewright.codegen.host.library_file import read_description, seal
+from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
 from tilewright.driver import build
 from tilewright.errors import ArgumentError, KernelAssertError, RuntimeFailure
-from tilewright.runtime import c_names, threads
-from tilewright.runtime.library_file import read_description, seal
+from tilewright.runtime import threads
 from tilewright.runtime.loading import load_module
 from tilewright.runtime.module import Module
-from tilewright.runtime.module_info import FunctionInfo, ModuleInfo
 from tilewright.runtime.registry import register_func, remove_global_func
 from tilewright.script import from_source, tir as T
 
@@ -255,7 +256,7 @@ def test_scalars_of_every_type_cross_the_boundary(tmp_path: Path, c_compiler: st
     assert (one[0], two[0], many.tolist()) == (1.5, 2.5, [0.1, 1, -7, 65535])
 
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "export_c"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "export_c"
 
 
 def test_the_example_folder(tmp_path: Path, c_compiler: str) -> None:

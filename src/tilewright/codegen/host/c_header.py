@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.codegen.host.c_names import CFunction, CParameter, element_type, identifier
+from tilewright.codegen.module_info import ModuleInfo
 from tilewright.ir import DType
 from tilewright.lowering.host_abi import ArgumentSpec, evaluate_extent
 from tilewright.runtime.arguments import describe
-from tilewright.runtime.c_names import CFunction, CParameter, element_type, identifier
-from tilewright.runtime.module_info import ModuleInfo
 from tilewright.runtime.packed_call import NO_HANDLER
 
 # What the example takes for every extent that is left open.

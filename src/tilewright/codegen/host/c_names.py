@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.codegen.llvm.symbols import is_taken
+from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.ir import DType
-from tilewright.runtime.module_info import FunctionInfo, ModuleInfo
 
 _KEYWORD_NAMES = (
     "alignas alignof and auto bool break case catch char class const continue default delete do "

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.codegen.host.linker import export_shared_object, link_with_compiler
+from tilewright.codegen.llvm import compiler as jit
 from tilewright.errors import CodegenError
-from tilewright.runtime import jit
-from tilewright.runtime.elf import link_shared_object, needed_libraries
-from tilewright.runtime.elf_image import sysv_hash_table
-from tilewright.runtime.linker import export_shared_object, link_with_compiler
+from tilewright.native.elf import link_shared_object, needed_libraries
+from tilewright.native.elf_image import sysv_hash_table
 
 pytestmark = pytest.mark.skipif(
     not jit.host_machine().triple.startswith("x86_64-") or "linux" not in jit.host_machine().triple,

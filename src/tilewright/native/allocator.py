@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from string import Template
 
-from tilewright.runtime.platform import NativePlatform
+from tilewright.native.platform import NativePlatform
 
 CACHED_BLOCKS = 8
 CACHED_BYTES = 128 << 20

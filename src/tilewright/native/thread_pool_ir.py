@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from string import Template
 
-from tilewright.runtime.platform import NativePlatform
-from tilewright.runtime.thread_pool_system_ir import (
+from tilewright.native.platform import NativePlatform
+from tilewright.native.thread_pool_system_ir import (
     CONDITION_SYSTEM,
     FUTEX_SYSTEM,
     SERIAL_POOL,

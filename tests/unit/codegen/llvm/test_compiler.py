@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tilewright.errors import CodegenError
-from tilewright.runtime import jit
-from tilewright.runtime.passes import (
+from tilewright.codegen.llvm import compiler as jit
+from tilewright.codegen.llvm.optimizer import (
     DEFAULT_PIPELINE,
     DEFAULT_PIPELINES,
     NO_PASSES,
     PASS_METHODS,
     PassPipeline,
 )
+from tilewright.errors import CodegenError
 
 AFFINE = """
 @table = internal constant [4 x i64] [i64 10, i64 20, i64 30, i64 40]
@@ -201,7 +201,8 @@ def test_threads_may_compile_at_once() -> None:
 def test_importing_the_runtime_does_not_load_llvm() -> None:
     script = (
         "import sys\n"
-        "import tilewright.runtime.jit, tilewright.runtime.thread_pool, tilewright.runtime.native\n"
+        "import tilewright.codegen.llvm.compiler, tilewright.runtime.thread_pool\n"
+        "import tilewright.runtime.native\n"
         "assert not [name for name in sys.modules if name.startswith('llvmlite')]\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
