@@ -9,7 +9,11 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeAlias
 
-from tilewright.codegen import c as c_codegen, llvm as llvm_codegen
+from tilewright.codegen import c as c_codegen
+from tilewright.codegen.build_key import build_key
+from tilewright.codegen.host.kept_code import keep_module, recall_module
+from tilewright.codegen.host.kept_runtime import code_store
+from tilewright.codegen.llvm import module as llvm_codegen
 from tilewright.codegen.llvm.compiler import (
     CompiledObject,
     LoadedLibrary,
@@ -29,9 +33,6 @@ from tilewright.lowering import lower
 from tilewright.lowering.host_abi import signature_of
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
-from tilewright.runtime.build_key import build_key
-from tilewright.runtime.kept_code import keep_module, recall_module
-from tilewright.runtime.kept_runtime import code_store
 from tilewright.runtime.module import Library, Module, ModuleSources, Unrunnable
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target

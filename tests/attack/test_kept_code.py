@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from tilewright import driver
+from tilewright.codegen.build_key import build_key
+from tilewright.codegen.host.code_store import CodeStore, open_store
+from tilewright.codegen.host.kept_code import keep_module, recall_module
 from tilewright.codegen.llvm.compiler import host_machine
 from tilewright.errors import ConfigError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.lowering import PassContext
 from tilewright.native.platform import is_linux_x86_64
-from tilewright.runtime.build_key import build_key
-from tilewright.runtime.code_store import CodeStore, open_store
-from tilewright.runtime.kept_code import keep_module, recall_module
 from tilewright.script import from_source
 from tilewright.target import Target, register_intrin_rule
 from tilewright.target.intrin_rules import remove_intrin_rule

@@ -15,10 +15,10 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from tilewright.codegen.host.kept_runtime import code_store
 from tilewright.config import settings
 from tilewright.driver import build
 from tilewright.errors import TilewrightError
-from tilewright.runtime.kept_runtime import code_store
 from tilewright.script import from_source
 from tilewright.target import Target
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tilewright.codegen.host.export import SET_HANDLER_SYMBOL
 from tilewright.codegen.host.library_file import read_description
+from tilewright.codegen.host.shared_library import SharedLibrary
 from tilewright.codegen.module_info import why_unrunnable
 from tilewright.errors import RuntimeFailure
 from tilewright.runtime import packed_call, threads
 from tilewright.runtime.module import Module, ModuleSources
-from tilewright.runtime.shared_library import SharedLibrary
 
 
 def load_module(path: str | Path) -> Module:

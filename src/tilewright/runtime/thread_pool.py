@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.codegen.host import native
 from tilewright.config import settings
 from tilewright.errors import ArgumentError
 from tilewright.native.thread_pool_ir import MAX_THREADS
-from tilewright.runtime import native
 
 __all__ = [
     "MAX_THREADS",

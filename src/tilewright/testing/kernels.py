@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen import llvm as llvm_codegen
+from tilewright.codegen.llvm.module import generate as generate_llvm
 from tilewright.driver import build_lowered
 from tilewright.ir import Buffer, PrimFunc, Stmt, Var, as_module, decl_buffer
 from tilewright.ir.numpy_bridge import to_numpy
@@ -48,7 +48,7 @@ def flat(name: str, size: int, dtype: str = "float32") -> Buffer:
 def llvm_source(func: PrimFunc, target: Target | None = None) -> str:
     """The LLVM IR that the backend makes of a function in lowered form."""
     lowered = HostABI()(as_module(func), None)
-    return llvm_codegen.generate(lowered, target or Target("llvm")).text
+    return generate_llvm(lowered, target or Target("llvm")).text
 
 
 def compile_lowered(func: PrimFunc, target: Target | None = None) -> Module:

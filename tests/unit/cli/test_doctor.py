@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from tilewright.cli import app, checks, doctor, main
 from tilewright.cli.checks import Finding
+from tilewright.codegen.host.code_store import CodeStore, open_store
 from tilewright.config import settings
-from tilewright.runtime.code_store import CodeStore, open_store
 from tilewright.target import Target
 from tilewright.version import __version__
 

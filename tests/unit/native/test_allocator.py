@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.codegen.host import native
 from tilewright.native.allocator import CACHED_BLOCKS, CACHED_BYTES
-from tilewright.runtime import native
 
 SLACK = 8 << 20  # bytes that have nothing to do with the cache
 

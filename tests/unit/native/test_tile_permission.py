@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.codegen.host import native
 from tilewright.driver import compile_only
 from tilewright.errors import TilewrightError
 from tilewright.intrin import amx
 from tilewright.lowering.tile_registers import REFUSED, REQUEST_SYMBOL
 from tilewright.native.platform import platform_of
 from tilewright.native.tile_permission_ir import tile_permission_ir
-from tilewright.runtime import native
 from tilewright.script import from_source
 from tilewright.target.amx import system_allows_tiles
 from tilewright.testing.amx_matmul import AmxMatmul

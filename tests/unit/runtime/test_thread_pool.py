@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.codegen.host.native import runtime_ir
 from tilewright.codegen.llvm import compiler as jit
 from tilewright.errors import ArgumentError
 from tilewright.native.platform import platform_of
 from tilewright.native.thread_pool_ir import thread_pool_ir
 from tilewright.runtime import thread_pool
-from tilewright.runtime.native import runtime_ir
 
 # count: add one to each item of the chunk. fail: the chunk's first index + 1 as its status.
 # nest: launch `count` over all items from inside a region. spin: wait until both threads are in.

@@ -14,6 +14,7 @@ from tilewright.codegen.host import linker
 from tilewright.codegen.host.c_header import example_text, header_text
 from tilewright.codegen.host.c_names import CFunction, c_functions, identifier
 from tilewright.codegen.host.library_file import LibraryDescription, encode, seal
+from tilewright.codegen.host.native import runtime_object
 from tilewright.codegen.llvm.compiler import CompiledObject, compile_ir
 from tilewright.codegen.llvm.optimizer import NO_PASSES
 from tilewright.codegen.llvm.symbols import function_symbol
@@ -21,7 +22,6 @@ from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.lowering.host_abi import PACKED_SUFFIX
 from tilewright.runtime import packed_call
-from tilewright.runtime.native import runtime_object
 from tilewright.support.files import write_whole
 
 DESCRIPTION_SYMBOL = "tw_description"

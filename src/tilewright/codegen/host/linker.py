@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from tilewright.codegen.host.native import runtime_object
 from tilewright.codegen.llvm.compiler import CompiledObject
 from tilewright.errors import CodegenError
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64
-from tilewright.runtime.native import runtime_object
 
 # What generated code may call; the library carries it when one of these names is undefined.
 _RUNTIME_PREFIX = "tw_"

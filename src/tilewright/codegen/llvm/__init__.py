@@ -1,3 +1,1 @@
-"""Lowered TensorIR to LLVM IR."""
-
-from tilewright.codegen.llvm.module import LLVMSource as LLVMSource, generate as generate
+"""The LLVM backend: lowered TensorIR to LLVM IR (`module`), and that to objects (`compiler`)."""

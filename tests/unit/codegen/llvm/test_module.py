@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tilewright.codegen.llvm import generate
-from tilewright.codegen.llvm.module import captured_vars
+from tilewright.codegen.llvm.module import captured_vars, generate
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Add,

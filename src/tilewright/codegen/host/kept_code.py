@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tilewright.codegen.host.code_store import CodeStore
+from tilewright.codegen.host.shared_library import SharedLibrary
 from tilewright.codegen.llvm.compiler import CompiledObject, compile_ir
 from tilewright.codegen.llvm.optimizer import NO_PASSES
 from tilewright.codegen.module_info import ModuleInfo
@@ -19,8 +21,6 @@ from tilewright.errors import CodegenError, RuntimeFailure
 from tilewright.lowering.host_abi import PACKED_SUFFIX
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64
-from tilewright.runtime.code_store import CodeStore
-from tilewright.runtime.shared_library import SharedLibrary
 
 _TABLE = "tw_imports"
 _RUNTIME_PREFIX = "tw_"

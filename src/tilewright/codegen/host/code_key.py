@@ -29,7 +29,7 @@ def key_of(*parts: str) -> str:
 @lru_cache(maxsize=1)
 def _compilers() -> tuple[str, ...]:
     """Our version and LLVM's, and the state of their files: who edits them gets other code."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     sources = [path for name in _FOLDERS for path in sorted((package / name).rglob("*.py"))]
     spec = importlib.util.find_spec("llvmlite")
     folder = Path(spec.origin).parent if spec is not None and spec.origin else package

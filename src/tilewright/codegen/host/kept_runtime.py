@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import msgspec
 
+from tilewright.codegen.host.code_store import CodeStore, open_store
+from tilewright.codegen.host.shared_library import SharedLibrary
 from tilewright.codegen.llvm.compiler import CompiledObject
 from tilewright.config import settings
 from tilewright.errors import RuntimeFailure
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64
-from tilewright.runtime.code_store import CodeStore, open_store
-from tilewright.runtime.shared_library import SharedLibrary
 
 
 @lru_cache(maxsize=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from tilewright.codegen.host.code_key import key_of
 from tilewright.ir import IRModule
 from tilewright.ir.json import save_json
 from tilewright.lowering.context import PassContext
-from tilewright.runtime.code_key import key_of
 from tilewright.target import Target
 from tilewright.target.intrin_rules import rules_from_outside
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from functools import lru_cache
 
+from tilewright.codegen.host.code_key import key_of
+from tilewright.codegen.host.kept_runtime import code_store, keep_runtime, recall_runtime
 from tilewright.codegen.llvm.compiler import (
     CompiledObject,
     MachineOptions,
@@ -16,8 +18,6 @@ from tilewright.native.allocator import workspace_ir
 from tilewright.native.platform import NativePlatform, platform_of
 from tilewright.native.thread_pool_ir import thread_pool_ir
 from tilewright.native.tile_permission_ir import tile_permission_ir
-from tilewright.runtime.code_key import key_of
-from tilewright.runtime.kept_runtime import code_store, keep_runtime, recall_runtime
 
 # Declared once here, since several parts of the native code use them.
 _SHARED_DECLARATIONS = """
