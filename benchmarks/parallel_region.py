@@ -13,7 +13,8 @@ import json
 import time
 from pathlib import Path
 
-from tilewright.codegen.llvm import compiler as jit
+from tilewright.codegen.host import loading
+from tilewright.codegen.llvm import compiler
 from tilewright.runtime import thread_pool
 
 # pauses: spin for as many processor pauses an item as the context says. launches: nanoseconds
@@ -79,7 +80,7 @@ class Meter:
     """Times regions on a given number of threads."""
 
     def __init__(self) -> None:
-        self.library = jit.load_objects([jit.compile_ir(SOURCE)], thread_pool.symbols())
+        self.library = loading.load_objects([compiler.compile_ir(SOURCE)], thread_pool.symbols())
         self.launches = Launches(self.library["launches"])
 
     def best(self, threads: int, task: str, pauses: int, times: int) -> float:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
         topi,
         transform,
     )
-    from tilewright.driver import build
+    from tilewright.driver import build, lower
     from tilewright.errors import TilewrightError, TilewrightError as TVMError
     from tilewright.ir import IRModule
     from tilewright.jit import compile
-    from tilewright.lowering import PassContext, lower
+    from tilewright.lowering import PassContext
     from tilewright.runtime import (
         cpu,
         cuda,
@@ -57,7 +57,7 @@ _LAZY = {
     "ir": "tilewright.ir",
     "load_module": "tilewright.runtime",
     "meta_schedule": "tilewright.meta_schedule",
-    "lower": "tilewright.lowering",
+    "lower": "tilewright.driver",
     "nd": "tilewright.nd",
     "register_func": "tilewright.runtime",
     "runtime": "tilewright.runtime",

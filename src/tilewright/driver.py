@@ -1,4 +1,4 @@
-"""`build`: from TensorIR to a module that runs."""
+"""`build`: from TensorIR to a module that runs, with the backend that the target's kind names."""
 
 from __future__ import annotations
 
@@ -6,42 +6,32 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
-from tilewright.codegen import c as c_codegen
+from tilewright.codegen.artifact import Library
+from tilewright.codegen.base import Backend, Texts
 from tilewright.codegen.build_key import build_key
-from tilewright.codegen.host.kept_code import keep_module, recall_module
-from tilewright.codegen.host.kept_runtime import code_store
-from tilewright.codegen.llvm import module as llvm_codegen
-from tilewright.codegen.llvm.compiler import (
-    CompiledObject,
-    LoadedLibrary,
-    MachineOptions,
-    compile_ir,
-    host_machine,
-    load_objects,
-    machine_options,
-)
-from tilewright.codegen.llvm.trial import compile_in_child
+from tilewright.codegen.host.code_store import code_store
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo, why_unrunnable
-from tilewright.errors import ArgumentError, TargetError
+from tilewright.codegen.registry import DEFAULT_KIND, find_backend, has_backend
+from tilewright.codegen.stages import MACHINE_CODE, BuildStages, CodeStage
+from tilewright.errors import ArgumentError
 from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.tensor_intrin import TensorIntrin, install_numeric_check
-from tilewright.lowering import lower
 from tilewright.lowering.host_abi import signature_of
+from tilewright.lowering.pipeline import Stage, Stages, Watcher, run_pipeline
 from tilewright.lowering.prepacking import separate_packing
-from tilewright.runtime import extern_symbols as externs, packed_call, thread_pool
-from tilewright.runtime.module import Library, Module, ModuleSources, Unrunnable
+from tilewright.runtime import extern_symbols as externs
+from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.target import Target
 
 # Gives a program the schedule that is known for a target, or returns it as it is.
 ScheduleSource: TypeAlias = Callable[[IRModule, Target], IRModule]
+TargetLike: TypeAlias = str | dict[str, Any] | Target
 
 NO_ALIAS = "tir.noalias"
-SOURCE_FORMATS = ("ll", "asm", "c", "script", "generated-ll")
 
 _sources: ContextVar[tuple[ScheduleSource, ...]] = ContextVar("tilewright_schedules", default=())
 
@@ -56,14 +46,80 @@ def schedules_from(source: ScheduleSource) -> Iterator[None]:
         _sources.reset(token)
 
 
+@overload
+def lower(
+    program: PrimFunc | IRModule,
+    target: Target | str | None = None,
+    *,
+    stages: Literal[False] | Watcher = False,
+) -> IRModule: ...
+@overload
+def lower(
+    program: PrimFunc | IRModule, target: Target | str | None = None, *, stages: Literal[True]
+) -> Stages: ...
+
+
+def lower(
+    program: PrimFunc | IRModule,
+    target: Target | str | None = None,
+    *,
+    stages: bool | Watcher = False,
+) -> IRModule | Stages:
+    """Lower a function or module to the form that the code generator for the target consumes.
+
+    `stages=True` gives every intermediate module instead of the last one; a callable is called with
+    the name of each pass and the module after it.
+    """
+    chosen = Target(target) if isinstance(target, str) else target or Target.current()
+    if stages is True:
+        return _lowering_stages(program, chosen)
+    watch = stages if callable(stages) else None
+    return run_pipeline(program, chosen, _pipeline_backend(chosen).passes, watch)
+
+
+def _lowering_stages(program: PrimFunc | IRModule, target: Target | None) -> Stages:
+    kept: list[Stage] = []
+    passes = _pipeline_backend(target).passes
+    run_pipeline(program, target, passes, lambda name, module: kept.append(Stage(name, module)))
+    return Stages((Stage("input", as_module(program)), *kept))
+
+
+def _pipeline_backend(target: Target | None) -> Backend:
+    """The backend whose passes run; programs for kinds without one can still be looked at."""
+    kind = DEFAULT_KIND if target is None else target.kind.name
+    return find_backend(kind if has_backend(kind) else DEFAULT_KIND)
+
+
+@overload
 def build(
     program: PrimFunc | IRModule,
-    target: str | dict[str, Any] | Target | None = None,
+    target: TargetLike | None = None,
     *,
     name: str | None = None,
     extern_symbols: Mapping[str, int] | None = None,
     prepacked: bool = False,
-) -> Module:
+    stages: Literal[False] = False,
+) -> Module: ...
+@overload
+def build(
+    program: PrimFunc | IRModule,
+    target: TargetLike | None = None,
+    *,
+    name: str | None = None,
+    prepacked: bool = False,
+    stages: Literal[True],
+) -> BuildStages: ...
+
+
+def build(
+    program: PrimFunc | IRModule,
+    target: TargetLike | None = None,
+    *,
+    name: str | None = None,
+    extern_symbols: Mapping[str, int] | None = None,
+    prepacked: bool = False,
+    stages: bool = False,
+) -> Module | BuildStages:
     """Compile a function or a module; without a target for this machine.
 
     `name` is what a function is to be called in the module, instead of its own name.
@@ -79,6 +135,9 @@ def build(
     A schedule may store weights in a layout of its own. Functions then pack them at each call;
     `Module.bind` packs once. With `prepacked` they take packed weights instead, and the module has
     a function `<name>.pack.<position>` for each of these: for callers in C, say.
+
+    With `stages` nothing is loaded: the module after every pass comes back, and the texts and the
+    machine code that were made of it.
     """
     if not isinstance(program, PrimFunc | IRModule):
         raise ArgumentError(
@@ -90,24 +149,39 @@ def build(
     source = _sources.get()[-1] if _sources.get() else _as_it_is
     given = as_module(program)
 
-    def compiled(module: IRModule) -> Module:
-        return _compiled(module, chosen, extern_symbols)
+    def with_packing_apart() -> tuple[IRModule, bool]:
+        bound = source(with_bound_weights(given), chosen)
+        separated = separate_packing(bound)
+        return separated, separated is not bound
+
+    if stages:
+        scheduled = with_packing_apart()[0] if prepacked else source(given, chosen)
+        return _build_stages(_with_distinct_arguments(scheduled), chosen)
 
     def made(module: IRModule) -> Module:
         distinct = _with_distinct_arguments(module)
-        fast = compiled(distinct)
-        return fast if distinct is module else fast.with_overlaps(lambda: compiled(module))
+        fast = _compiled(distinct, chosen, extern_symbols)
+        if distinct is module:
+            return fast
+        return fast.with_overlaps(lambda: _compiled(module, chosen, extern_symbols))
 
     def for_packed_weights() -> Module | None:
-        bound = source(with_bound_weights(given), chosen)
-        separated = separate_packing(bound)
-        return None if separated is bound and not prepacked else made(separated)
+        separated, packs = with_packing_apart()
+        return made(separated) if packs else None
 
     if prepacked:
-        module = for_packed_weights()
-        assert module is not None
-        return module
+        return made(with_packing_apart()[0])
     return made(source(given, chosen)).with_prepacked(for_packed_weights)
+
+
+def _build_stages(module: IRModule, target: Target) -> BuildStages:
+    lowered = lower(module, target, stages=True)
+    compiled, backend = compile_lowered(lowered.module, target), _backend_of(target)
+    assert compiled.artifact is not None
+    formats = backend.stages or (target.kind.name,)
+    texts = [CodeStage(format_, compiled.get_source(format_)) for format_ in formats]
+    code = (*texts, CodeStage(MACHINE_CODE, compiled.artifact.data))
+    return BuildStages(lowered.items, code, compiled.artifact)
 
 
 def _compiled(module: IRModule, target: Target, extern_symbols: Mapping[str, int] | None) -> Module:
@@ -116,28 +190,23 @@ def _compiled(module: IRModule, target: Target, extern_symbols: Mapping[str, int
     def compile_now() -> Module:
         return build_lowered(lower(module, target), target, extern_symbols=extern_symbols)
 
-    store = code_store()
-    key = None if store is None or extern_symbols else build_key(module, target)
+    store, backend = code_store(), _backend_of(target)
+    key = None if store is None or extern_symbols else build_key(module, target, backend.version())
     if store is None or key is None:
         return compile_now()
-    kept = recall_module(store, key, _runtime_symbols())
+    kept = backend.recall(store, key, externs.runtime_symbols)
     if kept is not None:
         return _recalled(*kept, functools.cache(compile_now))
     made = compile_now()
-    if made.compiled is not None and not why_unrunnable(made.info):
-        keep_module(store, key, made.info, made.compiled)
+    if made.artifact is not None and not why_unrunnable(made.info):
+        backend.keep(store, key, made.info, made.artifact)
     return made
 
 
 def _recalled(info: ModuleInfo, library: Library, compile_now: Callable[[], Module]) -> Module:
     """Kept code as a module; what was not kept is compiled again when it is asked for."""
-    texts = {fmt: partial(_source_of, compile_now, fmt) for fmt in SOURCE_FORMATS}
-    module = Module(info, library, ModuleSources(texts))
-    return module.with_compiled(lambda: compile_now().compiled)
-
-
-def _source_of(make: Callable[[], Module], fmt: str) -> str:
-    return make().get_source(fmt)
+    sources = ModuleSources(lambda: compile_now().sources.make())
+    return Module(info, library, sources).with_artifact(lambda: compile_now().artifact)
 
 
 def _as_it_is(module: IRModule, target: Target) -> IRModule:
@@ -161,14 +230,11 @@ def build_lowered(
 
 
 def compile_only(
-    program: PrimFunc | IRModule,
-    target: str | dict[str, Any] | Target | None = None,
-    *,
-    may_abort: bool = False,
+    program: PrimFunc | IRModule, target: TargetLike | None = None, *, may_abort: bool = False
 ) -> Module:
     """Compile without loading: for code that another process, or another machine, will run.
 
-    `may_abort` says that LLVM may end this process: that it is a worker which will be replaced.
+    `may_abort` says that a compiler may end this process: that it is a worker which is replaced.
     """
     chosen = resolve_target(target)
     return compile_lowered(lower(as_module(program), chosen), chosen, may_abort=may_abort)
@@ -176,72 +242,60 @@ def compile_only(
 
 def compile_lowered(lowered: IRModule, target: Target, *, may_abort: bool = False) -> Module:
     """Compile a lowered module without loading it."""
-    source = llvm_codegen.generate(lowered, target)
-    doubts = source.doubts(vectors=not may_abort)
-    machine = _machine_of(target)
-    compiled = (
-        compile_in_child(source.text, machine, doubts)
-        if doubts
-        else compile_ir(source.text, machine)
-    )
-    info = _describe(lowered, source.messages, target, compiled.machine)
-    makers = (
-        compiled.optimised_ir,
-        compiled.assembly,
-        lambda: c_codegen.generate(lowered, target),
-        lambda: str(lowered),
-        lambda: source.text,
-    )
-    sources = ModuleSources(dict(zip(SOURCE_FORMATS, makers, strict=True)))
-    return Module(info, Unrunnable("it was compiled, but not loaded"), sources, compiled)
-
-
-def load(module: Module, extern_symbols: Mapping[str, int] | None = None) -> Module:
-    """A compiled module in this process; one for another machine still says why it cannot run."""
-    if module.compiled is None:
-        return module
-    reason = why_unrunnable(module.info)
-    library = Unrunnable(reason) if reason else _load(module.compiled, extern_symbols or {})
-    return Module(module.info, library, module.sources, module.compiled)
-
-
-def _describe(
-    lowered: IRModule, messages: tuple[str, ...], target: Target, machine: MachineOptions
-) -> ModuleInfo:
+    backend = _backend_of(target)
+    source = backend.generate(lowered, target)
+    artifact = backend.compile(source, target, may_abort=may_abort)
     functions = tuple(
         FunctionInfo(name, signature_of(func), bool(func.attrs.get(NO_ALIAS, False)))
         for name, func in lowered.functions.items()
     )
-    features = tuple(sorted(target.features))
-    return ModuleInfo(functions, messages, str(target), machine.triple, target.mcpu, features)
+    info = ModuleInfo(
+        functions,
+        source.messages,
+        str(target),
+        artifact.meta.get("triple", ""),
+        target.mcpu if target.is_cpu else "",
+        tuple(sorted(target.features)) if target.is_cpu else (),
+        device=backend.device,
+    )
+
+    def texts() -> Texts:
+        return {**backend.texts(lowered, source, target), "script": lambda: str(lowered)}
+
+    return Module(
+        info, Unrunnable("it was compiled, but not loaded"), ModuleSources(texts), artifact
+    )
 
 
-def _runtime_symbols() -> dict[str, int]:
-    return {**thread_pool.symbols(), packed_call.SYMBOL: packed_call.handler_address()}
+def load(module: Module, extern_symbols: Mapping[str, int] | None = None) -> Module:
+    """A compiled module in this process; one for another machine still says why it cannot run."""
+    artifact = module.artifact
+    if artifact is None:
+        return module
+    reason, library = why_unrunnable(module.info), None
+    if not reason:
+        imports = externs.imports_of(artifact.undefined, extern_symbols or {})
+        library = find_backend(artifact.kind).load(artifact, imports)
+    return Module(module.info, library or Unrunnable(reason), module.sources, artifact)
 
 
-def _load(compiled: CompiledObject, extern_symbols: Mapping[str, int]) -> LoadedLibrary:
-    runtime = _runtime_symbols()
-    wanted = [symbol for symbol in compiled.undefined if symbol not in runtime]
-    return load_objects([compiled], {**runtime, **externs.resolve(wanted, extern_symbols)})
+def warm_up() -> None:
+    """Load what compiling for this machine takes, before the first program comes."""
+    find_backend(DEFAULT_KIND).warm_up()
 
 
-def resolve_target(target: str | dict[str, Any] | Target | None) -> Target:
+def resolve_target(target: TargetLike | None) -> Target:
     """The target that a caller names: without one that of the scope, or this machine."""
     if target is None:
-        found = Target.current() or Target("llvm")
+        found = Target.current() or Target(DEFAULT_KIND)
     else:
         found = target if isinstance(target, Target) else Target(target)
-    if found.kind.name not in ("llvm", "c"):
-        raise TargetError(f"build() compiles for llvm targets so far, not for {found.kind.name!r}")
+    _backend_of(found)
     return found
 
 
-def _machine_of(target: Target) -> MachineOptions:
-    if not {"mcpu", "mattr", "mtriple"} & target.attrs.keys():
-        return host_machine()
-    triple = str(target.attrs.get("mtriple", ""))
-    return machine_options(target.mcpu, ",".join(target.mattr), triple)
+def _backend_of(target: Target) -> Backend:
+    return find_backend(target.kind.name)
 
 
 def _numeric_difference(intrin: TensorIntrin) -> str | None:

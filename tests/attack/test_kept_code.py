@@ -20,6 +20,7 @@ from tilewright.errors import ConfigError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.lowering import PassContext
 from tilewright.native.platform import is_linux_x86_64
+from tilewright.runtime.extern_symbols import runtime_symbols
 from tilewright.script import from_source
 from tilewright.target import Target, register_intrin_rule
 from tilewright.target.intrin_rules import remove_intrin_rule
@@ -48,25 +49,25 @@ def store(tmp_path: Path) -> CodeStore:
     """A store with one entry."""
     store = open_store(tmp_path / "code")
     made = driver.build(_module())
-    assert made.compiled is not None
-    keep_module(store, KEY, made.info, made.compiled)
+    assert made.artifact is not None
+    keep_module(store, KEY, made.info, made.artifact)
     assert len(store.entries()) == 1
     return store
 
 
 def _recalled(store: CodeStore, key: str = KEY) -> object:
-    return recall_module(store, key, driver._runtime_symbols())
+    return recall_module(store, key, runtime_symbols())
 
 
 def test_a_kept_module_computes_what_it_did(store: CodeStore) -> None:
-    kept = recall_module(store, KEY, driver._runtime_symbols())
+    kept = recall_module(store, KEY, runtime_symbols())
     assert kept is not None
     a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     module = driver._recalled(*kept, lambda: driver.build(_module()))
     module(a, b)
     np.testing.assert_array_equal(b, a * 2)
     assert "parallel" in module.get_source("script")
-    assert module.compiled is not None
+    assert module.artifact is not None
 
 
 def _cut(data: bytes) -> bytes:
@@ -165,6 +166,7 @@ _CHILD = f"""
 import sys
 import numpy as np
 import tilewright as tw
+from tilewright.runtime.extern_symbols import runtime_symbols
 from tilewright.script import from_source
 
 kernel = tw.build(from_source({TEXT.format(factor=2)!r}))

@@ -51,7 +51,7 @@ def test_usual_intrinsics_need_no_trial(monkeypatch: pytest.MonkeyPatch) -> None
     def refuse(*arguments: object) -> None:
         raise AssertionError("a child process was started")
 
-    monkeypatch.setattr("tilewright.driver.compile_in_child", refuse)
+    monkeypatch.setattr("tilewright.codegen.llvm.backend.compile_in_child", refuse)
     value = "T.call_llvm_pure_intrin('float32x16', 'llvm.sqrt', T.uint32(1), a[0:16])"
     a, c = np.arange(32, dtype="float32"), np.zeros(32, "float32")
     tw.build(_program(value, lanes=16))(a, c)

@@ -75,7 +75,7 @@ BODIES = {
 def test_unusual_lengths_are_compiled_here_and_run_right(
     body: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilewright.driver.compile_in_child", _refuse)
+    monkeypatch.setattr("tilewright.codegen.llvm.backend.compile_in_child", _refuse)
     for lanes in LANES:
         func = _func(BODIES[body].format(n=lanes, d=dtype), dtype)
         expected, actual = _arguments(dtype), _arguments(dtype)
@@ -90,7 +90,7 @@ def _refuse(*arguments: object) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "int8", "float64"])
 def test_buffers_of_vectors(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.driver.compile_in_child", _refuse)
+    monkeypatch.setattr("tilewright.codegen.llvm.backend.compile_in_child", _refuse)
     body = f"""t = T.alloc_buffer((4,), "{dtype}x17")
     for i in range(4):
         t[i] = a[i * 17 : i * 17 + 17]

@@ -13,10 +13,10 @@ import pytest
 
 import tilewright as tw
 from tilewright import te
+from tilewright.driver import lower
 from tilewright.ir import PrimFunc, structural_equal, structural_hash, verify_well_formed
 from tilewright.ir.json import load_json, save_json
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lowering import lower
 from tilewright.script import tir as T
 from tilewright.testing import oracle, te_workload as workloads
 from tilewright.testing.c_compiler import CompiledC

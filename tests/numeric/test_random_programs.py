@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tilewright as tw
+from tilewright.driver import lower
 from tilewright.ir import (
     HANDLE,
     TRUE,
@@ -43,7 +44,6 @@ from tilewright.ir import (
     verify_well_formed,
 )
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lowering import lower
 from tilewright.testing import oracle
 from tilewright.testing.c_compiler import CompiledC
 from tilewright.testing.oracle import OracleOptions

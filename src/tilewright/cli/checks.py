@@ -15,7 +15,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from tilewright.codegen.host.kept_runtime import code_store
+from tilewright.codegen.host.code_store import code_store
 from tilewright.config import settings
 from tilewright.driver import build
 from tilewright.errors import TilewrightError

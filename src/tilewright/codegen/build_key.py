@@ -12,11 +12,11 @@ from tilewright.target import Target
 from tilewright.target.intrin_rules import rules_from_outside
 
 
-def build_key(module: IRModule, target: Target) -> str | None:
+def build_key(module: IRModule, target: Target, compiler: str = "") -> str | None:
     """The key of a program that is compiled now; None if something is in play that has no text."""
     context = PassContext.current()
     if context.instruments or context.option("tir.add_lower_pass") or rules_from_outside():
         return None
     options = [context.opt_level, dict(context.config), sorted(context.disabled_pass)]
     text = json.dumps([target.export(), options], sort_keys=True, default=str)
-    return key_of(text, save_json(module))
+    return key_of(text, compiler, save_json(module))

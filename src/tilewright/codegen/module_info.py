@@ -1,4 +1,4 @@
-"""What is known of a compiled module besides its code; an exported library carries it along."""
+"""A compiled module's functions, messages and machine; an exported library carries them along."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ class ModuleInfo:
     cpu: str
     features: tuple[str, ...]
     version: str = __version__
+    device: str = "cpu"
 
 
 def why_unrunnable(info: ModuleInfo) -> str:
-    """Why this machine cannot run code of that kind; empty if it can."""
+    """Why this machine cannot run such code; empty if it can, or if the code names no machine."""
+    if not info.triple:
+        return ""
     here = host()
     arch, here_arch = info.triple.partition("-")[0], here.triple.partition("-")[0]
     if arch != here_arch:

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.runtime import dlpack, ndarray
+from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.tensor_view import address_of
 
@@ -56,7 +57,7 @@ def contiguous(array: Any) -> Any:
 
 def copy_of(array: Array) -> Array:
     """A copy, aligned as what we allocate."""
-    made = ndarray.aligned_memory(array.shape, array.dtype)
+    made = aligned_memory(array.shape, array.dtype)
     np.copyto(made, array)
     return made
 

@@ -13,8 +13,8 @@ import numpy as np
 from tilewright.errors import ArgumentError
 from tilewright.ir import Buffer, PrimFunc, Var, free_vars, replace
 from tilewright.lowering.argument_roles import Role, argument_roles
-from tilewright.lowering.host_abi import ArgumentSpec, HostABI, signature_of
-from tilewright.runtime.arguments import ArgumentBinder, describe
+from tilewright.lowering.host_abi import ArgumentSpec, HostABI, describe, signature_of
+from tilewright.runtime.arguments import ArgumentBinder
 from tilewright.support.suggestions import did_you_mean
 
 Values = Mapping[int, Any]  # arguments by the position of their parameter

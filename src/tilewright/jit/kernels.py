@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.driver import build, schedules_from
+from tilewright.driver import build, lower, schedules_from
 from tilewright.ir import IRModule, PrimFunc, Var
 from tilewright.jit.interface import Interface
 from tilewright.jit.schedules import Schedules
-from tilewright.lowering import lower
 from tilewright.lowering.argument_roles import is_fully_written
 from tilewright.runtime import Module
 

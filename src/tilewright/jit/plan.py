@@ -17,8 +17,8 @@ from tilewright.jit.arrays import Array, copy_of
 from tilewright.jit.interface import CallParameter, Interface
 from tilewright.jit.kernels import CompiledKernel
 from tilewright.lowering.argument_roles import Role
-from tilewright.runtime.arguments import describe
-from tilewright.runtime.ndarray import aligned_memory
+from tilewright.lowering.host_abi import describe
+from tilewright.runtime.cpu_device import aligned_memory
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From TensorIR to what code generators consume: one pass a file, one ordered pipeline."""
+"""From TensorIR to what code generators consume: one pass a file, in the order of `pipeline`."""
 
 from tilewright.lowering.base import (
     FunctionPass,
@@ -10,7 +10,7 @@ from tilewright.lowering.base import (
 )
 from tilewright.lowering.context import PassContext
 from tilewright.lowering.host_abi import ArgumentSpec, DerivedParameter, signature_of
-from tilewright.lowering.pipeline import Stage, Stages, lower, passes_of
+from tilewright.lowering.pipeline import Stage, Stages, run_pipeline
 from tilewright.lowering.sequential import Sequential
 from tilewright.lowering.verify_lowered import verify_lowered
 
@@ -25,10 +25,9 @@ __all__ = [
     "Stages",
     "get_pass",
     "list_passes",
-    "lower",
-    "passes_of",
     "prim_func_pass",
     "register_pass",
+    "run_pipeline",
     "signature_of",
     "verify_lowered",
 ]

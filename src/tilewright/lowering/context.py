@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tilewright.errors import LowerError
 from tilewright.ir import IRModule
-from tilewright.lowering.base import Pass, as_pass, get_pass
+from tilewright.lowering.base import FunctionPass, Pass, as_pass, get_pass
 from tilewright.support.suggestions import did_you_mean
 
 PHASES = range(4)
@@ -116,6 +116,14 @@ class PassContext:
     def user_passes(self, phase: int) -> list[Pass]:
         """The user's passes to run at a phase, in the order given."""
         return [as_pass(item) for at, item in self.option("tir.add_lower_pass") if at == phase]
+
+    def enables(self, what: str) -> bool:
+        """Whether no `tir.disable_...` speaks against a step."""
+        return not self.option(f"tir.disable_{what}")
+
+    def configured(self, pass_class: type[FunctionPass], **defaults: object) -> FunctionPass:
+        """A pass with the options of its key, `tir.<name>`."""
+        return pass_class(**{**defaults, **self.option(f"tir.{pass_class.name}")})
 
     def should_run(self, module: IRModule, info: Pass) -> bool:
         """Whether no instrument objects to a pass."""

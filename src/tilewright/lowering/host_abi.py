@@ -35,8 +35,6 @@ from tilewright.lowering.rewriters import ADDRESS_OF
 from tilewright.target import Target
 
 SIGNATURE_ATTR = "tilewright.signature"
-# Beside each function stands one that takes its arguments from an array of 8-byte slots.
-PACKED_SUFFIX = ".packed"
 Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
 
 
@@ -67,6 +65,13 @@ class ArgumentSpec:
     alignment: int = 0  # of the data pointer, in bytes
     access: Literal["r", "w", "rw", ""] = ""
     derived: tuple[DerivedParameter, ...] = field(default=())
+
+
+def describe(spec: ArgumentSpec) -> str:
+    """An argument as a reader would write it: `A: float32[128, n]`."""
+    if spec.kind == "scalar":
+        return f"{spec.name}: {spec.dtype}"
+    return f"{spec.name}: {spec.dtype}[{', '.join(map(str, spec.shape))}]"
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {

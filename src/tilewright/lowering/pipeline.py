@@ -1,15 +1,17 @@
-"""The order in which a TensorIR function becomes what code generators consume."""
+"""Lists of passes that the pipelines of backends are made of, and the loop that runs a pipeline.
+
+The pipelines themselves are in `codegen/<backend>/pipeline.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, overload
 
 from tilewright.errors import ArgumentError, LowerError
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.verify import verify_well_formed
-from tilewright.lowering.base import FunctionPass, Pass
+from tilewright.lowering.base import Pass
 from tilewright.lowering.blend_local_stores import BlendLocalStores
 from tilewright.lowering.check_safety import CheckSafety
 from tilewright.lowering.common_subexpr_elim import CommonSubexprElim
@@ -35,7 +37,6 @@ from tilewright.lowering.sequential import run_pass
 from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
-from tilewright.lowering.tile_registers import TileRegisters
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vector_reduction import VectorReduction
 from tilewright.lowering.vectorize_loop import VectorizeLoop
@@ -45,16 +46,8 @@ from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 
 
-def passes_of(context: PassContext) -> list[Pass]:
-    """All passes in order; `context` gives their options and the user's own passes."""
-    option = context.option
-
-    def enabled(what: str) -> bool:
-        return not option(f"tir.disable_{what}")
-
-    def configured(pass_class: type[FunctionPass], **defaults: object) -> FunctionPass:
-        return pass_class(**{**defaults, **option(f"tir.{pass_class.name}")})
-
+def blocks_to_buffers(context: PassContext) -> list[Pass]:
+    """Blocks lose their iterators; each buffer is allocated where it is used, and made small."""
     return [
         *context.user_passes(0),
         IntrinsicFallback(),
@@ -63,7 +56,12 @@ def passes_of(context: PassContext) -> list[Pass]:
         PlanBufferAllocation(),
         CheckSafety(),
         CompactBufferAllocation(),
-        TileRegisters(),
+    ]
+
+
+def buffers_to_memory(context: PassContext) -> list[Pass]:
+    """Blocks go; buffers become flat memory, and indices as narrow as they may be."""
+    return [
         LowerMatchBuffer(),
         LowerOpaqueBlock(),
         FlattenBuffer(),
@@ -71,23 +69,37 @@ def passes_of(context: PassContext) -> list[Pass]:
         NarrowDataType(),
         Simplify(),
         *context.user_passes(1),
+    ]
+
+
+def cpu_loops(context: PassContext) -> list[Pass]:
+    """Loops as a CPU runs them: split at conditions, vectorised, unrolled."""
+    vectorize = context.enables("vectorize")
+    return [
         SkipZeroTerms(),
         VectorReduction(),
-        configured(LoopPartition, enable=enabled("loop_partition")),
-        *([WidenVectorLoops()] if enabled("vectorize") else []),
-        VectorizeLoop(enabled("vectorize")),
-        StorageRewrite(enabled("storage_rewrite")),
+        context.configured(LoopPartition, enable=context.enables("loop_partition")),
+        *([WidenVectorLoops()] if vectorize else []),
+        VectorizeLoop(vectorize),
+        StorageRewrite(context.enables("storage_rewrite")),
         Simplify(),
         BlendLocalStores(),
-        configured(UnrollLoop, expand=False),  # last of the costly steps: it multiplies statements
+        # Last of the costly steps: it multiplies statements.
+        context.configured(UnrollLoop, expand=False),
         *context.user_passes(2),
+    ]
+
+
+def statements_to_calls(context: PassContext) -> list[Pass]:
+    """What is left to do before a code generator takes over: the calling convention comes last."""
+    return [
         RemoveNoOp(),
         RewriteUnsafeSelect(),
         HoistIfThenElse(),
         *context.user_passes(3),
         LegalizeVectors(),
         LowerIntrin(),
-        CommonSubexprElim(enabled("cse_tir")),
+        CommonSubexprElim(context.enables("cse_tir")),
         HostABI(),
     ]
 
@@ -135,46 +147,25 @@ class Stages:
 Watcher = Callable[[str, IRModule], object]
 
 
-@overload
-def lower(
-    program: PrimFunc | IRModule,
-    target: Target | str | None = None,
-    *,
-    stages: Literal[False] | Watcher = False,
-) -> IRModule: ...
-@overload
-def lower(
-    program: PrimFunc | IRModule, target: Target | str | None = None, *, stages: Literal[True]
-) -> Stages: ...
-
-
 @nested_deeply(LowerError, "the program to lower")
-def lower(
+def run_pipeline(
     program: PrimFunc | IRModule,
-    target: Target | str | None = None,
-    *,
-    stages: bool | Watcher = False,
-) -> IRModule | Stages:
-    """Lower a function or module to the form that code generators consume.
-
-    `stages=True` gives every intermediate module instead of the last one; a callable is called with
-    the name of each pass and the module after it.
-    """
-    context = PassContext.current()
+    target: Target | None,
+    passes: Callable[[PassContext], Sequence[Pass]],
+    watch: Watcher | None = None,
+) -> IRModule:
+    """Run the passes of a backend; `watch` is told the name of each and the module after it."""
     if not isinstance(program, PrimFunc | IRModule):
         raise ArgumentError(
             f"lower() takes a PrimFunc or an IRModule, got {type(program).__name__}"
         )
+    context = PassContext.current()
     module = as_module(program)
     verify_well_formed(module)
-    chosen = Target(target) if isinstance(target, str) else target or Target.current()
-    kept = [Stage("input", module)]
-    for step in passes_of(context):
-        module = run_pass(step, module, chosen, context)
-        if stages is True:
-            kept.append(Stage(step.name, module))
-        elif callable(stages):
-            stages(step.name, module)
+    for step in passes(context):
+        module = run_pass(step, module, target, context)
+        if watch is not None:
+            watch(step.name, module)
     if context.option("tir.add_lower_pass"):
         verify_lowered(module)
-    return Stages(tuple(kept)) if stages is True else module
+    return module

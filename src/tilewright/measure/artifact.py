@@ -1,4 +1,4 @@
-"""A compiled candidate as a file: the object code and all that is needed to load and to check it.
+"""A compiled candidate as a file: its artifact and all that is needed to load and to check it.
 
 Not a shared library: those bring a thread pool of their own, and linking one takes as long as
 compiling the kernel. The runner links the object in memory, to the threads it has already.
@@ -11,13 +11,12 @@ from pathlib import Path
 import msgspec
 
 from tilewright import driver
-from tilewright.codegen.llvm.compiler import CompiledObject, CompileTimes, MachineOptions
-from tilewright.codegen.llvm.optimizer import NO_PASSES
+from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import RuntimeFailure
 from tilewright.measure.tolerance import Rounding
 from tilewright.runtime.loading import load_module
-from tilewright.runtime.module import Module, ModuleSources
+from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 
 SUFFIX = ".kernel"
 _LIBRARY_SUFFIXES = (".so", ".dylib")
@@ -26,10 +25,7 @@ _MISSING = "a candidate that was loaded from its artefact has no source"
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
     info: ModuleInfo
-    machine: MachineOptions
-    object_bytes: bytes
-    defined: tuple[str, ...]
-    undefined: tuple[str, ...]
+    artifact: Artifact
     rounding: Rounding
 
 
@@ -43,20 +39,12 @@ _decoder = msgspec.msgpack.Decoder(_Stored)
 
 def write_artifact(path: Path, module: Module, rounding: Rounding) -> None:
     """Write a module that was compiled here."""
-    compiled = module.compiled
-    if compiled is None:
+    if module.artifact is None:
         raise RuntimeFailure(
             "the module to export was loaded from a library; export what tilewright.build() or "
             "f_build made here, or give an f_export of your own"
         )
-    stored = _Stored(
-        module.info,
-        compiled.machine,
-        compiled.object_bytes,
-        compiled.defined,
-        compiled.undefined,
-        rounding,
-    )
+    stored = _Stored(module.info, module.artifact, rounding)
     path.write_bytes(msgspec.msgpack.encode(stored))
 
 
@@ -77,14 +65,6 @@ def load_artifact(path: str) -> tuple[Module, Rounding]:
             f"cannot load {file}: expected an artefact of LocalBuilder ({SUFFIX}) or a library of "
             f"Module.export_library (.so); {error}"
         ) from error
-    compiled = CompiledObject(
-        "",
-        stored.machine,
-        NO_PASSES,
-        stored.object_bytes,
-        stored.defined,
-        stored.undefined,
-        CompileTimes(0.0, 0.0, 0.0),
-    )
-    unloaded = Module(stored.info, {}, ModuleSources({}, _MISSING), compiled)
+    not_loaded = Unrunnable("it was not loaded")
+    unloaded = Module(stored.info, not_loaded, ModuleSources(dict, _MISSING), stored.artifact)
     return driver.load(unloaded), stored.rounding

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from tilewright import driver
-from tilewright.codegen.llvm.compiler import host_machine
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json
@@ -59,8 +58,8 @@ _decoder = msgspec.msgpack.Decoder(BuildRequest)
 
 
 def preload() -> None:
-    """Load LLVM before the first candidate comes."""
-    host_machine()
+    """Load what compiling takes before the first candidate comes."""
+    driver.warm_up()
 
 
 def perform(payload: bytes) -> bytes:

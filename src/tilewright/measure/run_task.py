@@ -34,7 +34,7 @@ from tilewright.measure.workbench import (
     expectation_for,
     packed,
 )
-from tilewright.runtime import devices, threads, timing
+from tilewright.runtime import cpu, threads
 from tilewright.support.machine_faults import machine_fault
 
 PERFORM_LOOK = "tilewright.measure.run_task:perform_look"
@@ -105,7 +105,7 @@ def _workbench() -> Workbench:
 
 def preload() -> None:
     """Load LLVM, the timer and the thread pool before the first candidate comes."""
-    timing.evict(())
+    cpu().api.evict(())
     threads.num_threads()
 
 
@@ -213,9 +213,9 @@ class _Run:
     def load(self) -> None:
         """Load the code and allocate the arguments."""
         request = self.request
-        self.device = devices.device(request.device_type)
         with self._step("load"):
             self.module, _ = load_artifact(request.artifact_path)
+            self.device = self.module.device
             self.function = entry_of(self.module)
         with self._step("expect"):
             self.expectation = self._expectation()

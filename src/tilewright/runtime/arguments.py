@@ -21,7 +21,7 @@ import numpy as np
 from tilewright.errors import ArgumentError, IRError, OverlapError
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.lowering.host_abi import ArgumentSpec, Extent, evaluate_extent
+from tilewright.lowering.host_abi import ArgumentSpec, Extent, describe, evaluate_extent
 from tilewright.runtime.dlpack import row_major_strides
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.scalars import quick_converter, scalar_slot
@@ -69,13 +69,21 @@ class _Checked(NamedTuple):
 class ArgumentBinder:
     """Checks and lays out the arguments of one function."""
 
-    def __init__(self, function: str, signature: Sequence[ArgumentSpec], no_alias: bool) -> None:
+    def __init__(
+        self,
+        function: str,
+        signature: Sequence[ArgumentSpec],
+        no_alias: bool,
+        device: str = "cpu",
+    ) -> None:
         self.function = function
+        self.device = device
         self.signature = tuple(signature)
         self.no_alias = no_alias
         self._known: dict[tuple[Any, ...], _Checked] = {}
         self._offset = data_offset()
-        self._short = _short_forms(self.signature) if self._offset is not None else None
+        on_cpu = self._offset is not None and device == "cpu"
+        self._short = _short_forms(self.signature) if on_cpu else None
 
     def bind(self, args: Sequence[Any]) -> BoundArguments:
         """Check `args` and lay them out."""
@@ -138,6 +146,10 @@ class ArgumentBinder:
                 parts.append(scalar_slot(where, spec.dtype, arg))
                 numbers.append(())
                 continue
+            if view.device != self.device:
+                raise ArgumentError(
+                    f"{where}: the array is on {view.device}, expected it on the {self.device}"
+                )
             _check_array(where, spec, view, symbols)
             numbers.append(_derived_numbers(where, spec, view))
             parts.append(struct.pack(f"<Q{len(numbers[-1])}q", view.address, *numbers[-1]))
@@ -254,13 +266,6 @@ def _exclusive_pairs(signature: Sequence[ArgumentSpec]) -> list[tuple[int, int]]
     ]
 
 
-def describe(spec: ArgumentSpec) -> str:
-    """An argument as a reader would write it: `A: float32[128, n]`."""
-    if spec.kind == "scalar":
-        return f"{spec.name}: {spec.dtype}"
-    return f"{spec.name}: {spec.dtype}[{', '.join(map(str, spec.shape))}]"
-
-
 def _kind_of(arg: Any) -> str:
     return "None" if arg is None else type(arg).__name__
 
@@ -302,8 +307,6 @@ def _span(view: TensorView) -> tuple[int, int]:
 
 
 def _check_array(where: str, spec: ArgumentSpec, view: TensorView, symbols: dict[str, int]) -> None:
-    if view.device != "cpu":
-        raise ArgumentError(f"{where}: the array is on {view.device}, expected it on the cpu")
     if view.dtype != spec.dtype:
         raise ArgumentError(f"{where}: dtype is {view.dtype}, expected {spec.dtype}")
     if len(view.shape) != len(spec.shape):

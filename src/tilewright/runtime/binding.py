@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError
-from tilewright.lowering.host_abi import ArgumentSpec, evaluate_extent
+from tilewright.lowering.host_abi import ArgumentSpec, describe, evaluate_extent
 from tilewright.lowering.prepacking import packing_of
 from tilewright.runtime import ndarray
-from tilewright.runtime.arguments import describe
 from tilewright.support.suggestions import did_you_mean
 
 if TYPE_CHECKING:

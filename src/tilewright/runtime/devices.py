@@ -1,11 +1,21 @@
-"""Devices: where an array lies and where a function runs."""
+"""Devices: the owners of memory, of copies, of timing and of synchronisation.
+
+`Device` is a plain value, which may also name what this machine does not have. What a device can do
+is a `DeviceApi` that is found under its name: `cpu_device.py` is the one for the CPU.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from tilewright.codegen.artifact import Kernel
 from tilewright.errors import ArgumentError
+from tilewright.support.plugins import Family
 from tilewright.support.suggestions import did_you_mean
 
 # DLPack's numbers of device types. Memory of the last three can be read by the CPU as it is.
@@ -31,6 +41,56 @@ def device_name(device_type: int) -> str:
     return _NAMES.get(device_type, f"device type {device_type}")
 
 
+class Timing(NamedTuple):
+    """How many nanoseconds some runs took, or the status of the one that failed."""
+
+    status: int
+    nanoseconds: int
+
+
+class DeviceApi(ABC):
+    """What the devices of one name can do; memory is a NumPy array, or a `DeviceMemory`."""
+
+    @abstractmethod
+    def exists(self, device_id: int) -> bool:
+        """Whether this machine has the device."""
+
+    @abstractmethod
+    def allocate(self, device_id: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Memory with undefined contents, for compact elements of a NumPy dtype."""
+
+    @abstractmethod
+    def copy_in(self, memory: Any, values: Any) -> None:
+        """Overwrite memory with a NumPy array of its shape."""
+
+    @abstractmethod
+    def copy_out(self, memory: Any) -> Any:
+        """A copy of memory as a NumPy array."""
+
+    @abstractmethod
+    def synchronize(self, device_id: int) -> None:
+        """Wait for all work on the device."""
+
+    @abstractmethod
+    def time(self, kernel: Kernel, slots: bytes, number: int) -> Timing:
+        """Run a kernel `number` times in a row, or until it fails."""
+
+    @abstractmethod
+    def evict(self, memory: Sequence[tuple[int, int]]) -> None:
+        """Push memory, given as (address, bytes), out of all caches."""
+
+
+DEVICE_APIS: Family[type[DeviceApi]] = Family("device", "tilewright.device")
+_OURS = {"cpu": "tilewright.runtime.cpu_device"}
+
+
+@functools.cache
+def _api_of(name: str) -> DeviceApi | None:
+    if name in _OURS:
+        importlib.import_module(_OURS[name])
+    return DEVICE_APIS.get(name)() if name in DEVICE_APIS else None
+
+
 @dataclass(frozen=True)
 class Device:
     """A device such as `cpu:0`."""
@@ -46,10 +106,21 @@ class Device:
     @property
     def exist(self) -> bool:
         """Whether the device is there; the CPU always is."""
-        return self.name == "cpu" and self.device_id == 0
+        api = _api_of(self.name)
+        return api is not None and api.exists(self.device_id)
+
+    @property
+    def api(self) -> DeviceApi:
+        """What the device can do."""
+        api = _api_of(self.name)
+        if api is None:
+            raise ArgumentError(f"nothing here can use {self}; use cpu(0)")
+        return api
 
     def sync(self) -> None:
         """Wait for all work on the device; a function on the CPU has finished when it returns."""
+        if self.exist:
+            self.api.synchronize(self.device_id)
 
     def __str__(self) -> str:
         return f"{self.name}:{self.device_id}"
@@ -79,6 +150,8 @@ def device(name: str, device_id: int = 0) -> Device:
         device_id = int(number)
     if kind in ("cpu", "llvm", "c"):
         return cpu(device_id)
+    if kind in DEVICE_APIS:
+        return Device(kind, device_id)
     if kind not in _NAMES.values():
         raise ArgumentError(
             f"device({name!r}): no such device{did_you_mean(kind, _NAMES.values())}"

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from tilewright.codegen.llvm.compiler import compile_ir, host_machine, load_permanently
+from tilewright.codegen.host.loading import load_permanently
+from tilewright.codegen.llvm.compiler import compile_ir, host_machine
 from tilewright.errors import ArgumentError
 from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
 from tilewright.runtime.devices import CPU, device_name

@@ -1,12 +1,14 @@
-"""Where the C functions that kernels call by name come from."""
+"""The functions that compiled code takes from this process: our runtime's, and C functions."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.errors import ArgumentError, RuntimeFailure
+from tilewright.native.abi import CALL_PACKED
+from tilewright.runtime import packed_call, thread_pool
 
 _loaded: dict[str, ctypes.CDLL] = {}
 
@@ -19,6 +21,19 @@ def load_library(path: str | Path) -> ctypes.CDLL:
         raise RuntimeFailure(f"cannot load the library {path}: {error}") from error
     _loaded[str(path)] = library
     return library
+
+
+def runtime_symbols() -> dict[str, int]:
+    """Addresses of all that the runtime offers to compiled code."""
+    return {**thread_pool.symbols(), CALL_PACKED: packed_call.handler_address()}
+
+
+def imports_of(undefined: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
+    """Addresses of the names that compiled code lacks."""
+    if not undefined:
+        return {}
+    ours = runtime_symbols()
+    return {**ours, **resolve([name for name in undefined if name not in ours], given)}
 
 
 def resolve(wanted: Iterable[str], given: Mapping[str, int]) -> dict[str, int]:

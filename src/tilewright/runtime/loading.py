@@ -31,4 +31,4 @@ def load_module(path: str | Path) -> Module:
     if description.calls_packed:
         library.call(SET_HANDLER_SYMBOL, ctypes.c_void_p(packed_call.handler_address()))
     missing = f"a module loaded from a library has no source; {file.name} holds machine code only"
-    return Module(description.module, library, ModuleSources({}, missing))
+    return Module(description.module, library, ModuleSources(dict, missing))

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from tilewright.codegen.host.export import export_library
-from tilewright.codegen.llvm.compiler import CompiledObject
+from tilewright.codegen.artifact import Artifact, Kernel, Library
+from tilewright.codegen.base import Texts
+from tilewright.codegen.export import export_library
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
 from tilewright.errors import KernelAssertError, OverlapError, RuntimeFailure
 from tilewright.ir import DType
-from tilewright.lowering.host_abi import PACKED_SUFFIX, ArgumentSpec
+from tilewright.lowering.host_abi import ArgumentSpec, describe
 from tilewright.lowering.prepacking import packing_of
-from tilewright.runtime.arguments import ArgumentBinder, BoundArguments, describe
+from tilewright.runtime.arguments import ArgumentBinder, BoundArguments
 from tilewright.runtime.binding import BoundFunction, bind
+from tilewright.runtime.devices import Device, device
 from tilewright.runtime.packed_call import failure_of
 from tilewright.runtime.registry import get_global_func
 from tilewright.runtime.tensor_view import view_of
-from tilewright.runtime.timing import (
-    BenchmarkResult,
-    EvaluatorOptions,
-    evaluate,
-    evict,
-    run_repeatedly,
-)
+from tilewright.runtime.timing import BenchmarkResult, EvaluatorOptions, evaluate
 from tilewright.support.suggestions import did_you_mean
-
-_PACKED_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
 # The name under which scripts written for TVM ask for a cold cache.
 _FLUSH_ALL_BUT_FIRST = "cache_flush_cpu_non_first_arg"
-
-
-class Library(Protocol):
-    """Code that is loaded into this process."""
-
-    def __getitem__(self, symbol: str, /) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -47,23 +35,21 @@ class Unrunnable:
 
     reason: str
 
-    def __getitem__(self, symbol: str, /) -> int:
-        raise RuntimeFailure(f"{symbol.removesuffix(PACKED_SUFFIX)}() cannot run: {self.reason}")
+    def kernel(self, name: str, /) -> Kernel:
+        raise RuntimeFailure(f"{name}() cannot run: {self.reason}")
 
 
 class CompiledFunction:
     """One function of a compiled module; call it with arrays and numbers."""
 
-    def __init__(
-        self, info: FunctionInfo, messages: Sequence[str], address: int, owner: object
-    ) -> None:
+    def __init__(self, info: FunctionInfo, module: ModuleInfo, library: Library) -> None:
         self.name = info.name
         self.signature = info.signature
-        self._address = address
-        self._run = _PACKED_TYPE(address)
-        self._binder = ArgumentBinder(info.name, info.signature, info.no_alias)
-        self._messages = tuple(messages)
-        self._owner = owner  # the code lives as long as its module
+        self.device = device(module.device)
+        self._run = library.kernel(info.name)
+        self._binder = ArgumentBinder(info.name, info.signature, info.no_alias, module.device)
+        self._messages = module.messages
+        self._owner = library  # the code lives as long as its module
         # The same function for arrays that overlap; None: such arguments are refused.
         self.for_overlaps: Callable[[], CompiledFunction] | None = None
 
@@ -118,7 +104,8 @@ class CompiledFunction:
     ) -> tuple[BenchmarkResult, int]:
         """Seconds of a run, and how many runs a row had in the end."""
         function, (slots, keep) = self._bound(args)
-        outcome = evaluate(function._address, slots, options, prepare)
+        run = partial(self.device.api.time, function._run, slots)
+        outcome = evaluate(run, options, prepare)
         del keep
         if outcome.result is None:
             raise self._failure(outcome.status)
@@ -127,7 +114,7 @@ class CompiledFunction:
     def run_in_a_row(self, args: Sequence[Any], number: int = 1) -> float:
         """Run `number` times back to back, without warm-up; the seconds of all runs together."""
         function, (slots, keep) = self._bound(args)
-        timing = run_repeatedly(function._address, slots, number)
+        timing = self.device.api.time(function._run, slots, number)
         del keep
         if timing.status:
             raise self._failure(timing.status)
@@ -167,7 +154,7 @@ class _Evaluator:
                 arg for arg, spec in zip(args, signature, strict=False) if spec.kind == "buffer"
             ]
             memory = [_memory_of(arg) for arg in (cold if self.flush else cold[1:])]
-            return lambda: evict(memory)
+            return lambda: self.function.device.api.evict(memory)
         if self.f_preproc:
             function = get_global_func(self.f_preproc)
             return lambda: function(*args)
@@ -186,20 +173,21 @@ def _memory_of(array: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ModuleSources:
-    """Every text a module can show, by format; each is made when asked for."""
+    """Every text a module can show, by format, its own source first; made when asked for."""
 
-    texts: Mapping[str, Callable[[], str]]
+    make: Callable[[], Texts]
     missing: str = ""  # what to say if there is nothing at all
 
-    def get(self, fmt: str) -> str:
+    def get(self, fmt: str | None = None) -> str:
         """The text in one format."""
-        make = self.texts.get(fmt)
-        if make is not None:
-            return make()
-        if not self.texts:
+        texts = self.make()
+        if not texts:
             raise RuntimeFailure(self.missing)
-        known = ", ".join(map(repr, self.texts))
-        raise RuntimeFailure(f"no source in format {fmt!r}; there are {known}")
+        chosen = next(iter(texts)) if fmt is None else fmt
+        if chosen not in texts:
+            known = ", ".join(map(repr, texts))
+            raise RuntimeFailure(f"no source in format {fmt!r}; there are {known}")
+        return texts[chosen]()
 
 
 class Module:
@@ -210,12 +198,12 @@ class Module:
         info: ModuleInfo,
         library: Library,
         sources: ModuleSources,
-        compiled: CompiledObject | None = None,
+        artifact: Artifact | None = None,
     ) -> None:
         self.info = info
         self.sources = sources
-        self._compiled = compiled
-        self._make_compiled: Callable[[], CompiledObject | None] | None = None
+        self._artifact = artifact
+        self._make_artifact: Callable[[], Artifact | None] | None = None
         self._library = library
         self._make_prepacked: Callable[[], Module | None] | None = None
         self._prepacked: Module | None = None
@@ -225,16 +213,21 @@ class Module:
         self._functions: dict[str, CompiledFunction] = {}
 
     @property
-    def compiled(self) -> CompiledObject | None:
-        """The object that was compiled; None for a module that was loaded from a library."""
-        if self._compiled is None and self._make_compiled is not None:
-            self._compiled = self._make_compiled()
-        return self._compiled
+    def artifact(self) -> Artifact | None:
+        """The code that was compiled; None for a module that was loaded from a library."""
+        if self._artifact is None and self._make_artifact is not None:
+            self._artifact = self._make_artifact()
+        return self._artifact
 
-    def with_compiled(self, make: Callable[[], CompiledObject | None]) -> Module:
-        """This module, which knows how its object is compiled again should anybody ask for it."""
-        self._make_compiled = make
+    def with_artifact(self, make: Callable[[], Artifact | None]) -> Module:
+        """This module, which knows how its code is compiled again should anybody ask for it."""
+        self._make_artifact = make
         return self
+
+    @property
+    def device(self) -> Device:
+        """Where its functions run."""
+        return device(self.info.device)
 
     @property
     def entry_name(self) -> str:
@@ -256,8 +249,7 @@ class Module:
         if info is None:
             hint = did_you_mean(str(name), self._infos)
             raise RuntimeFailure(f"the module has no function {name!r}{hint}")
-        address = self._library[name + PACKED_SUFFIX]
-        function = CompiledFunction(info, self.info.messages, address, self._library)
+        function = CompiledFunction(info, self.info, self._library)
         if self._make_for_overlaps is not None:
             function.for_overlaps = lambda: self._overlapping()[name]
         return function
@@ -336,8 +328,8 @@ class Module:
             flush=flush,
         )
 
-    def get_source(self, fmt: str = "ll") -> str:
-        """The module as "ll", "asm", "c" or "script"."""
+    def get_source(self, fmt: str | None = None) -> str:
+        """The module as text: what was compiled, or in a format such as "asm" or "script"."""
         return self.sources.get(fmt)
 
     def export_library(
@@ -350,12 +342,13 @@ class Module:
         it they keep their names, except that `main` becomes `<library>_main`. Returns the files
         written.
         """
-        if self.compiled is None:
+        if self.artifact is None:
             raise RuntimeFailure(
                 f"cannot export {Path(path).name}: the module was loaded from a library; copy the "
                 "library instead"
             )
-        return export_library(Path(path), self.info, self.compiled, symbols or {}, self.get_source)
+        return export_library(Path(path), self.info, self.artifact, symbols or {}, self.get_source)
 
     def __repr__(self) -> str:
-        return f"<module of {', '.join(self._infos) or 'no functions'} for {self.info.triple}>"
+        place = self.info.triple or self.info.target
+        return f"<module of {', '.join(self._infos) or 'no functions'} for {place}>"

@@ -1,4 +1,4 @@
-"""`NDArray`: an array in memory that suits compiled code, shared with others through DLPack."""
+"""`NDArray`: an array in the memory of a device, shared with others through DLPack."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from tilewright.runtime import dlpack
 from tilewright.runtime.devices import CPU, Device, cpu
 from tilewright.runtime.tensor_view import address_of
 
-__all__ = ["ALIGNMENT", "NDArray", "array", "empty", "from_dlpack", "zeros"]
-
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+__all__ = ["NDArray", "array", "empty", "from_dlpack", "zeros"]
 
 
 class NDArray:
-    """An array on the CPU, row-major and compact.
+    """An array on a device, row-major and compact.
 
-    It can be passed to compiled functions, to NumPy (`numpy.asarray`) and, without a copy, to every
-    library that takes DLPack (`torch.from_dlpack`).
+    It can be passed to compiled functions, to NumPy (`numpy.asarray`) and, if it is on the CPU,
+    without a copy to every library that takes DLPack (`torch.from_dlpack`).
     """
 
-    __slots__ = ("__tilewright_array__", "__weakref__")
+    __slots__ = ("__tilewright_array__", "__weakref__", "_device")
 
-    def __init__(self, values: np.ndarray[Any, Any]) -> None:
-        # The name is how other parts of the runtime find the NumPy view of our memory.
+    def __init__(self, values: Any, device: Device | None = None) -> None:
+        # The name is how other parts of the runtime find our memory: a NumPy array on the CPU.
         self.__tilewright_array__ = values
+        self._device = device or cpu()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,26 +45,27 @@ class NDArray:
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return self.__tilewright_array__.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.__tilewright_array__.size
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """The size of the memory."""
-        return self.__tilewright_array__.nbytes
+        return self.size * int(self.__tilewright_array__.dtype.itemsize)
 
     @property
     def device(self) -> Device:
         """Where the array is."""
-        return cpu()
+        return self._device
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy as a NumPy array; `numpy.asarray(x)` shares the memory instead."""
-        return np.array(self.__tilewright_array__)
+        values: np.ndarray[Any, Any] = self._device.api.copy_out(self.__tilewright_array__)
+        return values
 
     asnumpy = numpy
 
@@ -76,7 +76,7 @@ class NDArray:
             raise ArgumentError(
                 f"copyfrom: the source has shape {list(values.shape)}, expected {list(self.shape)}"
             )
-        self._writable("copyfrom")[...] = values
+        self._device.api.copy_in(self._writable("copyfrom"), values)
         return self
 
     def copyto(self, target: NDArray | Device) -> NDArray:
@@ -87,20 +87,29 @@ class NDArray:
 
     def __getitem__(self, index: Any) -> Any:
         """A copy of some elements, as NumPy gives them."""
-        picked = self.__tilewright_array__[index]
+        picked = self._on_host()[index]
         return picked.copy() if isinstance(picked, np.ndarray) else picked
 
     def __setitem__(self, index: Any, values: Any) -> None:
-        self._writable("assignment")[index] = _values_of(values, "assignment")
+        memory, given = self._writable("assignment"), _values_of(values, "assignment")
+        changed = self._on_host()
+        changed[index] = given
+        if changed is not memory:
+            self._device.api.copy_in(memory, changed)
 
-    def _writable(self, what: str) -> np.ndarray[Any, Any]:
+    def _on_host(self) -> np.ndarray[Any, Any]:
+        """The elements: the memory itself on the CPU, else a copy."""
         values = self.__tilewright_array__
-        if not values.flags.writeable:
+        return values if isinstance(values, np.ndarray) else self.numpy()
+
+    def _writable(self, what: str) -> Any:
+        values = self.__tilewright_array__
+        if isinstance(values, np.ndarray) and not values.flags.writeable:
             raise ArgumentError(f"{what}: the array is read-only")
         return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        values = self.__tilewright_array__
+        values = self._on_host()
         if dtype is not None and values.dtype != dtype:
             if copy is False:
                 raise ValueError(f"cannot share {self.dtype} memory as {np.dtype(dtype).name}")
@@ -108,13 +117,13 @@ class NDArray:
         return values.copy() if copy else values
 
     def __len__(self) -> int:
-        return len(self.__tilewright_array__)
+        return len(self._on_host())
 
     def __repr__(self) -> str:
         return f"<NDArray shape={self.shape} dtype={self.dtype} {self.device}>\n{self.numpy()!r}"
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (CPU, 0)
+        return (self._device.device_type, self._device.device_id)
 
     def __dlpack__(
         self,
@@ -125,6 +134,8 @@ class NDArray:
         copy: bool | None = None,
     ) -> object:
         """A capsule that shares the memory (or owns a copy, if asked for)."""
+        if self._device != cpu():
+            raise BufferError(f"the array is on {self._device}; only arrays on the CPU are lent")
         if stream is not None:
             raise BufferError("an array on the CPU has no stream; pass stream=None")
         if dl_device is not None and tuple(dl_device) != (CPU, 0):
@@ -144,7 +155,7 @@ def empty(
     shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None
 ) -> NDArray:
     """An array with undefined elements, aligned to a cache line."""
-    _check_device("empty", device)
+    place = _checked_device("empty", device)
     try:
         given = tuple(shape) if isinstance(shape, Iterable) else (shape,)
         extents = tuple(operator.index(extent) for extent in given)
@@ -154,7 +165,7 @@ def empty(
         raise ArgumentError(f"empty: shape {list(extents)} has a negative extent")
     numpy_dtype = _numpy_dtype("empty", dtype)
     try:
-        return NDArray(aligned_memory(extents, numpy_dtype))
+        return NDArray(place.api.allocate(place.device_id, extents, numpy_dtype), place)
     except (MemoryError, ValueError) as error:
         raise ArgumentError(
             f"empty: there is no memory for {dtype}{list(extents)}: {error}"
@@ -166,22 +177,21 @@ def zeros(
 ) -> NDArray:
     """An array of zeros."""
     made = empty(shape, dtype, device)
-    made.__tilewright_array__.fill(0)
-    return made
+    return made.copyfrom(np.zeros(made.shape, made.__tilewright_array__.dtype))
 
 
 def array(source: Any, device: Device | None = None, dtype: str | None = None) -> NDArray:
     """A copy of an array, a list or a number; never shares memory with its source."""
-    _check_device("array", device)
+    place = _checked_device("array", device)
     values = _values_of(source, "array")
     wanted = values.dtype if dtype is None else _numpy_dtype("array", dtype)
     try:
         dtype_of(wanted.newbyteorder("="))
     except IRError as error:
         raise ArgumentError(f"array: {error}") from error
-    memory = aligned_memory(values.shape, wanted.newbyteorder("="))
-    memory[...] = values
-    return NDArray(memory)
+    memory = place.api.allocate(place.device_id, values.shape, wanted.newbyteorder("="))
+    place.api.copy_in(memory, values)
+    return NDArray(memory, place)
 
 
 def from_dlpack(source: Any) -> NDArray:
@@ -245,13 +255,6 @@ def _is_compact(tensor: dlpack.BorrowedTensor) -> bool:
     return 0 in tensor.shape or all(extent == 1 or a == b for extent, a, b in pairs)
 
 
-def aligned_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array with undefined elements, aligned to a cache line, as NumPy's own."""
-    raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
-    made: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, -address_of(raw) % ALIGNMENT)
-    return made
-
-
 def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
     """The NumPy dtype for ours, or for NumPy's own and its scalar types."""
     try:
@@ -260,14 +263,17 @@ def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
         raise ArgumentError(f"{where}: {error}") from error
 
 
-def _check_device(where: str, device: object) -> None:
-    if device is not None and device != cpu():
+def _checked_device(where: str, device: object) -> Device:
+    if device is None:
+        return cpu()
+    if not isinstance(device, Device) or not device.exist:
         raise ArgumentError(f"{where}: cannot place an array on {device}; use cpu(0)")
+    return device
 
 
 def _values_of(source: Any, where: str) -> np.ndarray[Any, Any]:
     if isinstance(source, NDArray):
-        return source.__tilewright_array__
+        return source._on_host()
     if isinstance(source, np.ndarray):
         return source
     if hasattr(source, "__dlpack__") and not isinstance(source, np.generic):

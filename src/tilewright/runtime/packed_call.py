@@ -28,13 +28,11 @@ import numpy as np
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.ir.dlpack_bridge import from_dlpack
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.native.abi import NO_HANDLER
 from tilewright.runtime.dlpack import DLTensor, row_major_strides
 from tilewright.runtime.ndarray import array_at
 from tilewright.runtime.registry import get_global_func
 
-SYMBOL = "tw_call_packed"
-# The status of a kernel that calls a packed function where there is no Python to ask.
-NO_HANDLER = -1
 _FIRST_TICKET = -2
 # Several threads of one kernel may fail; the kernel reports one, the others are forgotten in time.
 _KEPT_FAILURES = 256

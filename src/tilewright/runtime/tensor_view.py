@@ -38,7 +38,8 @@ def view_of(array: Any) -> TensorView | None:
         return None  # a NumPy scalar has no memory of its own to write to
     # The class is asked, since an object may answer to any name.
     if hasattr(type(array), "__tilewright_array__"):
-        return _view_of_numpy(array.__tilewright_array__)
+        held = array.__tilewright_array__
+        return _view_of_numpy(held) if isinstance(held, np.ndarray) else held.view()
     if hasattr(type(array), "__dlpack__"):
         return _view_of_dlpack(array)
     return None

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database.base import fallback_schedules
+from tilewright.driver import lower
 from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, symbols_of
-from tilewright.lowering import lower
 from tilewright.records import MeasureCandidate
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.trace.random import RandomEngine

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.driver import lower
 from tilewright.ir import Block, IRModule, PrimFunc, assert_structural_equal, pre_order_visit
-from tilewright.lowering import lower
 from tilewright.script import from_source
 
 PROGRAMS = sorted(Path(__file__).parent.glob("*.txt"))

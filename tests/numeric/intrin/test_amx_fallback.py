@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tilewright as tw
+from tilewright.driver import lower
 from tilewright.intrin import amx
-from tilewright.lowering import lower
 from tilewright.target import Target
 from tilewright.testing.amx_matmul import AmxMatmul
 

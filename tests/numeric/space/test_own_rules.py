@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tilewright import te, topi
-from tilewright.driver import build
+from tilewright.driver import build, lower
 from tilewright.ir import IRModule, PrimExpr, PrimFunc, Var, as_module, logical_and, logical_or
 from tilewright.ir.intrinsics import if_then_else
-from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.base import schedule_rules
 from tilewright.target import Target

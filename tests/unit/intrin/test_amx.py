@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import tilewright.intrin as tilewright_intrin
-from tilewright.driver import compile_only
+from tilewright.driver import compile_only, lower
 from tilewright.intrin import amx
 from tilewright.ir.tensor_intrin import TensorIntrin, features_of_intrin
-from tilewright.lowering import lower
 from tilewright.space.tensor.instruction import TensorTile
 from tilewright.testing.amx_matmul import AmxMatmul
 from tilewright.testing.tile_simulator import run_in_tiles

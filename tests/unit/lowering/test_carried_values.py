@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.driver import build
+from tilewright.driver import build, lower
 from tilewright.ir import BlockRealize, For, Node, PrimFunc, as_module, children
-from tilewright.lowering import get_pass, lower
+from tilewright.lowering import get_pass
 from tilewright.script import from_source
 from tilewright.testing import oracle
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tilewright.driver import lower
 from tilewright.errors import LowerError, WellFormedError
 from tilewright.ir import (
     HANDLE,
@@ -23,7 +24,6 @@ from tilewright.ir import (
     decl_buffer,
     floordiv,
 )
-from tilewright.lowering import lower
 from tilewright.lowering.check_safety import CheckSafety
 
 Parse = Callable[[str], PrimFunc]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from tilewright.driver import lower
 from tilewright.errors import LowerError, RegistryError
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.lowering import (
     PassContext,
     get_pass,
     list_passes,
-    lower,
     prim_func_pass,
     register_pass,
 )

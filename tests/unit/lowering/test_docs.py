@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tilewright.lowering import PassContext, list_passes, passes_of
+from tilewright.codegen.llvm.pipeline import passes_of
+from tilewright.lowering import PassContext, list_passes
 
 PAGE = Path(__file__).parents[3] / "docs" / "passes.md"
 

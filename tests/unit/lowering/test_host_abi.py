@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tilewright.driver import lower
 from tilewright.errors import LowerError
 from tilewright.ir import HANDLE, BufferStore, PrimFunc, Var, as_module, const, decl_buffer
-from tilewright.lowering import ArgumentSpec, DerivedParameter, lower, signature_of
+from tilewright.lowering import ArgumentSpec, DerivedParameter, signature_of
 from tilewright.lowering.host_abi import HostABI, evaluate_extent
 
 Parse = Callable[[str], PrimFunc]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright.driver import lower
 from tilewright.ir import PrimFunc
-from tilewright.lowering import lower, verify_lowered
+from tilewright.lowering import verify_lowered
 from tilewright.script import from_source
 from tilewright.target import Target
 from tilewright.testing.oracle import run

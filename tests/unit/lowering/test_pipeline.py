@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.lowering import PassContext, lower
+from tilewright.driver import lower
+from tilewright.lowering import PassContext
 from tilewright.lowering.verify_lowered import verify_lowered
 
 CONTEXTS = {

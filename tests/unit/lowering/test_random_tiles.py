@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
+from tilewright.driver import lower
 from tilewright.ir import PrimFunc
-from tilewright.lowering import PassContext, lower, verify_lowered
+from tilewright.lowering import PassContext, verify_lowered
 from tilewright.script import from_source
 from tilewright.testing.oracle import run
 

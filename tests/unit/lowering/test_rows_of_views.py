@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.driver import lower
 from tilewright.errors import LowerError
-from tilewright.lowering import lower
 from tilewright.script import tir as T
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.driver import lower
 from tilewright.errors import LowerError
 from tilewright.ir import (
     FALSE,
@@ -29,7 +30,7 @@ from tilewright.ir import (
     replace,
     verify_well_formed,
 )
-from tilewright.lowering import get_pass, lower, verify_lowered
+from tilewright.lowering import get_pass, verify_lowered
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.legalize_small_floats import small_floats_of
 from tilewright.target import Target

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright.driver import lower
 from tilewright.ir import PrimFunc
-from tilewright.lowering import lower
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.script import from_source
 from tilewright.testing.oracle import run

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tilewright.driver import compile_only
+from tilewright.driver import compile_only, lower
 from tilewright.errors import LowerError
 from tilewright.intrin import amx
 from tilewright.ir import PrimFunc
-from tilewright.lowering import lower
 from tilewright.lowering.tile_registers import REFUSED
 from tilewright.schedule import Schedule
 from tilewright.testing.amx_matmul import AmxMatmul

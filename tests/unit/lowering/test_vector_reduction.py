@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.driver import build
+from tilewright.driver import build, lower
 from tilewright.ir import PrimFunc
-from tilewright.lowering import lower
 from tilewright.script import from_source
 from tilewright.testing.oracle import run
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright.driver import lower
 from tilewright.ir import For, ForKind, PrimFunc, as_module, post_order_visit
-from tilewright.lowering import get_pass, lower
+from tilewright.lowering import get_pass
 from tilewright.script import from_source
 from tilewright.testing.oracle import run
 

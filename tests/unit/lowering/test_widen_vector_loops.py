@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
+from tilewright.driver import lower
 from tilewright.ir import For, ForKind, IntImm, IRModule, PrimFunc, as_module, post_order_visit
-from tilewright.lowering import get_pass, lower
+from tilewright.lowering import get_pass
 from tilewright.script import from_source
 from tilewright.testing.oracle import run
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from tilewright.codegen.host.linker import export_shared_object, link_with_compiler
-from tilewright.codegen.llvm import compiler as jit
+from tilewright.codegen.llvm import compiler
 from tilewright.errors import CodegenError
 from tilewright.native.elf import link_shared_object, needed_libraries
 from tilewright.native.elf_image import sysv_hash_table
+from tilewright.native.platform import is_linux_x86_64
 
 pytestmark = pytest.mark.skipif(
-    not jit.host_machine().triple.startswith("x86_64-") or "linux" not in jit.host_machine().triple,
+    not is_linux_x86_64(compiler.host_machine().triple),
     reason="our own linker writes x86-64 Linux libraries",
 )
 
@@ -150,7 +151,7 @@ int main(void) {
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "libkernels.so"
-    export_shared_object(path, [jit.compile_ir(LIBRARY)])
+    export_shared_object(path, [compiler.compile_ir(LIBRARY)])
     return path
 
 
@@ -188,7 +189,7 @@ def test_readelf_finds_a_well_formed_library(library: Path) -> None:
 def test_a_library_without_parallel_loops_carries_no_runtime(tmp_path: Path) -> None:
     path = tmp_path / "libsmall.so"
     export_shared_object(
-        path, [jit.compile_ir("define i64 @id(i64 %x) {\n  ret i64 %x\n}")], ["id"]
+        path, [compiler.compile_ir("define i64 @id(i64 %x) {\n  ret i64 %x\n}")], ["id"]
     )
     library = ctypes.CDLL(str(path))
     library.id.restype = ctypes.c_int64
@@ -203,7 +204,7 @@ def test_only_the_exports_are_visible(tmp_path: Path) -> None:
         "define i64 @outer(i64 %x) {\n  %r = call i64 @inner(i64 %x)\n  ret i64 %r\n}\n"
     )
     path = tmp_path / "libouter.so"
-    export_shared_object(path, [jit.compile_ir(source)], ["outer"])
+    export_shared_object(path, [compiler.compile_ir(source)], ["outer"])
     library = ctypes.CDLL(str(path))
     assert library.outer(41) == 42
     assert not hasattr(library, "inner")
@@ -213,7 +214,7 @@ def test_objects_call_each_other(tmp_path: Path) -> None:
     first = "declare i32 @two()\ndefine i32 @one() {\n  %x = call i32 @two()\n  ret i32 %x\n}"
     second = "define i32 @two() {\n  ret i32 22\n}"
     path = tmp_path / "libboth.so"
-    export_shared_object(path, [jit.compile_ir(first), jit.compile_ir(second)])
+    export_shared_object(path, [compiler.compile_ir(first), compiler.compile_ir(second)])
     assert ctypes.CDLL(str(path)).one() == 22
 
 
@@ -222,16 +223,16 @@ def test_a_missing_import_is_reported_when_loading(tmp_path: Path) -> None:
         "declare i32 @nowhere()\ndefine i32 @f() {\n  %x = call i32 @nowhere()\n  ret i32 %x\n}"
     )
     path = tmp_path / "libnowhere.so"
-    export_shared_object(path, [jit.compile_ir(source)])
+    export_shared_object(path, [compiler.compile_ir(source)])
     with pytest.raises(OSError, match="undefined symbol: nowhere"):
         ctypes.CDLL(str(path))
 
 
 def static_object(source: str) -> bytes:
     """An object as no shared library can use it."""
-    target = jit.llvm().Target.from_triple(jit.host_machine().triple)
+    target = compiler.llvm().Target.from_triple(compiler.host_machine().triple)
     machine = target.create_target_machine(reloc="static", codemodel="small")
-    return bytes(machine.emit_object(jit.llvm().parse_assembly(source)))
+    return bytes(machine.emit_object(compiler.llvm().parse_assembly(source)))
 
 
 def test_absolute_code_is_refused_by_name() -> None:
@@ -261,11 +262,11 @@ def test_absolute_code_is_refused_by_name() -> None:
 )
 def test_unsupported_sections_are_refused(source: str, section: str) -> None:
     with pytest.raises(CodegenError, match=f"cannot link section '{section}"):
-        link_shared_object([jit.compile_ir(source).object_bytes], "libx.so")
+        link_shared_object([compiler.compile_ir(source).data], "libx.so")
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
-    one = jit.compile_ir("define i32 @f() {\n  ret i32 1\n}")
+    one = compiler.compile_ir("define i32 @f() {\n  ret i32 1\n}")
     with pytest.raises(CodegenError, match="'f' is defined by two objects; rename one of them"):
         export_shared_object(tmp_path / "x.so", [one, one])
     with pytest.raises(CodegenError, match="cannot export g: no object defines it; defined are f"):
@@ -279,7 +280,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 
 
 def test_the_system_compiler_is_the_other_way(tmp_path: Path) -> None:
-    compiled = jit.compile_ir("define i32 @f() {\n  ret i32 7\n}")
+    compiled = compiler.compile_ir("define i32 @f() {\n  ret i32 7\n}")
     with pytest.raises(
         CodegenError,
         match=r"cannot export f\.so for riscv64-linux: Tilewright links only x86_64 Linux itself,"
@@ -288,7 +289,7 @@ def test_the_system_compiler_is_the_other_way(tmp_path: Path) -> None:
         link_with_compiler(tmp_path / "f.so", [], "riscv64-linux", ["no-such-cc"])
     if shutil.which("cc") is None:
         pytest.skip("needs cc")
-    link_with_compiler(tmp_path / "f.so", [compiled.object_bytes], compiled.machine.triple)
+    link_with_compiler(tmp_path / "f.so", [compiled.data], compiled.meta["triple"])
     assert ctypes.CDLL(str(tmp_path / "f.so")).f() == 7
     with pytest.raises(CodegenError, match=r"cannot export g\.so: cc failed with exit code 1"):
         link_with_compiler(tmp_path / "g.so", [b"nonsense"], "x86_64-linux")

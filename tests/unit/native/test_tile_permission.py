@@ -67,8 +67,8 @@ def test_only_linux_on_x86_can_be_asked(triple: str, asks: bool) -> None:
 def test_an_exported_library_asks_by_itself(tmp_path: Path) -> None:
     problem = AmxMatmul(32, 32, 64, amx.PRODUCTS[0])
     module = compile_only(problem.schedule().mod, "llvm -mcpu=sapphirerapids")
-    assert module.compiled is not None
-    assert REQUEST_SYMBOL in module.compiled.undefined
+    assert module.artifact is not None
+    assert REQUEST_SYMBOL in module.artifact.undefined
     path = tmp_path / "product.so"
     module.export_library(path)
     # A name that is left for others to define stands in the file.

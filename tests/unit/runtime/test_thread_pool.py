@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.codegen.host.native import runtime_ir
-from tilewright.codegen.llvm import compiler as jit
+from tilewright.codegen.host import loading
+from tilewright.codegen.llvm import compiler
 from tilewright.errors import ArgumentError
 from tilewright.native.platform import platform_of
+from tilewright.native.runtime_ir import runtime_ir
 from tilewright.native.thread_pool_ir import thread_pool_ir
 from tilewright.runtime import thread_pool
 
@@ -85,7 +86,7 @@ class Pool:
 
     def __init__(self, addresses: dict[str, int]) -> None:
         self.addresses = addresses
-        self.tasks = jit.load_objects([jit.compile_ir(TASKS)], addresses)
+        self.tasks = loading.load_objects([compiler.compile_ir(TASKS)], addresses)
         self.repeat_launch = Repeat(self.tasks["repeat"])
         self.set_num_threads = ctypes.CFUNCTYPE(None, ctypes.c_int32)(
             addresses["tw_set_num_threads"]
@@ -101,12 +102,12 @@ def variant(name: str) -> dict[str, int]:
     """The process's own pool, or the one of systems without futexes, or the one without threads."""
     if name == "default":
         return thread_pool.symbols()
-    platform = platform_of(jit.host_machine().triple)
+    platform = platform_of(compiler.host_machine().triple)
     changes = {"condition": {"futex_syscall": None}, "serial": {"has_threads": False}}[name]
     # "system" decides about huge pages and key types, not about the pool.
     platform = dataclasses.replace(platform, **changes)  # type: ignore[arg-type]
     source = thread_pool_ir(platform) + "declare ptr @calloc(i64, i64)\n"
-    return jit.load_permanently([jit.compile_ir(source)])
+    return loading.load_permanently([compiler.compile_ir(source)])
 
 
 @pytest.fixture(scope="module", params=["default", "condition", "serial"])
@@ -210,12 +211,12 @@ def test_a_container_quota_limits_the_cores(tmp_path: Path, line: str, cores: in
 
 
 def test_the_runtime_compiles_for_every_known_platform() -> None:
-    host = platform_of(jit.host_machine().triple)
+    host = platform_of(compiler.host_machine().triple)
     for triple in ("x86_64-unknown-linux-gnu", "x86_64-apple-darwin", "x86_64-pc-windows-msvc"):
         platform = dataclasses.replace(
             platform_of(triple), relax_instruction=host.relax_instruction
         )
-        defined = jit.compile_ir(runtime_ir(platform)).defined
+        defined = compiler.compile_ir(runtime_ir(platform)).defined
         assert sorted(defined) == [
             "tw_num_threads",
             "tw_parallel_launch",
@@ -230,9 +231,10 @@ def test_the_runtime_compiles_for_every_known_platform() -> None:
 PRELUDE = f"""
 import ctypes, os, time
 from tilewright.runtime import thread_pool
-from tilewright.codegen.llvm import compiler as jit
+from tilewright.codegen.host import loading
+from tilewright.codegen.llvm import compiler
 TASKS = '''{TASKS}'''
-tasks = jit.load_objects([jit.compile_ir(TASKS)], thread_pool.symbols())
+tasks = loading.load_objects([compiler.compile_ir(TASKS)], thread_pool.symbols())
 repeat = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )(tasks["repeat"])

@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tilewright.codegen.host.symbol_table import PACKED_TYPE
 from tilewright.driver import build
 from tilewright.errors import ArgumentError, KernelAssertError, RegistryError
-from tilewright.runtime import timing
+from tilewright.runtime import cpu, timing
 from tilewright.runtime.module import Module
 from tilewright.runtime.registry import register_func, remove_global_func
 from tilewright.runtime.timing import BenchmarkResult, EvaluatorOptions, evaluate, format_seconds
@@ -27,19 +28,18 @@ class Counter:
 
     def __init__(self, seconds: float = 0, fails_at: int = 0, status: int = 5) -> None:
         self.runs = 0
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
         def run(slots: int) -> int:
             self.runs += 1
             time.sleep(seconds)
             return status if fails_at and self.runs >= fails_at else 0
 
-        self._function = kind(run)
-        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        self.function = PACKED_TYPE(run)
 
 
 def measured(counter: Counter, **options: Any) -> timing.Evaluation:
-    return evaluate(counter.address, b"\0" * 8, EvaluatorOptions(**options))
+    run = partial(cpu().api.time, counter.function, b"\0" * 8)
+    return evaluate(run, EvaluatorOptions(**options))
 
 
 def test_runs_are_counted_and_timed() -> None:

@@ -4,7 +4,6 @@ types.py        how types, constants and names are spelled
 expressions.py  expressions, vectors one lane at a time
 calls.py        builtin operators and calls by name
 vectors.py      whole vectors, where the vector extension says it directly
-captures.py     what a parallel loop uses from around it
 statements.py   statements
 prelude.py      helper functions
 module.py       the file

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tilewright.codegen.c.captures import captured_vars
 from tilewright.codegen.c.expressions import ExpressionPrinter
 from tilewright.codegen.c.prelude import ALLOCATE, FAILURE, PARALLEL, Prelude
 from tilewright.codegen.c.types import (
@@ -18,6 +17,7 @@ from tilewright.codegen.c.types import (
     string_literal,
 )
 from tilewright.codegen.c.vectors import vector_store
+from tilewright.codegen.captures import captured_vars
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Allocate,

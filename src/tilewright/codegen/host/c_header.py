@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from tilewright.codegen.host.c_names import CFunction, CParameter, element_type, identifier
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.ir import DType
-from tilewright.lowering.host_abi import ArgumentSpec, evaluate_extent
-from tilewright.runtime.arguments import describe
-from tilewright.runtime.packed_call import NO_HANDLER
+from tilewright.lowering.host_abi import ArgumentSpec, describe, evaluate_extent
+from tilewright.native.abi import NO_HANDLER
 
 # What the example takes for every extent that is left open.
 _EXAMPLE_EXTENT = 16

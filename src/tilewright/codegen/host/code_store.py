@@ -17,8 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from tilewright.config import settings
 from tilewright.errors import ConfigError
 
 SUFFIX = ".so"
@@ -142,3 +144,10 @@ def _checked(key: str, data: bytes) -> bytes | None:
 
 def _digest(key: str, body: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + body).digest()
+
+
+@lru_cache(maxsize=1)
+def code_store() -> CodeStore | None:
+    """The store that the settings ask for."""
+    folder = settings().cache_dir
+    return None if folder is None else open_store(folder)

@@ -1,4 +1,4 @@
-"""Writing a compiled module to a file: shared library, object, LLVM IR, assembly or C.
+"""Writing a compiled module to a file: a shared library or an object.
 
 A shared library holds three objects: the module's own code, the glue made here (functions under
 their C names, the description that `load_module` reads) and, when needed, the native runtime.
@@ -7,65 +7,37 @@ their C names, the description that `load_module` reads) and, when needed, the n
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.base import Exporter
 from tilewright.codegen.host import linker
 from tilewright.codegen.host.c_header import example_text, header_text
 from tilewright.codegen.host.c_names import CFunction, c_functions, identifier
 from tilewright.codegen.host.library_file import LibraryDescription, encode, seal
 from tilewright.codegen.host.native import runtime_object
-from tilewright.codegen.llvm.compiler import CompiledObject, compile_ir
-from tilewright.codegen.llvm.optimizer import NO_PASSES
+from tilewright.codegen.llvm.compiler import compile_ir, machine_of
+from tilewright.codegen.llvm.optimizer import UNOPTIMISED
 from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.codegen.module_info import ModuleInfo
-from tilewright.errors import RuntimeFailure
-from tilewright.lowering.host_abi import PACKED_SUFFIX
-from tilewright.runtime import packed_call
+from tilewright.native.abi import CALL_PACKED, NO_HANDLER, PACKED_SUFFIX, RUNTIME_PREFIX
 from tilewright.support.files import write_whole
 
 DESCRIPTION_SYMBOL = "tw_description"
 SET_HANDLER_SYMBOL = "tw_set_packed_handler"
 
-Exporter = Callable[[Path, ModuleInfo, CompiledObject, Mapping[str, str]], tuple[Path, ...]]
-
-# Suffixes of text files -> the source that goes into them.
-_TEXTS = {".ll": "ll", ".s": "asm", ".c": "c"}
-
-
-def export_library(
-    path: Path,
-    info: ModuleInfo,
-    compiled: CompiledObject,
-    symbols: Mapping[str, str],
-    source_of: Callable[[str], str],
-) -> tuple[Path, ...]:
-    """Write a module in the form that the suffix of `path` names; returns the files written."""
-    try:
-        if path.suffix in _TEXTS:
-            write_whole(path, source_of(_TEXTS[path.suffix]))
-            return (path,)
-        exporter = _EXPORTERS.get(path.suffix)
-        if exporter is None:
-            known = ", ".join([*_EXPORTERS, *_TEXTS])
-            raise RuntimeFailure(
-                f"cannot export {path.name}: expected a name that ends in one of {known}"
-            )
-        return exporter(path, info, compiled, symbols)
-    except OSError as error:
-        raise RuntimeFailure(f"cannot export {path}: {error.strerror or error}") from error
-
 
 def _write_shared_library(
-    path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+    path: Path, info: ModuleInfo, artifact: Artifact, symbols: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    packed = packed_call.SYMBOL in compiled.undefined
-    threads = any(_is_runtime_name(name) for name in compiled.undefined)
+    packed = CALL_PACKED in artifact.undefined
+    threads = any(_is_runtime_name(name) for name in artifact.undefined)
     functions = c_functions(info, path.stem, symbols)
     glue = compile_ir(
         _glue_ir(path.stem, functions, LibraryDescription(info, threads, packed)),
-        compiled.machine,
-        NO_PASSES,
+        machine_of(artifact),
+        UNOPTIMISED,
     )
     exports = [
         *glue.defined,
@@ -75,7 +47,7 @@ def _write_shared_library(
     # An older library of that name may be in use by this very process: replace it, never change it.
     with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=path.parent) as folder:
         draft = Path(folder) / path.name
-        linker.export_shared_object(draft, [compiled, glue], exports)
+        linker.export_shared_object(draft, [artifact, glue], exports)
         draft.write_bytes(seal(draft.read_bytes()))
         draft.replace(path)
     header, example = path.with_suffix(".h"), path.with_name(f"{path.stem}_example.c")
@@ -85,22 +57,22 @@ def _write_shared_library(
 
 
 def _is_runtime_name(name: str) -> bool:
-    return name.startswith("tw_") and name != packed_call.SYMBOL
+    return name.startswith(RUNTIME_PREFIX) and name != CALL_PACKED
 
 
 def _write_object(
-    path: Path, info: ModuleInfo, compiled: CompiledObject, symbols: Mapping[str, str]
+    path: Path, info: ModuleInfo, artifact: Artifact, symbols: Mapping[str, str]
 ) -> tuple[Path, ...]:
     """The object alone; if it wants our native runtime, that goes into a second one."""
-    write_whole(path, compiled.object_bytes)
-    if not any(_is_runtime_name(name) for name in compiled.undefined):
+    write_whole(path, artifact.data)
+    if not any(_is_runtime_name(name) for name in artifact.undefined):
         return (path,)
     runtime = path.with_name(f"{path.stem}_runtime.o")
-    write_whole(runtime, runtime_object(compiled.machine).object_bytes)
+    write_whole(runtime, runtime_object(machine_of(artifact)).data)
     return path, runtime
 
 
-_EXPORTERS: dict[str, Exporter] = {
+EXPORTERS: dict[str, Exporter] = {
     ".so": _write_shared_library,
     ".dylib": _write_shared_library,
     ".o": _write_object,
@@ -156,8 +128,8 @@ def _glue_ir(stem: str, functions: Sequence[CFunction], description: LibraryDesc
         parts.append(
             _PACKED_GLUE.format(
                 setter=SET_HANDLER_SYMBOL,
-                symbol=packed_call.SYMBOL,
-                no_handler=packed_call.NO_HANDLER,
+                symbol=CALL_PACKED,
+                no_handler=NO_HANDLER,
             )
         )
     return "\n".join(parts) + "\n"

@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.host.code_store import CodeStore
 from tilewright.codegen.host.shared_library import SharedLibrary
-from tilewright.codegen.llvm.compiler import CompiledObject, compile_ir
-from tilewright.codegen.llvm.optimizer import NO_PASSES
+from tilewright.codegen.llvm.compiler import compile_ir, machine_of
+from tilewright.codegen.llvm.optimizer import UNOPTIMISED
 from tilewright.codegen.module_info import ModuleInfo
 from tilewright.errors import CodegenError, RuntimeFailure
-from tilewright.lowering.host_abi import PACKED_SUFFIX
+from tilewright.native.abi import PACKED_SUFFIX, RUNTIME_PREFIX
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64
 
 _TABLE = "tw_imports"
-_RUNTIME_PREFIX = "tw_"
 
 
 class _Description(msgspec.Struct, frozen=True):
@@ -31,16 +31,16 @@ class _Description(msgspec.Struct, frozen=True):
     imports: tuple[str, ...]
 
 
-def keep_module(store: CodeStore, key: str, info: ModuleInfo, compiled: CompiledObject) -> None:
+def keep_module(store: CodeStore, key: str, info: ModuleInfo, artifact: Artifact) -> None:
     """Store a module, if all that it needs is our runtime and the system's libraries."""
-    imports = compiled.undefined
-    own = all(name.startswith(_RUNTIME_PREFIX) for name in imports)
-    if not own or not is_linux_x86_64(compiled.machine.triple):
+    imports = artifact.undefined
+    own = all(name.startswith(RUNTIME_PREFIX) for name in imports)
+    if not own or not is_linux_x86_64(machine_of(artifact).triple):
         return
     exports = [function.name + PACKED_SUFFIX for function in info.functions]
-    objects = [compiled.object_bytes]
+    objects = [artifact.data]
     if imports:
-        objects.append(compile_ir(_table_ir(imports), compiled.machine, NO_PASSES).object_bytes)
+        objects.append(compile_ir(_table_ir(imports), machine_of(artifact), UNOPTIMISED).data)
         exports.append(_TABLE)
     description = msgspec.json.encode(_Description(info, imports))
     try:

@@ -8,14 +8,14 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.host.native import runtime_object
-from tilewright.codegen.llvm.compiler import CompiledObject
+from tilewright.codegen.llvm.compiler import machine_of
 from tilewright.errors import CodegenError
+from tilewright.native.abi import RUNTIME_PREFIX
 from tilewright.native.elf import link_shared_object
 from tilewright.native.platform import is_linux_x86_64
 
-# What generated code may call; the library carries it when one of these names is undefined.
-_RUNTIME_PREFIX = "tw_"
 # What a caller of the library may want to set.
 _RUNTIME_EXPORTS = ("tw_num_threads", "tw_set_num_threads", "tw_set_spin_ns")
 
@@ -23,7 +23,7 @@ _COMPILERS = ("cc", "gcc", "clang")
 
 
 def export_shared_object(
-    path: Path, objects: Sequence[CompiledObject], exports: Collection[str] | None = None
+    path: Path, objects: Sequence[Artifact], exports: Collection[str] | None = None
 ) -> None:
     """Write ``objects`` to ``path`` as a shared library that needs nothing of Tilewright.
 
@@ -31,21 +31,21 @@ def export_shared_object(
     """
     if not objects:
         raise CodegenError(f"cannot export {path.name}: there is no compiled object")
-    machine = objects[0].machine
+    machine = machine_of(objects[0])
     names = set(exports) if exports is not None else {n for unit in objects for n in unit.defined}
     units = list(objects)
-    wanted = {n for unit in objects for n in unit.undefined if n.startswith(_RUNTIME_PREFIX)}
+    wanted = {n for unit in objects for n in unit.undefined if n.startswith(RUNTIME_PREFIX)}
     if wanted:
         units.append(runtime_object(machine))
         names.update(_RUNTIME_EXPORTS)
     if is_linux_x86_64(machine.triple):
         data = link_shared_object(
-            [unit.object_bytes for unit in units], path.name, names, stays_loaded=bool(wanted)
+            [unit.data for unit in units], path.name, names, stays_loaded=bool(wanted)
         )
         path.write_bytes(data)
         path.chmod(0o755)
     else:
-        link_with_compiler(path, [unit.object_bytes for unit in units], machine.triple)
+        link_with_compiler(path, [unit.data for unit in units], machine.triple)
 
 
 def link_with_compiler(

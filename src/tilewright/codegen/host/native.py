@@ -1,41 +1,28 @@
-"""Our own native code (thread pool, workspace allocator): one object for the JIT and for export."""
+"""Our own native code in machine code: for this process, and for exported libraries."""
 
 from __future__ import annotations
 
 import threading
 from functools import lru_cache
 
-from tilewright.codegen.host.code_key import key_of
-from tilewright.codegen.host.kept_runtime import code_store, keep_runtime, recall_runtime
-from tilewright.codegen.llvm.compiler import (
-    CompiledObject,
-    MachineOptions,
-    compile_ir,
-    host_machine,
-    load_permanently,
-)
-from tilewright.native.allocator import workspace_ir
-from tilewright.native.platform import NativePlatform, platform_of
-from tilewright.native.thread_pool_ir import thread_pool_ir
-from tilewright.native.tile_permission_ir import tile_permission_ir
+import msgspec
 
-# Declared once here, since several parts of the native code use them.
-_SHARED_DECLARATIONS = """
-declare ptr @calloc(i64, i64)
-declare i32 @madvise(ptr, i64, i32)
-"""
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.host.code_key import key_of
+from tilewright.codegen.host.code_store import CodeStore, code_store
+from tilewright.codegen.host.loading import load_permanently
+from tilewright.codegen.host.shared_library import SharedLibrary
+from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir, host_machine, machine_of
+from tilewright.errors import RuntimeFailure
+from tilewright.native.elf import link_shared_object
+from tilewright.native.platform import is_linux_x86_64, platform_of
+from tilewright.native.runtime_ir import process_ir, runtime_ir
 
 _loading = threading.Lock()
 
 
-def runtime_ir(platform: NativePlatform) -> str:
-    """All native code of the runtime as LLVM IR."""
-    parts = (thread_pool_ir(platform), workspace_ir(platform), tile_permission_ir(platform))
-    return _SHARED_DECLARATIONS + "".join(parts)
-
-
 @lru_cache(maxsize=8)
-def runtime_object(machine: MachineOptions) -> CompiledObject:
+def runtime_object(machine: MachineOptions) -> Artifact:
     """The runtime compiled for ``machine``: what an exported library is linked with."""
     return compile_ir(runtime_ir(platform_of(machine.triple)), machine)
 
@@ -54,10 +41,35 @@ def symbols() -> dict[str, int]:
 def _load() -> dict[str, int]:
     store = code_store()
     if store is None:
-        return load_permanently([runtime_object(host_machine())])
+        return load_permanently([_process_object()])
     key = key_of("native runtime")
-    found = recall_runtime(store, key)
+    found = _recall(store, key)
     if found is None:
-        keep_runtime(store, key, runtime_object(host_machine()))
-        found = recall_runtime(store, key)
-    return found or load_permanently([runtime_object(host_machine())])
+        _keep(store, key, _process_object())
+        found = _recall(store, key)
+    return found or load_permanently([_process_object()])
+
+
+def _process_object() -> Artifact:
+    machine = host_machine()
+    return compile_ir(process_ir(platform_of(machine.triple)), machine)
+
+
+def _keep(store: CodeStore, key: str, runtime: Artifact) -> None:
+    if is_linux_x86_64(machine_of(runtime).triple):
+        library = link_shared_object(
+            [runtime.data], f"{key}.so", runtime.defined, stays_loaded=True
+        )
+        store.put(key, library, msgspec.json.encode(runtime.defined))
+
+
+def _recall(store: CodeStore, key: str) -> dict[str, int] | None:
+    """The addresses of the stored runtime's functions, for the rest of the process's life."""
+    text = store.description(key)
+    if text is None:
+        return None
+    try:
+        library = SharedLibrary(store.path(key))
+        return {name: library[name] for name in msgspec.json.decode(text, type=list[str])}
+    except (msgspec.MsgspecError, RuntimeFailure):
+        return None

@@ -6,12 +6,12 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
+from tilewright.codegen.host.symbol_table import SymbolTable
 from tilewright.errors import RuntimeFailure
+from tilewright.native.abi import SET_NUM_THREADS
 
-SET_THREADS_SYMBOL = "tw_set_num_threads"
 
-
-class SharedLibrary:
+class SharedLibrary(SymbolTable):
     """A library loaded by the system."""
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class SharedLibrary:
 
     def set_num_threads(self, count: int) -> None:
         """Tell the library's own thread pool how many threads to use."""
-        self.call(SET_THREADS_SYMBOL, ctypes.c_int32(count))
+        self.call(SET_NUM_THREADS, ctypes.c_int32(count))
 
     def call(self, symbol: str, argument: Any) -> None:
         """Call a function that takes one argument and returns nothing."""

@@ -1,8 +1,6 @@
-"""Textual LLVM IR to machine code in this process, through llvmlite.
+"""Textual LLVM IR to relocatable objects, through llvmlite: parse, verify, optimise, emit.
 
-Three steps that can be used and timed apart: ``compile_ir`` (parse, verify, optimise, emit one
-relocatable object), ``load_objects`` (link objects into memory) and the function addresses of the
-``LoadedLibrary`` that comes back. The same object bytes go into an exported library.
+`codegen/host/loading.py` links such objects into this process, `linker.py` into libraries.
 
 llvmlite is imported on first use, since loading it takes longer than the rest of the package.
 All functions may be called from several threads: llvmlite serialises its calls, and nothing here
@@ -14,26 +12,20 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.llvm.optimizer import (
     DEFAULT_PIPELINE,
     DEFAULT_PIPELINES,
     PASS_METHODS,
     SIMPLIFY_PIPELINES,
-    PassPipeline,
+    OptimizerPipeline,
 )
 from tilewright.errors import CodegenError
-
-# LLVM keeps about 11 kB of every library it ever loaded until its engine goes away.
-LIBRARIES_PER_ENGINE = 256
 
 # LLVM tunes by the name of the processor, and tunes some of them badly: its model of Zen 4 hoists
 # loads until wide register tiles spill. The features say what the processor can do; the plain name
@@ -50,45 +42,6 @@ class MachineOptions:
     cpu: str
     features: str
     triple: str
-
-
-@dataclass(frozen=True)
-class CompileTimes:
-    """Seconds spent in each step of one compilation."""
-
-    parse: float
-    optimise: float
-    emit: float
-
-    @property
-    def total(self) -> float:
-        """Seconds of the whole compilation."""
-        return self.parse + self.optimise + self.emit
-
-
-@dataclass(frozen=True)
-class CompiledObject:
-    """One relocatable object, with everything needed to show how it came about."""
-
-    source: str = field(repr=False)
-    machine: MachineOptions
-    pipeline: PassPipeline
-    object_bytes: bytes = field(repr=False)
-    defined: tuple[str, ...]
-    undefined: tuple[str, ...]
-    times: CompileTimes
-
-    def optimised_ir(self) -> str:
-        """The IR after the pass pipeline; compiled again, since it is rarely asked for."""
-        with _Unit(self.source, self.machine, self.pipeline) as unit:
-            unit.optimise()
-            return str(unit.module)
-
-    def assembly(self) -> str:
-        """The machine code as assembly text; compiled again, since it is rarely asked for."""
-        with _Unit(self.source, self.machine, self.pipeline) as unit:
-            unit.optimise()
-            return str(unit.target_machine.emit_assembly(unit.module))
 
 
 @lru_cache(maxsize=1)
@@ -113,6 +66,11 @@ def host_machine() -> MachineOptions:
     )
 
 
+def machine_of(artifact: Artifact) -> MachineOptions:
+    """The machine that an object was compiled for."""
+    return MachineOptions(**artifact.meta)
+
+
 def machine_options(cpu: str = "", features: str = "", triple: str = "") -> MachineOptions:
     """The machine that ``-mcpu``, ``-mattr`` and ``-mtriple`` name, the host for what is not given.
 
@@ -128,10 +86,10 @@ def machine_options(cpu: str = "", features: str = "", triple: str = "") -> Mach
 @lru_cache(maxsize=32)
 def target_machine(machine: MachineOptions, codegen_level: int) -> Any:
     """LLVM's target machine for position-independent code; made once and shared."""
-    return _new_target_machine(machine, codegen_level)
+    return new_target_machine(machine, codegen_level)
 
 
-def _new_target_machine(machine: MachineOptions, codegen_level: int) -> Any:
+def new_target_machine(machine: MachineOptions, codegen_level: int) -> Any:
     binding = llvm()
     try:
         target = binding.Target.from_triple(machine.triple)
@@ -152,7 +110,7 @@ def _new_target_machine(machine: MachineOptions, codegen_level: int) -> Any:
 class _Unit:
     """One module in a context of its own, so that closing it frees every type it named."""
 
-    def __init__(self, source: str, machine: MachineOptions, pipeline: PassPipeline) -> None:
+    def __init__(self, source: str, machine: MachineOptions, pipeline: OptimizerPipeline) -> None:
         binding = llvm()
         self.pipeline = pipeline
         self.target_machine = target_machine(machine, pipeline.codegen_level)
@@ -219,20 +177,33 @@ class _Unit:
 def compile_ir(
     source: str,
     machine: MachineOptions | None = None,
-    pipeline: PassPipeline = DEFAULT_PIPELINE,
-) -> CompiledObject:
+    pipeline: OptimizerPipeline = DEFAULT_PIPELINE,
+) -> Artifact:
     """Compile textual LLVM IR into one position-independent relocatable object."""
     machine = machine or host_machine()
-    start = time.perf_counter()
     with _Unit(source, machine, pipeline) as unit:
-        parsed = time.perf_counter()
         unit.optimise()
-        optimised = time.perf_counter()
-        object_bytes = unit.target_machine.emit_object(unit.module)
-        emitted = time.perf_counter()
+        data = unit.target_machine.emit_object(unit.module)
         defined, undefined = _symbols(unit.module)
-    times = CompileTimes(parsed - start, optimised - parsed, emitted - optimised)
-    return CompiledObject(source, machine, pipeline, object_bytes, defined, undefined, times)
+    return Artifact("llvm", data, defined, undefined, vars(machine))
+
+
+def optimised_ir(
+    source: str, machine: MachineOptions, pipeline: OptimizerPipeline = DEFAULT_PIPELINE
+) -> str:
+    """The IR after the optimiser; compiled again, since it is rarely asked for."""
+    with _Unit(source, machine, pipeline) as unit:
+        unit.optimise()
+        return str(unit.module)
+
+
+def assembly(
+    source: str, machine: MachineOptions, pipeline: OptimizerPipeline = DEFAULT_PIPELINE
+) -> str:
+    """The machine code as assembly text; compiled again, since it is rarely asked for."""
+    with _Unit(source, machine, pipeline) as unit:
+        unit.optimise()
+        return str(unit.target_machine.emit_assembly(unit.module))
 
 
 def _symbols(module: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -275,138 +246,3 @@ def _verify_error(message: str, source: str) -> CodegenError:
         where = ""
     details = "".join(f"\n  {line.strip()}" for line in shown)
     return CodegenError(f"LLVM rejects the generated IR{where}: {reason}{details}")
-
-
-class _Engine:
-    """One LLJIT that takes a bounded number of libraries."""
-
-    def __init__(self) -> None:
-        machine = _new_target_machine(host_machine(), codegen_level=2)
-        self.lljit = llvm().create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-        self.free_names = iter(range(LIBRARIES_PER_ENGINE))
-
-
-class _EngineSlot:
-    """Hands out the engine that still has room; a full one dies with its last library."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._engine: _Engine | None = None
-
-    def take(self) -> tuple[_Engine, str]:
-        """An engine and a library name that is unused in it."""
-        with self._lock:
-            name = None if self._engine is None else next(self._engine.free_names, None)
-            if self._engine is None or name is None:
-                self._engine = _Engine()
-                name = next(self._engine.free_names)
-            return self._engine, f"library{name}"
-
-
-_engines = _EngineSlot()
-
-
-class LoadedLibrary:
-    """Objects linked into this process; the addresses hold until ``close`` or collection."""
-
-    def __init__(self, engine: _Engine, tracker: Any, addresses: Mapping[str, int]) -> None:
-        self._tracker: Any = tracker
-        self._engine: _Engine | None = engine
-        self._addresses = dict(addresses)
-
-    def __getitem__(self, name: str) -> int:
-        if self._tracker is None:
-            raise CodegenError(f"cannot look up {name!r}: the library has been unloaded")
-        if name not in self._addresses:
-            known = ", ".join(sorted(self._addresses)) or "nothing"
-            raise CodegenError(f"the library does not define {name!r}; it defines {known}")
-        return self._addresses[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._addresses
-
-    @property
-    def symbols(self) -> dict[str, int]:
-        """Every exported name with its address."""
-        return dict(self._addresses)
-
-    def close(self) -> None:
-        """Unload the code. Calling one of its functions afterwards is undefined."""
-        tracker, self._tracker = self._tracker, None
-        if tracker is not None:
-            tracker.close()
-        self._engine = None
-
-    def keep_forever(self) -> LoadedLibrary:
-        """Give up unloading: for code that other threads may still run while Python exits."""
-        if self._tracker is not None and self._engine is not None:
-            self._tracker.detach()
-            self._engine.lljit.detach()
-        return self
-
-    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_tracker", None) is None:
-            return
-        if is_exiting():
-            self.keep_forever()  # parts of llvmlite may be gone, and the system frees everything
-        else:
-            self.close()  # before the engine that holds the library goes
-
-
-def load_objects(
-    objects: Iterable[CompiledObject],
-    imports: Mapping[str, int] | None = None,
-) -> LoadedLibrary:
-    """Link ``objects`` in memory. Names they lack come from ``imports``, then from this process."""
-    engine, name = _engines.take()
-    return _link(engine, name, tuple(objects), imports or {})
-
-
-def load_permanently(
-    objects: Iterable[CompiledObject],
-    imports: Mapping[str, int] | None = None,
-) -> dict[str, int]:
-    """Link ``objects`` for the rest of the process's life and return their addresses."""
-    return _link(_Engine(), "permanent", tuple(objects), imports or {}).keep_forever().symbols
-
-
-def _link(
-    engine: _Engine,
-    name: str,
-    objects: tuple[CompiledObject, ...],
-    imports: Mapping[str, int],
-) -> LoadedLibrary:
-    defined = [symbol for unit in objects for symbol in unit.defined]
-    builder = llvm().JITLibraryBuilder().add_current_process()
-    for unit in objects:
-        builder.add_object_img(unit.object_bytes)
-    for symbol, address in _resolve(objects, set(defined), imports).items():
-        builder.import_symbol(symbol, address)
-    for symbol in defined:
-        builder.export_symbol(symbol)
-    try:
-        tracker = builder.link(engine.lljit, name)
-    except RuntimeError as error:
-        raise CodegenError(f"LLVM cannot load the compiled code: {error}") from error
-    return LoadedLibrary(engine, tracker, {symbol: tracker[symbol] for symbol in defined})
-
-
-def _resolve(
-    objects: tuple[CompiledObject, ...], defined: set[str], imports: Mapping[str, int]
-) -> dict[str, int]:
-    """Addresses of all undefined names; LLVM itself would not say which one is missing."""
-    wanted = {symbol for unit in objects for symbol in unit.undefined} - defined
-    resolved: dict[str, int] = {}
-    missing: list[str] = []
-    for symbol in sorted(wanted):
-        address = imports.get(symbol) or llvm().address_of_symbol(symbol)
-        if address:
-            resolved[symbol] = address
-        else:
-            missing.append(symbol)
-    if missing:
-        raise CodegenError(
-            f"the compiled code calls {', '.join(missing)}, which neither the runtime nor this"
-            " process defines; pass its address in `imports` or load the library that has it"
-        )
-    return resolved

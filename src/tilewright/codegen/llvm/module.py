@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tilewright.codegen.base import Source
+from tilewright.codegen.captures import captured_vars
 from tilewright.codegen.llvm import streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
@@ -23,21 +25,14 @@ from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     INT64,
-    Allocate,
-    AllocateConst,
-    BufferLoad,
-    BufferStore,
     For,
     IRModule,
-    Let,
-    LetStmt,
     Node,
     PrimFunc,
     Var,
-    Visitor,
 )
-from tilewright.lowering.host_abi import PACKED_SUFFIX
 from tilewright.lowering.tile_registers import needs_tiles
+from tilewright.native.abi import PACKED_SUFFIX, PARALLEL_LAUNCH
 from tilewright.support.nesting import nested_deeply
 from tilewright.target import Target
 from tilewright.target.vector_types import KNOWN_IN_WORDS, is_known_vector
@@ -47,13 +42,11 @@ _VECTOR = re.compile(r"(?<!poison, )<(\d+) x (\w+)>")
 
 
 @dataclass(frozen=True)
-class LLVMSource:
-    """The text of a module, its entry points, and the messages of its assertions."""
+class LLVMSource(Source):
+    """LLVM IR, the functions in it, and the intrinsics that may end the process that compiles it."""
 
-    text: str
-    entry_points: tuple[str, ...]
-    messages: tuple[str, ...]
-    untried: tuple[str, ...] = ()  # intrinsics that may end the process that compiles them
+    entry_points: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
 
     def doubts(self, *, vectors: bool) -> str:
         """What LLVM may give up on, in words; nothing if it is known to compile the module."""
@@ -84,7 +77,7 @@ def generate(module: IRModule, target: Target) -> LLVMSource:
         *context.metadata_text(),
     ]
     text, names = "\n".join(parts) + "\n", tuple(module.functions)
-    return LLVMSource(text, names, tuple(context.messages), tuple(context.untried))
+    return LLVMSource(text, tuple(context.messages), names, tuple(context.untried))
 
 
 _ATTRIBUTES = (
@@ -142,7 +135,7 @@ class FunctionGenerator(StmtGenerator):
         if self.in_parallel:
             self.serial_loop(node, first, last)
             return
-        captured = [var for var in captured_vars(node.body, node.loop_var) if var in self.env]
+        captured = [var for var in captured_vars(node) if var in self.env]
         constants = {var for var in captured if not self.env[var].text.startswith("%")}
         passed = [var for var in captured if var not in constants]
         symbol = f"{self.name}.parallel{self.context.next_number()}"
@@ -151,9 +144,9 @@ class FunctionGenerator(StmtGenerator):
         workers, step, following = self._share(extent)
         values = [first, extent, step, following, *(self.env[var] for var in passed)]
         frame = self._capture(values)
-        self.context.declare("i32", "tw_parallel_launch", "ptr, ptr, i64")
+        self.context.declare("i32", PARALLEL_LAUNCH, "ptr, ptr, i64")
         code = self.emitter.here(
-            "i32", f"call i32 @tw_parallel_launch(ptr {quoted(symbol)}, {frame}, {workers})"
+            "i32", f"call i32 @{PARALLEL_LAUNCH}(ptr {quoted(symbol)}, {frame}, {workers})"
         )
         tile_state.renew(self)
         self.fail_unless_zero(code)
@@ -278,48 +271,3 @@ def _trampoline(symbol: str, inner: str, types: list[str]) -> str:
     ]
     body = "\n".join(lines)
     return f"define internal i32 {symbol}(ptr %frame, i64 %begin, i64 %end) #0 {{\n{body}\n}}"
-
-
-class _Captured(Visitor):
-    def __init__(self) -> None:
-        self.used: dict[Var, None] = {}
-        self.bound: set[Var] = set()
-
-    def visit_var(self, node: Var) -> None:
-        self.used[node] = None
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self.used[node.buffer.data] = None
-        self.generic_visit(node)
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self.used[node.buffer.data] = None
-        self.generic_visit(node)
-
-    def visit_for(self, node: For) -> None:
-        self.bound.add(node.loop_var)
-        self.generic_visit(node)
-
-    def visit_let(self, node: Let) -> None:
-        self.bound.add(node.var)
-        self.generic_visit(node)
-
-    def visit_let_stmt(self, node: LetStmt) -> None:
-        self.bound.add(node.var)
-        self.generic_visit(node)
-
-    def visit_allocate(self, node: Allocate) -> None:
-        self.bound.add(node.buffer_var)
-        self.generic_visit(node)
-
-    def visit_allocate_const(self, node: AllocateConst) -> None:
-        self.bound.add(node.buffer_var)
-        self.generic_visit(node)
-
-
-def captured_vars(body: Node, loop_var: Var) -> list[Var]:
-    """The variables that a loop body takes from outside, in order of first use."""
-    collector = _Captured()
-    collector.visit(body)
-    inner = collector.bound | {loop_var}
-    return [var for var in collector.used if var not in inner]

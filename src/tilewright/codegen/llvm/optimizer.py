@@ -62,7 +62,7 @@ MAX_CODEGEN_LEVEL = 3
 
 
 @dataclass(frozen=True)
-class PassPipeline:
+class OptimizerPipeline:
     """An ordered list of LLVM passes and the optimisation level of instruction selection."""
 
     name: str
@@ -87,7 +87,7 @@ class PassPipeline:
         return f"{self.name}: {' '.join(self.steps)} | codegen O{self.codegen_level}"
 
     @classmethod
-    def parse(cls, text: str) -> PassPipeline:
+    def parse(cls, text: str) -> OptimizerPipeline:
         """Read back what ``str`` wrote."""
         name, colon, rest = text.partition(": ")
         steps, bar, level = rest.rpartition("| codegen O")
@@ -98,7 +98,7 @@ class PassPipeline:
         return cls(name, tuple(steps.split()), int(level))
 
 
-NO_PASSES = PassPipeline("none", (), codegen_level=1)
+UNOPTIMISED = OptimizerPipeline("none", (), codegen_level=1)
 
 # Helpers that the code generator marks `alwaysinline` disappear first.
-DEFAULT_PIPELINE = PassPipeline("kernel", ("always-inline", "simplify<O1>"))
+DEFAULT_PIPELINE = OptimizerPipeline("kernel", ("always-inline", "simplify<O1>"))

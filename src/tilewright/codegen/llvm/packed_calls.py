@@ -14,10 +14,10 @@ from tilewright.codegen.llvm.index import IndexBuilder
 from tilewright.errors import CodegenError
 from tilewright.ir import Call, DType, IntImm, Op, PrimExpr, StringImm
 from tilewright.ir.dlpack_bridge import to_dlpack
+from tilewright.native.abi import CALL_PACKED
 
 CALLS = CallTable()
 
-_SYMBOL = "tw_call_packed"
 _MAKE_ARRAY, _MAKE_SHAPE = "tir.tvm_stack_make_array", "tir.tvm_stack_make_shape"
 
 # data, device type and number, dimensions, type code, bits, lanes, shape, strides, byte offset
@@ -36,9 +36,9 @@ def _call_packed(builder: IndexBuilder, call: Call) -> Value:
     slots = emitter.alloca(f"alloca [{max(1, len(args))} x i64], align 8")
     _store_all(builder, "i64", slots, [value for value, _ in values])
     kinds = builder.context.string("".join(letter for _, letter in values))
-    builder.context.declare("i32", _SYMBOL, "ptr, ptr, ptr, i32")
+    builder.context.declare("i32", CALL_PACKED, "ptr, ptr, ptr, i32")
     code = emitter.here(
-        "i32", f"call i32 @{_SYMBOL}(ptr {name}, {slots}, ptr {kinds}, i32 {len(args)})"
+        "i32", f"call i32 @{CALL_PACKED}(ptr {name}, {slots}, ptr {kinds}, i32 {len(args)})"
     )
     tile_state.renew(builder)
     builder.fail_unless_zero(code)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from tilewright.codegen.llvm.compiler import CompiledObject, MachineOptions, compile_ir
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.llvm.compiler import MachineOptions, compile_ir
 from tilewright.config import child_environ
 from tilewright.errors import CodegenError
 
@@ -35,13 +36,13 @@ class _Request(msgspec.Struct):
 
 
 class _Reply(msgspec.Struct):
-    compiled: CompiledObject | None = None
+    compiled: Artifact | None = None
     error: str = ""
 
 
 def compile_in_child(
     source: str, machine: MachineOptions, what: str, time_limit_s: int = TIME_LIMIT_S
-) -> CompiledObject:
+) -> Artifact:
     """Compile, or raise `LLVMGaveUp` with `what` the module is known by."""
     done = subprocess.run(
         [sys.executable, "-c", "from tilewright.codegen.llvm.trial import main; main()"],

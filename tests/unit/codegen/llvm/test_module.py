@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tilewright.codegen.llvm.module import captured_vars, generate
+from tilewright.codegen.captures import captured_vars
+from tilewright.codegen.llvm.module import generate
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Add,
@@ -66,7 +67,7 @@ def test_constants_are_not_captured() -> None:
 def test_captured_variables() -> None:
     x, free = Var("x"), Var("free")
     body = LetStmt(x, free + I, BufferStore(OUT, BufferLoad(A, (x,)), (I,)))
-    found = captured_vars(body, I)
+    found = captured_vars(For(I, const(0), N, ForKind.PARALLEL, body))
     assert {id(var) for var in found} == {id(free), id(A.data), id(OUT.data)}
 
 

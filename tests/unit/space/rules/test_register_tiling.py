@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tilewright import te
+from tilewright.driver import lower
 from tilewright.ir import as_module
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
-from tilewright.lowering import lower
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.schedule import Schedule
 from tilewright.space.cpu.vector_shape import VectorShape

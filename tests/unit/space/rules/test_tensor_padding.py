@@ -11,9 +11,8 @@ import pytest
 
 import tilewright.intrin  # noqa: F401  (registers the instructions)
 from tilewright import te
-from tilewright.driver import build
+from tilewright.driver import build, lower
 from tilewright.ir import BlockRealize, IRModule, as_module
-from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.tensor.tensor_tiling import TensorTiling

@@ -11,7 +11,7 @@ import pytest
 
 import tilewright.intrin  # noqa: F401  (registers the instructions)
 from tilewright import te
-from tilewright.driver import build
+from tilewright.driver import build, lower
 from tilewright.errors import RegistryError
 from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum
 from tilewright.ir.annotation_keys import (
@@ -21,7 +21,6 @@ from tilewright.ir.annotation_keys import (
     TILING_STRUCTURE,
 )
 from tilewright.ir.tensor_intrin import TensorIntrin
-from tilewright.lowering import lower
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.generators.default_space import DefaultSpace

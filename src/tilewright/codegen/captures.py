@@ -1,4 +1,4 @@
-"""Which variables of the function around it a loop uses."""
+"""Captured variables: what the body of a parallel loop takes from the function around it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from tilewright.ir import BufferLoad, BufferStore, For, Var, Visitor
 
 def captured_vars(loop: For) -> list[Var]:
     """Variables and data pointers from outside that the body of `loop` uses, in order of use."""
-    collector = _Captures({loop.loop_var})
+    collector = _Captures()
     collector.visit(loop.body)
-    return list(collector.found)
+    inner = collector.bound | {loop.loop_var}
+    return [var for var in collector.used if var not in inner]
 
 
 class _Captures(Visitor):
     """In lowered programs a name has one definition, so what is bound anywhere inside is inner."""
 
-    def __init__(self, bound: set[Var]) -> None:
-        self.found: dict[Var, None] = {}
-        self._bound = bound
+    def __init__(self) -> None:
+        self.used: dict[Var, None] = {}
+        self.bound: set[Var] = set()
 
     def visit_var(self, node: Var) -> None:
-        if node not in self._bound:
-            self.found[node] = None
+        self.used[node] = None
 
     def _visit_access(self, node: BufferLoad | BufferStore) -> None:
         self.visit_var(node.buffer.data)
@@ -45,5 +45,5 @@ class _Captures(Visitor):
     visit_allocate_const = visit_allocate
 
     def _visit_binder(self, node: Any, var: Var) -> None:
-        self._bound.add(var)
+        self.bound.add(var)
         self.generic_visit(node)

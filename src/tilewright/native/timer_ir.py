@@ -1,0 +1,79 @@
+"""The timer that runs kernels in a row, and the eviction of memory from caches, as LLVM IR.
+
+It reads the clock of the thread pool, so there is none where the pool has no threads.
+"""
+
+from __future__ import annotations
+
+from tilewright.native.platform import NativePlatform
+
+# `tw_repeat` runs a packed function `number` times and writes down the nanoseconds; its result is
+# the status of the run that failed, or 0.
+_REPEAT_IR = """
+define i32 @tw_repeat(ptr %function, ptr %slots, i64 %number, ptr %elapsed) {
+entry:
+  %start = call i64 @tw_now_ns()
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %more ]
+  %status = call i32 %function(ptr %slots)
+  %ok = icmp eq i32 %status, 0
+  br i1 %ok, label %more, label %done
+more:
+  %next = add i64 %i, 1
+  %again = icmp slt i64 %next, %number
+  br i1 %again, label %loop, label %done
+done:
+  %end = call i64 @tw_now_ns()
+  %time = sub i64 %end, %start
+  store i64 %time, ptr %elapsed
+  ret i32 %status
+}
+"""
+
+# On x86 single lines can be evicted; elsewhere we read so much that nothing else stays cached.
+_EVICT_LINES_IR = """
+declare void @llvm.x86.sse2.clflush(ptr)
+declare void @llvm.x86.sse2.mfence()
+
+define void @tw_evict(ptr %data, i64 %bytes) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %place = getelementptr i8, ptr %data, i64 %i
+  call void @llvm.x86.sse2.clflush(ptr %place)
+  %next = add i64 %i, 64
+  %again = icmp slt i64 %next, %bytes
+  br i1 %again, label %loop, label %done
+done:
+  call void @llvm.x86.sse2.mfence()
+  ret void
+}
+"""
+_READ_THROUGH_IR = """
+define void @tw_evict(ptr %data, i64 %bytes) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %place = getelementptr i8, ptr %data, i64 %i
+  %value = load volatile i8, ptr %place
+  %next = add i64 %i, 64
+  %again = icmp slt i64 %next, %bytes
+  br i1 %again, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+
+def evicts_lines(platform: NativePlatform) -> bool:
+    """Whether single cache lines can be evicted."""
+    return platform.arch == "x86_64"
+
+
+def timer_ir(platform: NativePlatform) -> str:
+    """`tw_evict` and, where there is a clock, `tw_repeat`."""
+    evict = _EVICT_LINES_IR if evicts_lines(platform) else _READ_THROUGH_IR
+    return evict + (_REPEAT_IR if platform.has_threads else "")
