@@ -407,9 +407,7 @@ def test_what_cannot_be_compiled() -> None:
     ):
         with pytest.raises(ArgumentError, match=f"^{re.escape(message)}$"):
             tw.compile(wrong)  # type: ignore[arg-type]
-    with pytest.raises(
-        TargetError, match="no backend compiles for target kind 'cuda', there are 'c', 'llvm'"
-    ):
+    with pytest.raises(TargetError, match="no backend compiles for target kind 'cuda'"):
         tw.compile(program(MATMUL), "cuda")
     message = "specialize=-1: expected True, False, or the number of sizes that get a kernel of "
     with pytest.raises(ArgumentError, match=message):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.codegen.c.prelude import HEADER
 from tilewright.codegen.c.statements import StatementPrinter, Unit, variable_type
-from tilewright.codegen.c.types import c_type, function_name
+from tilewright.codegen.c.types import c_type, function_name, string_literal
 from tilewright.ir import DType, IRModule, PrimFunc
 from tilewright.target import Target
 
@@ -12,12 +14,22 @@ from tilewright.target import Target
 def generate(module: IRModule, target: Target | None = None) -> str:
     """The C source of a lowered module; the same for every target."""
     del target
-    unit = Unit()
+    return module_text(module, Unit(), {})
+
+
+def module_text(module: IRModule, unit: Unit, symbols: Mapping[str, str]) -> str:
+    """The C source; `symbols` are names that functions have in machine code, where not in C."""
     functions = [
         (_prototype(func, name), _function(unit, func, name))
         for name, func in module.functions.items()
     ]
-    prototypes = "".join(f"{prototype};\n" for prototype, _ in functions)
+    labels = [
+        f" __asm__({string_literal(symbols[name])})" if name in symbols else ""
+        for name in module.functions
+    ]
+    prototypes = "".join(
+        f"{prototype}{label};\n" for (prototype, _), label in zip(functions, labels, strict=True)
+    )
     externs = "".join(f"{extern}\n" for extern in unit.externs.values())
     bodies = "\n".join(f"{prototype} {{\n{body}}}\n" for prototype, body in functions)
     parts = [HEADER, unit.prelude.text(), externs, prototypes, *unit.outlined, bodies]

@@ -56,6 +56,7 @@ class Unit:
     prelude: Prelude = field(default_factory=Prelude)
     externs: dict[str, str] = field(default_factory=dict)
     outlined: list[str] = field(default_factory=list)
+    messages: dict[str, None] = field(default_factory=dict)  # what a function may fail with
     outlined_count: int = 0
 
 
@@ -97,6 +98,11 @@ class StatementPrinter(ExpressionPrinter):
             self.line(f"free({name});")
         self.line(f"return {value};")
 
+    def _fail(self, message: str) -> None:
+        self._unit.messages[message] = None
+        self.prelude.need("tw_fail", FAILURE)
+        self._return(f"tw_fail({string_literal(message)})")
+
     # --- simple statements ---
 
     def visit_seq_stmt(self, node: SeqStmt) -> None:
@@ -121,9 +127,8 @@ class StatementPrinter(ExpressionPrinter):
                 f"function {self._function_name!r} returns a value, so it cannot report a failed "
                 "assertion in C; check before the call"
             )
-        self.prelude.need("tw_fail", FAILURE)
         with self._braces(f"if (!({self.text(node.condition)}))"):
-            self._return(f"tw_fail({string_literal(node.message)})")
+            self._fail(node.message)
         self.visit(node.body)
 
     def visit_if_then_else(self, node: IfThenElse) -> None:
@@ -206,10 +211,9 @@ class StatementPrinter(ExpressionPrinter):
         size = " * ".join([f"(int64_t)sizeof *{name}", *factors])
         size += f" * {lanes}" if lanes > 1 else ""
         self.prelude.need("tw_allocate", ALLOCATE)
-        self.prelude.need("tw_fail", FAILURE)
         self.line(f"{kind} *{name} = tw_allocate({size});")
         with self._braces(f"if ({name} == NULL)"):
-            self._return(f'tw_fail("out of memory for {name}")')
+            self._fail(f"out of memory for {name}")
         self._heap.append(name)
         self.visit(node.body)
         self._heap.pop()

@@ -35,7 +35,7 @@ def _write_shared_library(
     threads = any(_is_runtime_name(name) for name in artifact.undefined)
     functions = c_functions(info, path.stem, symbols)
     glue = compile_ir(
-        _glue_ir(path.stem, functions, LibraryDescription(info, threads, packed)),
+        _glue_ir(path.stem, functions, LibraryDescription(info, threads, packed), artifact.kind),
         machine_of(artifact),
         UNOPTIMISED,
     )
@@ -117,11 +117,13 @@ call:
 """
 
 
-def _glue_ir(stem: str, functions: Sequence[CFunction], description: LibraryDescription) -> str:
+def _glue_ir(
+    stem: str, functions: Sequence[CFunction], description: LibraryDescription, kind: str
+) -> str:
     data = encode(description)
     text = "".join(f"\\{byte:02X}" for byte in data)
     parts = [f'@{DESCRIPTION_SYMBOL} = constant [{len(data)} x i8] c"{text}", align 16']
-    parts += [_forward(function) for function in functions]
+    parts += [_forward(function, kind in _TAKES_BITS) for function in functions]
     if description.has_threads:
         parts.append(_THREAD_GLUE.format(stem=identifier(stem)))
     if description.calls_packed:
@@ -135,7 +137,11 @@ def _glue_ir(stem: str, functions: Sequence[CFunction], description: LibraryDesc
     return "\n".join(parts) + "\n"
 
 
-def _forward(function: CFunction) -> str:
+# Backends whose functions take small floats as C passes them, as bits.
+_TAKES_BITS = ("c",)
+
+
+def _forward(function: CFunction, takes_bits: bool) -> str:
     """The function under its C name; types that C passes otherwise are converted."""
     symbol = function_symbol(function.info.name)
     if symbol == function.c_name:
@@ -144,13 +150,13 @@ def _forward(function: CFunction) -> str:
     taken = ", ".join(f"{p.boundary_type} %a{i}" for i, p in enumerate(function.parameters))
     lines, passed = [], []
     for i, parameter in enumerate(function.parameters):
-        name = f"%a{i}"
-        if parameter.boundary_type != parameter.inner_type:
-            source, target = parameter.boundary_type, parameter.inner_type
+        name, source = f"%a{i}", parameter.boundary_type
+        target = source if takes_bits else parameter.inner_type
+        if source != target:
             lines.append(f"  %c{i} = bitcast {source} %a{i} to {target}")
             name = f"%c{i}"
-        passed.append(f"{parameter.inner_type} {name}")
-    types = ", ".join(parameter.inner_type for parameter in function.parameters)
+        passed.append(f"{target} {name}")
+    types = ", ".join(argument.rpartition(" ")[0] for argument in passed)
     lines.append(f"  %status = tail call i32 {inner}({', '.join(passed)})")
     lines.append("  ret i32 %status")
     body = "\n".join(lines)

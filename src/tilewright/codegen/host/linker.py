@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.host import system_compiler
 from tilewright.codegen.host.native import runtime_object
 from tilewright.codegen.llvm.compiler import machine_of
 from tilewright.errors import CodegenError
@@ -18,8 +17,6 @@ from tilewright.native.platform import is_linux_x86_64
 
 # What a caller of the library may want to set.
 _RUNTIME_EXPORTS = ("tw_num_threads", "tw_set_num_threads", "tw_set_spin_ns")
-
-_COMPILERS = ("cc", "gcc", "clang")
 
 
 def export_shared_object(
@@ -52,10 +49,10 @@ def link_with_compiler(
     path: Path,
     objects: Sequence[bytes],
     triple: str,
-    compilers: Sequence[str] = _COMPILERS,
+    compilers: Sequence[str] = system_compiler.NAMES,
 ) -> None:
-    """Link with the system's compiler: for the platforms our own linker does not know."""
-    compiler = next((found for name in compilers if (found := shutil.which(name))), None)
+    """Link with the system's compiler: for what our own linker does not know."""
+    compiler = system_compiler.find(compilers)
     if compiler is None:
         raise CodegenError(
             f"cannot export {path.name} for {triple}: Tilewright links only x86_64 Linux itself,"
@@ -66,9 +63,4 @@ def link_with_compiler(
         for file, data in zip(files, objects, strict=True):
             file.write_bytes(data)
         command = [compiler, "-shared", "-o", str(path), *map(str, files), "-lm", "-pthread"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CodegenError(
-            f"cannot export {path.name}: {Path(compiler).name} failed with exit code"
-            f" {done.returncode}\n{done.stderr.strip()}"
-        )
+        system_compiler.run(command, f"cannot export {path.name}")
