@@ -36,7 +36,7 @@ Exporter: TypeAlias = Callable[[Path, ModuleInfo, Artifact, Mapping[str, str]], 
 
 
 @dataclass(frozen=True)
-class Source:
+class GeneratedSource:
     """A module as source text; status n of a function stands for the nth of `messages`."""
 
     text: str = field(repr=False)
@@ -56,18 +56,18 @@ class Backend(ABC):
         """The passes that make a program ready for `generate`."""
 
     @abstractmethod
-    def generate(self, lowered: IRModule, target: Target) -> Source:
+    def generate(self, lowered: IRModule, target: Target) -> GeneratedSource:
         """Source text for a lowered module."""
 
     @abstractmethod
-    def compile(self, source: Source, target: Target, *, may_abort: bool = False) -> Artifact:
+    def compile(self, source: GeneratedSource, target: Target, *, may_abort: bool = False) -> Artifact:
         """Code for source text; `may_abort`: this process is a worker, and may be ended by it."""
 
     @abstractmethod
     def load(self, artifact: Artifact, imports: Mapping[str, int]) -> Library:
         """Code in this process; `imports` are the addresses of what the artifact lacks."""
 
-    def texts(self, lowered: IRModule, source: Source, target: Target) -> Texts:
+    def texts(self, lowered: IRModule, source: GeneratedSource, target: Target) -> Texts:
         """What `Module.get_source` can show, the default format first."""
         return {self.kind: lambda: source.text}
 

@@ -70,8 +70,8 @@ def kind_of_target(target: Target) -> str:
             digits = "".join(c for c in str(target.attrs.get("arch", "")) if c.isdigit())
             has_tensor_cores = bool(digits) and int(digits) >= _TENSOR_CORE_ARCH
             return "cuda-tensorcore" if has_tensor_cores else "cuda"
-        case kind:
-            return kind
+        case kind:  # a CPU backend of somebody else's gets what every CPU can do
+            return "c" if target.is_cpu else kind
 
 
 # --- schedule rules -----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ A package offers a member of its own with an entry point in the group of that fa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from tilewright.errors import RegistryError
@@ -65,4 +64,6 @@ class Family(Generic[MemberT]):
         return self.get(name)(*args, **kwargs)
 
     def _offered(self) -> dict[str, Any]:
+        from importlib.metadata import entry_points  # takes longer to load than most families need
+
         return {point.name: point for point in entry_points(group=self.group)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
 from tilewright.errors import TargetError
+from tilewright.support.plugins import Family
 from tilewright.support.suggestions import did_you_mean
 
 AttrValue = int | bool | str | tuple[str, ...]
@@ -90,9 +91,20 @@ _KINDS: Mapping[str, TargetKind] = MappingProxyType(
 )
 
 
+# Kinds of others: a function that makes one, registered or offered by an installed package.
+OTHER_KINDS: Family[Callable[[], TargetKind]] = Family("target kind", "tilewright.target_kind")
+
+
+def cpu_kind(name: str) -> TargetKind:
+    """A kind with the attributes of a CPU, for a backend of one's own."""
+    return _kind(name, ("cpu",), _CPU)
+
+
 def get_kind(name: str) -> TargetKind:
     """The kind of that name; an unknown name is an error."""
     kind = _KINDS.get(name)
+    if kind is None and name in OTHER_KINDS:
+        return OTHER_KINDS.get(name)()
     if kind is None:
         raise TargetError(f"unknown target kind {name!r}{did_you_mean(name, _KINDS)}")
     return kind
@@ -100,4 +112,4 @@ def get_kind(name: str) -> TargetKind:
 
 def list_kinds() -> list[str]:
     """The names of all kinds."""
-    return list(_KINDS)
+    return [*_KINDS, *OTHER_KINDS]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.codegen.base import Source, Texts
+from tilewright.codegen.base import GeneratedSource, Texts
 from tilewright.codegen.c import pipeline
 from tilewright.codegen.c.entries import THREADS, entries
 from tilewright.codegen.c.module import module_text
@@ -41,7 +41,7 @@ _FLAGS = (
 
 
 @dataclass(frozen=True)
-class CSource(Source):
+class CSource(GeneratedSource):
     """C text, with the names that it defines and wants."""
 
     defined: tuple[str, ...] = ()
@@ -72,13 +72,15 @@ class CBackend(HostBackend):
         packed = (name + PACKED_SUFFIX for name in lowered.functions)
         return CSource(text, messages, (*symbols.values(), *packed), undefined)
 
-    def compile(self, source: Source, target: Target) -> Artifact:
+    def compile(
+        self, source: GeneratedSource, target: Target, *, may_abort: bool = False
+    ) -> Artifact:
         """One relocatable object."""
         assert isinstance(source, CSource)
         data = _compiled(source.text, target, "-c")
         return Artifact("c", data, source.defined, source.undefined, vars(host_machine()))
 
-    def texts(self, lowered: IRModule, source: Source, target: Target) -> Texts:
+    def texts(self, lowered: IRModule, source: GeneratedSource, target: Target) -> Texts:
         """C, and the assembly that the compiler makes of it."""
         return {
             "c": lambda: source.text,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.codegen.base import Source, Texts
+from tilewright.codegen.base import GeneratedSource, Texts
 from tilewright.codegen.c.module import generate as generate_c
 from tilewright.codegen.host.backend import HostBackend
 from tilewright.codegen.llvm import compiler, module, pipeline
@@ -32,7 +32,7 @@ class LLVMBackend(HostBackend):
         """LLVM IR before any optimisation."""
         return module.generate(lowered, target)
 
-    def compile(self, source: Source, target: Target, *, may_abort: bool = False) -> Artifact:
+    def compile(self, source: GeneratedSource, target: Target, *, may_abort: bool = False) -> Artifact:
         """One relocatable object."""
         assert isinstance(source, module.LLVMSource)
         machine, doubts = machine_for(target), source.doubts(vectors=not may_abort)
@@ -40,7 +40,7 @@ class LLVMBackend(HostBackend):
             return compile_in_child(source.text, machine, doubts)
         return compiler.compile_ir(source.text, machine)
 
-    def texts(self, lowered: IRModule, source: Source, target: Target) -> Texts:
+    def texts(self, lowered: IRModule, source: GeneratedSource, target: Target) -> Texts:
         """LLVM IR after and before optimisation, assembly, and the same program in C."""
         machine = machine_for(target)
         return {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilewright.codegen.base import Source
+from tilewright.codegen.base import GeneratedSource
 from tilewright.codegen.captures import captured_vars
 from tilewright.codegen.llvm import streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext, quoted
@@ -42,7 +42,7 @@ _VECTOR = re.compile(r"(?<!poison, )<(\d+) x (\w+)>")
 
 
 @dataclass(frozen=True)
-class LLVMSource(Source):
+class LLVMSource(GeneratedSource):
     """LLVM IR, the functions in it, and the intrinsics that may end the process that compiles it."""
 
     entry_points: tuple[str, ...] = ()
