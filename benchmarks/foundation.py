@@ -24,7 +24,7 @@ from parallel_region import Meter
 
 from tilewright.driver import build
 from tilewright.ir import PrimFunc
-from tilewright.runtime import thread_pool
+from tilewright.runtime import threads
 from tilewright.target import Target
 from tilewright.testing import handwritten
 
@@ -126,7 +126,7 @@ def build_row(report: Report, rounds: int) -> None:
 
 def parallel_region_rows(report: Report) -> None:
     """An empty region on two spinning threads, and the processor time of a sleeping pool."""
-    thread_pool.set_num_threads(THREADS)
+    threads.set_num_threads(THREADS)
     meter = Meter()
     empty = meter.best(THREADS, "empty", 0, 10_000)
     report.add(Row("parallel_region", empty / 1e3, 1.0, "budget", "us", "empty, 2 threads"))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tilewright.codegen.host import loading
 from tilewright.codegen.llvm import compiler
-from tilewright.runtime import thread_pool
+from tilewright.runtime import threads
 
 # pauses: spin for as many processor pauses an item as the context says. launches: nanoseconds
 # that `times` regions of `extent` items take.
@@ -80,19 +80,19 @@ class Meter:
     """Times regions on a given number of threads."""
 
     def __init__(self) -> None:
-        self.library = loading.load_objects([compiler.compile_ir(SOURCE)], thread_pool.symbols())
+        self.library = loading.load_objects([compiler.compile_ir(SOURCE)], threads.symbols())
         self.launches = Launches(self.library["launches"])
 
     def best(self, threads: int, task: str, pauses: int, times: int) -> float:
         """Nanoseconds a region of two items, the best of five series."""
-        thread_pool.set_num_threads(threads)
+        threads.set_num_threads(threads)
         address = self.library[task]
         self.launches(address, pauses, 2, 100)
         return min(float(self.launches(address, pauses, 2, times)) / times for _ in range(5))
 
     def after_sleep(self, pauses: int) -> float:
         """Median nanoseconds of a region whose worker sleeps."""
-        thread_pool.set_num_threads(2)
+        threads.set_num_threads(2)
         samples = []
         for _ in range(31):
             time.sleep(0.003)

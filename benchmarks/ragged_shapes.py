@@ -20,7 +20,7 @@ from harness import HEADER, Report, Row, finish, interleaved, parse_arguments
 from tilewright import te
 from tilewright.driver import build
 from tilewright.ir import IntImm, IRModule, PrimFunc
-from tilewright.runtime import thread_pool
+from tilewright.runtime import threads
 from tilewright.schedule import Schedule
 from tilewright.space.base import schedule_rules
 from tilewright.space.generators import PostOrderApply
@@ -175,7 +175,7 @@ def measure(report: Report, names: Sequence[str], count: int, rounds: int) -> No
 def main() -> None:
     """Measure, show, and write the result."""
     options = parse_arguments(__doc__.splitlines()[0])
-    thread_pool.set_num_threads(1)
+    threads.set_num_threads(1)
     names = [name for name in PAIRS if not options.only or f"ragged_{name}" in options.only]
     report = Report("ragged shapes")
     print(HEADER)

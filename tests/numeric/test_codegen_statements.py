@@ -40,7 +40,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import call_extern, ret
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.runtime import thread_pool
+from tilewright.runtime import use_threads
 from tilewright.testing.kernels import (
     assert_same,
     compile_lowered,
@@ -360,9 +360,7 @@ def test_parallel_loops_capture_everything(threads: int) -> None:
 
     body = LetStmt(total, n * 3, seq([loop(3, outer), loop(2, outer, kind=ForKind.UNROLLED)]))
     func = kernel([A, OUT, floats, f, flag, small, n], body)
-    before = thread_pool.num_threads()
-    thread_pool.set_num_threads(threads)
-    try:
+    with use_threads(threads):
         assert_same(
             func,
             sample("int8", 64).astype(np.int32),
@@ -373,8 +371,6 @@ def test_parallel_loops_capture_everything(threads: int) -> None:
             -7,
             11,
         )
-    finally:
-        thread_pool.set_num_threads(before)
 
 
 def test_return_leaves_the_function() -> None:

@@ -108,6 +108,7 @@ from tilewright.ir.node import (
     map_children as map_children,
     map_tuple as map_tuple,
     replace as replace,
+    updated as updated,
 )
 from tilewright.ir.op import (
     CallEffect as CallEffect,

@@ -46,6 +46,13 @@ def replace(node: NodeT, /, **changes: Any) -> NodeT:
     return msgspec.structs.replace(node, **changes)
 
 
+def updated(node: NodeT, /, **changes: Any) -> NodeT:
+    """`node` with some fields changed; the same object if none of them is another one."""
+    if all(getattr(node, name) is value for name, value in changes.items()):
+        return node
+    return msgspec.structs.replace(node, **changes)
+
+
 def children(node: Node) -> Iterator[Node]:
     """The direct child nodes, in field order."""
     for name in node.child_fields:

@@ -16,8 +16,6 @@ from tilewright.ir import (
     For,
     IfThenElse,
     IntImm,
-    Let,
-    LetStmt,
     PrimExpr,
     PrimFunc,
     Range,
@@ -28,6 +26,7 @@ from tilewright.ir import (
     map_children,
     no_op,
     replace,
+    updated,
 )
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
@@ -56,10 +55,7 @@ class ScopedRewriter(Rewriter):
     def visit_for(self, node: For) -> Any:
         start, extent = self.visit(node.min), self.visit(node.extent)
         self.analyzer.bind(node.loop_var, Range(start, extent), allow_override=True)
-        body = self.visit(node.body)
-        if start is node.min and extent is node.extent and body is node.body:
-            return node
-        return replace(node, min=start, extent=extent, body=body)
+        return updated(node, min=start, extent=extent, body=self.visit(node.body))
 
     def _under(self, condition: PrimExpr, node: Any) -> Any:
         with self.analyzer.constraint_scope(condition):
@@ -74,10 +70,7 @@ class ScopedRewriter(Rewriter):
         else_case = node.else_case
         if else_case is not None:
             else_case = self._under(logical_not(condition), else_case)
-        same = then_case is node.then_case and else_case is node.else_case
-        if same and condition is node.condition:
-            return node
-        return IfThenElse(condition, then_case, else_case)
+        return updated(node, condition=condition, then_case=then_case, else_case=else_case)
 
     def visit_call(self, node: Call) -> Any:
         if node.op is not IF_THEN_ELSE or node.args[0].dtype.lanes > 1:
@@ -96,37 +89,24 @@ class ScopedRewriter(Rewriter):
         if isinstance(condition, IntImm):
             return self.visit(node.true_value if condition.value else node.false_value)
         # Both values are evaluated whatever the condition is, so nothing is assumed inside them.
-        node = node if condition is node.condition else replace(node, condition=condition)
-        return map_children(node, self.visit)
+        return map_children(updated(node, condition=condition), self.visit)
 
     def visit_assert_stmt(self, node: AssertStmt) -> Any:
         condition = self.visit(node.condition)
-        body = self._under(condition, node.body)
-        if condition is node.condition and body is node.body:
-            return node
-        return replace(node, condition=condition, body=body)
+        return updated(node, condition=condition, body=self._under(condition, node.body))
 
     def visit_block_realize(self, node: BlockRealize) -> Any:
-        node = replace(node, predicate=self.visit(node.predicate))
-        return replace(node, block=self._under(node.predicate, node.block))
+        predicate = self.visit(node.predicate)
+        return updated(node, predicate=predicate, block=self._under(predicate, node.block))
 
     def _note(self, var: Var, value: PrimExpr) -> None:
         """Remember the bounds of a let variable, not its value: the let should stay."""
         if value.dtype.is_integral and value.dtype.lanes == 1:
             self.analyzer.update(var, self.analyzer.const_int_bound(value), override=True)
 
-    def visit_let_stmt(self, node: LetStmt) -> Any:
+    def visit_let(self, node: Any) -> Any:
         value = self.visit(node.value)
         self._note(node.var, value)
-        body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        return replace(node, value=value, body=body)
+        return updated(node, value=value, body=self.visit(node.body))
 
-    def visit_let(self, node: Let) -> Any:
-        value = self.visit(node.value)
-        self._note(node.var, value)
-        body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        return replace(node, value=value, body=body)
+    visit_let_stmt = visit_let

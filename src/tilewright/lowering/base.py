@@ -1,4 +1,4 @@
-"""What a pass is, and the registry of all of them.
+"""Passes, and the registry of all of them.
 
 A pass is a frozen dataclass: its options are its fields, calling it turns a module into a module.
 Most passes look at one function at a time and only define `run_function`.

@@ -1,4 +1,4 @@
-"""Which expressions are certainly multiples of a number, by their shape alone."""
+"""Expressions that are certainly multiples of a number, by their shape alone."""
 
 from __future__ import annotations
 

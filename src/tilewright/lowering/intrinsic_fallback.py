@@ -1,4 +1,4 @@
-"""Where the target lacks an instruction, the program that describes it runs instead.
+"""Replaces instructions that the target lacks by the programs that describe them.
 
 A tensorized block carries the implementation of an instruction. If it is that of an instruction
 whose CPU features the target does not have, the description takes its place, on the same operands:

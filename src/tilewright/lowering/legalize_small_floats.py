@@ -30,6 +30,7 @@ from tilewright.ir import (
     map_children,
     map_tuple,
     replace,
+    updated,
 )
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.ir.op import Op
@@ -98,9 +99,7 @@ class _Promoter(Rewriter):
     def visit_buffer_store(self, node: BufferStore) -> Stmt:
         value = self._stored(self.visit(node.value), node.value.dtype)
         indices = map_tuple(node.indices, self.visit)
-        if value is node.value and indices is node.indices:
-            return node
-        return replace(node, value=value, indices=indices)
+        return updated(node, value=value, indices=indices)
 
     def visit_cast(self, node: Cast) -> PrimExpr:
         value = self.visit(node.value)
@@ -126,10 +125,7 @@ class _Promoter(Rewriter):
         var = node.var
         if value.dtype is not var.dtype and self._is_small(var.dtype):
             var = self._vars[node.var] = Var(var.name, value.dtype)
-        body = self.visit(node.body)
-        if value is node.value and body is node.body:
-            return node
-        return replace(node, var=var, value=value, body=body)
+        return updated(node, var=var, value=value, body=self.visit(node.body))
 
     def visit_let(self, node: Let) -> Any:
         return self._bind(node)

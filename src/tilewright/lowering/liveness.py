@@ -1,4 +1,4 @@
-"""When memory is first and last touched, over a linear order of statements.
+"""Lifetimes of memory: its first and last touch over a linear order of statements.
 
 Loops and branches open scopes. A buffer counts as touched in the statement, of the scope in which
 it was allocated, that contains the access: a buffer from outside a loop lives while the loop runs.

@@ -26,6 +26,7 @@ from tilewright.ir import (
     const,
     map_tuple,
     replace,
+    updated,
 )
 from tilewright.ir.folding import fold_binary
 from tilewright.lowering.analyzing_rewriter import ScopedRewriter
@@ -68,14 +69,12 @@ class _Narrower(ScopedRewriter):
 
     def visit_buffer_store(self, node: BufferStore) -> Any:
         value = self.visit(node.value)
-        return self._access(node if value is node.value else replace(node, value=value))
+        return self._access(updated(node, value=value))
 
     def _access(self, node: Any) -> Any:
         indices = map_tuple(node.indices, self._index)
         predicate = None if node.predicate is None else self.visit(node.predicate)
-        if indices is node.indices and predicate is node.predicate:
-            return node
-        return replace(node, indices=indices, predicate=predicate)
+        return updated(node, indices=indices, predicate=predicate)
 
     def visit_cmp_op(self, node: CmpOp) -> Any:
         if node.a.dtype is INT64:

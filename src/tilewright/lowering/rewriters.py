@@ -16,8 +16,6 @@ from tilewright.ir import (
     For,
     IfThenElse,
     IntImm,
-    Let,
-    LetStmt,
     Node,
     Not,
     PrimExpr,
@@ -34,6 +32,7 @@ from tilewright.ir import (
     no_op,
     replace,
     seq,
+    updated,
 )
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
@@ -133,13 +132,7 @@ class FoldingSubstituter(BufferRewriter):
             return no_op() if chosen is None else self.visit(chosen)
         then_case = self.visit(node.then_case)
         else_case = None if node.else_case is None else self.visit(node.else_case)
-        if (
-            condition is node.condition
-            and then_case is node.then_case
-            and else_case is node.else_case
-        ):
-            return node
-        return IfThenElse(condition, then_case, else_case)
+        return updated(node, condition=condition, then_case=then_case, else_case=else_case)
 
     def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
         statements = map_tuple(node.seq, self.visit)
@@ -156,10 +149,7 @@ class FoldingSubstituter(BufferRewriter):
         shape = map_tuple(buffer.shape, self.visit)
         strides = map_tuple(buffer.strides, self.visit)
         offset = None if buffer.elem_offset is None else self.visit(buffer.elem_offset)
-        unchanged = data is buffer.data and shape is buffer.shape and strides is buffer.strides
-        if unchanged and offset is buffer.elem_offset:
-            return buffer
-        return replace(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
+        return updated(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
 
     def _rebind(self, var: Var) -> Var:
         """The variable that a binder below introduces."""
@@ -171,31 +161,20 @@ class FoldingSubstituter(BufferRewriter):
 
     def visit_for(self, node: For) -> Any:
         loop_var = self._rebind(node.loop_var)
-        node = map_children(node, self.visit)
-        return node if loop_var is node.loop_var else replace(node, loop_var=loop_var)
+        return updated(map_children(node, self.visit), loop_var=loop_var)
 
-    def visit_let_stmt(self, node: LetStmt) -> Any:
+    def visit_let(self, node: Any) -> Any:
         value, var = self.visit(node.value), self._rebind(node.var)
-        body = self.visit(node.body)
-        if value is node.value and var is node.var and body is node.body:
-            return node
-        return LetStmt(var, value, body)
+        return updated(node, var=var, value=value, body=self.visit(node.body))
 
-    def visit_let(self, node: Let) -> Any:
-        value, var = self.visit(node.value), self._rebind(node.var)
-        body = self.visit(node.body)
-        if value is node.value and var is node.var and body is node.body:
-            return node
-        return Let(var, value, body)
+    visit_let_stmt = visit_let
 
     def visit_allocate(self, node: Allocate) -> Any:
         data = self._rebind(node.buffer_var)
-        node = map_children(node, self.visit)
-        return node if data is node.buffer_var else replace(node, buffer_var=data)
+        return updated(map_children(node, self.visit), buffer_var=data)
 
     def visit_attr_stmt(self, node: AttrStmt) -> Any:
-        target = self.bindings.get(node.node, node.node) if isinstance(node.node, Var) else None
-        node = map_children(node, self.visit)
-        if target is None or target is node.node:
-            return node
-        return replace(node, node=target)
+        target = node.node
+        if isinstance(target, Var):
+            target = self.bindings.get(target, target)
+        return updated(map_children(node, self.visit), node=target)

@@ -25,7 +25,7 @@ from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.session_folder import SessionFolder
 from tilewright.measure.tolerance import rounding_of
 from tilewright.records import BuilderInput, BuilderResult, FailureKind
-from tilewright.runtime.thread_pool import available_cores
+from tilewright.runtime.threads import available_cores
 from tilewright.schedule.analysis import flop_of
 
 

@@ -1,4 +1,4 @@
-"""What the thread pool asks of the operating system, as LLVM IR in one variant a system.
+"""Calls of the thread pool to the operating system, as LLVM IR in one variant a system.
 
 Each variant defines ``tw_sleep(word, while)`` (sleep as long as the word holds that value),
 ``tw_wake(word)``, ``tw_pool_memory()`` (zeroed pages for the pool) and ``tw_cores()``. The settings

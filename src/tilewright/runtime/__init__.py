@@ -9,72 +9,52 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.runtime.devices import Device, cpu, cuda, device
-    from tilewright.runtime.extern_symbols import load_library
-    from tilewright.runtime.loading import load_module
-    from tilewright.runtime.module import CompiledFunction, Module
-    from tilewright.runtime.ndarray import NDArray
-    from tilewright.runtime.registry import (
-        PackedFunc,
-        get_global_func,
-        list_global_func_names,
-        register_func,
-        remove_global_func,
+    from tilewright.runtime.devices import (
+        Device as Device,
+        cpu as cpu,
+        cuda as cuda,
+        device as device,
     )
-    from tilewright.runtime.threads import num_threads, set_num_threads, use_threads
-    from tilewright.runtime.timing import BenchmarkResult
+    from tilewright.runtime.extern_symbols import load_library as load_library
+    from tilewright.runtime.loading import load_module as load_module
+    from tilewright.runtime.module import CompiledFunction as CompiledFunction, Module as Module
+    from tilewright.runtime.ndarray import NDArray as NDArray
+    from tilewright.runtime.registry import (
+        PackedFunc as PackedFunc,
+        get_global_func as get_global_func,
+        list_global_func_names as list_global_func_names,
+        register_func as register_func,
+        remove_global_func as remove_global_func,
+    )
+    from tilewright.runtime.threads import (
+        num_threads as num_threads,
+        set_num_threads as set_num_threads,
+        use_threads as use_threads,
+    )
+    from tilewright.runtime.timing import BenchmarkResult as BenchmarkResult
 
-_LAZY = {
-    "BenchmarkResult": "timing",
-    "CompiledFunction": "module",
-    "Device": "devices",
-    "Module": "module",
-    "NDArray": "ndarray",
-    "PackedFunc": "registry",
-    "cpu": "devices",
-    "cuda": "devices",
-    "device": "devices",
-    "get_global_func": "registry",
-    "list_global_func_names": "registry",
-    "load_library": "extern_symbols",
-    "load_module": "loading",
-    "num_threads": "threads",
-    "register_func": "registry",
-    "remove_global_func": "registry",
-    "set_num_threads": "threads",
-    "use_threads": "threads",
-}
-
-__all__ = [
-    "BenchmarkResult",
-    "CompiledFunction",
-    "Device",
-    "Module",
-    "NDArray",
-    "PackedFunc",
-    "cpu",
-    "cuda",
-    "device",
-    "get_global_func",
-    "list_global_func_names",
-    "load_library",
-    "load_module",
-    "num_threads",
-    "register_func",
+_NAMES = {
+    "devices": "Device cpu cuda device",
+    "extern_symbols": "load_library",
+    "loading": "load_module",
+    "module": "CompiledFunction Module",
+    "ndarray": "NDArray",
+    "registry": "PackedFunc get_global_func list_global_func_names register_func "
     "remove_global_func",
-    "set_num_threads",
-    "use_threads",
-]
+    "threads": "num_threads set_num_threads use_threads",
+    "timing": "BenchmarkResult",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    source = _LAZY.get(name)
-    if source is None:
+    home = _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module 'tilewright.runtime' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tilewright.runtime.{source}"), name)
+    value = getattr(importlib.import_module(f"tilewright.runtime.{home}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_HOMES)

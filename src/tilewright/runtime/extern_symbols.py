@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.native.abi import CALL_PACKED
-from tilewright.runtime import packed_call, thread_pool
+from tilewright.runtime import packed_call, threads
 
 _loaded: dict[str, ctypes.CDLL] = {}
 
@@ -25,7 +25,7 @@ def load_library(path: str | Path) -> ctypes.CDLL:
 
 def runtime_symbols() -> dict[str, int]:
     """Addresses of all that the runtime offers to compiled code."""
-    return {**thread_pool.symbols(), CALL_PACKED: packed_call.handler_address()}
+    return {**threads.symbols(), CALL_PACKED: packed_call.handler_address()}
 
 
 def imports_of(undefined: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:

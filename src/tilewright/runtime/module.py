@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ class CompiledFunction:
     ) -> tuple[BenchmarkResult, int]:
         """Seconds of a run, and how many runs a row had in the end."""
         function, (slots, keep) = self._bound(args)
-        run = partial(self.device.api.time, function._run, slots)
+        run = functools.partial(self.device.api.time, function._run, slots)
         outcome = evaluate(run, options, prepare)
         del keep
         if outcome.result is None:
@@ -202,26 +202,22 @@ class Module:
     ) -> None:
         self.info = info
         self.sources = sources
-        self._artifact = artifact
-        self._make_artifact: Callable[[], Artifact | None] | None = None
         self._library = library
-        self._make_prepacked: Callable[[], Module | None] | None = None
-        self._prepacked: Module | None = None
-        self._make_for_overlaps: Callable[[], Module] | None = None
-        self._for_overlaps: Module | None = None
+        # Made when first asked for.
+        self._artifact: Callable[[], Artifact | None] = lambda: artifact
+        self._prepacked: Callable[[], Module | None] = lambda: None
+        self._overlapping: Callable[[], Module] | None = None
         self._infos = {function.name: function for function in info.functions}
         self._functions: dict[str, CompiledFunction] = {}
 
     @property
     def artifact(self) -> Artifact | None:
         """The code that was compiled; None for a module that was loaded from a library."""
-        if self._artifact is None and self._make_artifact is not None:
-            self._artifact = self._make_artifact()
-        return self._artifact
+        return self._artifact()
 
     def with_artifact(self, make: Callable[[], Artifact | None]) -> Module:
         """This module, which knows how its code is compiled again should anybody ask for it."""
-        self._make_artifact = make
+        self._artifact = functools.cache(make)
         return self
 
     @property
@@ -250,20 +246,15 @@ class Module:
             hint = did_you_mean(str(name), self._infos)
             raise RuntimeFailure(f"the module has no function {name!r}{hint}")
         function = CompiledFunction(info, self.info, self._library)
-        if self._make_for_overlaps is not None:
-            function.for_overlaps = lambda: self._overlapping()[name]
+        overlapping = self._overlapping
+        if overlapping is not None:
+            function.for_overlaps = lambda: overlapping()[name]
         return function
 
     def with_overlaps(self, make: Callable[[], Module]) -> Module:
         """This module, which knows how the same is made for arguments that overlap."""
-        self._make_for_overlaps = make
+        self._overlapping = functools.cache(make)
         return self
-
-    def _overlapping(self) -> Module:
-        if self._for_overlaps is None:
-            assert self._make_for_overlaps is not None
-            self._for_overlaps = self._make_for_overlaps()
-        return self._for_overlaps
 
     def get_function(self, name: str) -> CompiledFunction:
         """The function called `name`."""
@@ -288,14 +279,12 @@ class Module:
 
     def with_prepacked(self, make: Callable[[], Module | None]) -> Module:
         """This module, which now knows how its `prepacked` one is made; None: nothing is packed."""
-        self._make_prepacked = make
+        self._prepacked = functools.cache(make)
         return self
 
     def prepacked(self) -> Module | None:
         """The same functions for packed weights, and those that pack; None if nothing is packed."""
-        if self._prepacked is None and self._make_prepacked is not None:
-            self._prepacked, self._make_prepacked = self._make_prepacked(), None
-        return self._prepacked
+        return self._prepacked()
 
     def signature(self, name: str | None = None) -> tuple[ArgumentSpec, ...]:
         """What a function (the entry, if none is named) takes."""

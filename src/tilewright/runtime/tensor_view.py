@@ -1,4 +1,4 @@
-"""What an array looks like to compiled code: address, shape, strides, dtype, device."""
+"""An array as compiled code sees it: address, shape, strides, dtype, device."""
 
 from __future__ import annotations
 

@@ -1,17 +1,57 @@
-"""How many threads parallel loops use: everywhere, or for a while."""
+"""The threads that parallel loops run on: how many, and the pool they belong to.
+
+The pool itself is native code (see `native/thread_pool_ir.py`), loaded once a process. Its threads
+are detached and block all signals, so neither exit nor Ctrl-C has to wait for them.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import operator
+import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
+from tilewright.codegen.host import native
+from tilewright.config import settings
 from tilewright.errors import ArgumentError
-from tilewright.runtime import thread_pool
+from tilewright.native.abi import SET_NUM_THREADS
+from tilewright.native.thread_pool_ir import MAX_THREADS
 
-__all__ = ["follow", "num_threads", "set_num_threads", "use_threads"]
+_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+@dataclass(frozen=True)
+class _NativePool:
+    """The pool's C functions that Python calls."""
+
+    set_num_threads: Callable[[int], Any]
+    num_threads: Callable[[], int]
+    set_spin_ns: Callable[[int], Any]
+
+
+@lru_cache(maxsize=1)
+def _pool() -> _NativePool:
+    addresses = native.symbols()
+    pool = _NativePool(
+        ctypes.CFUNCTYPE(None, ctypes.c_int32)(addresses[SET_NUM_THREADS]),
+        ctypes.CFUNCTYPE(ctypes.c_int32)(addresses["tw_num_threads"]),
+        ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["tw_set_spin_ns"]),
+    )
+    pool.set_num_threads(settings().num_threads or available_cores())
+    pool.set_spin_ns(settings().spin_us * 1000)
+    return pool
+
+
+def symbols() -> dict[str, int]:
+    """Addresses of all ``tw_*`` functions, with the pool set up as the settings ask."""
+    _pool()
+    return native.symbols()
 
 
 class _HasThreads(Protocol):
@@ -30,7 +70,7 @@ def follow(library: _HasThreads) -> None:
 
 def num_threads() -> int:
     """How many threads a parallel loop may use, the calling one included."""
-    return thread_pool.num_threads()
+    return _pool().num_threads()
 
 
 def set_num_threads(count: int) -> None:
@@ -41,7 +81,11 @@ def set_num_threads(count: int) -> None:
         raise ArgumentError(
             f"set_num_threads: expected a whole number of threads, got {count!r}"
         ) from error
-    thread_pool.set_num_threads(number)
+    if not 1 <= number <= MAX_THREADS:
+        raise ArgumentError(
+            f"set_num_threads: expected a number of threads from 1 to {MAX_THREADS}, got {number}"
+        )
+    _pool().set_num_threads(number)
     for library in tuple(_followers):
         library.set_num_threads(number)
 
@@ -55,3 +99,28 @@ def use_threads(count: int) -> Iterator[None]:
         yield
     finally:
         set_num_threads(before)
+
+
+def set_spin_time(microseconds: float) -> None:
+    """How long an idle worker looks for work before it sleeps; 0 saves most energy."""
+    if microseconds < 0:
+        raise ArgumentError(f"set_spin_time: expected 0 or more microseconds, got {microseconds}")
+    _pool().set_spin_ns(int(microseconds * 1000))
+
+
+def available_cores() -> int:
+    """Cores that this process may really use: its affinity mask, cut by a container's quota."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return max(1, min(cores, _quota_cores(_CGROUP_QUOTA, cores)))
+
+
+def _quota_cores(path: Path, unlimited: int) -> int:
+    """Whole cores that a cgroup's "quota period" line grants, at least one."""
+    try:
+        quota, period = path.read_text().split()
+    except (OSError, ValueError):
+        return unlimited
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return unlimited
+    return max(1, int(quota) // int(period))

@@ -17,8 +17,8 @@ from tilewright.codegen.llvm import compiler
 from tilewright.errors import ArgumentError
 from tilewright.native.platform import platform_of
 from tilewright.native.runtime_ir import runtime_ir
-from tilewright.native.thread_pool_ir import thread_pool_ir
-from tilewright.runtime import thread_pool
+from tilewright.native.thread_pool_ir import MAX_THREADS, thread_pool_ir
+from tilewright.runtime import threads
 
 # count: add one to each item of the chunk. fail: the chunk's first index + 1 as its status.
 # nest: launch `count` over all items from inside a region. spin: wait until both threads are in.
@@ -101,7 +101,7 @@ class Pool:
 def variant(name: str) -> dict[str, int]:
     """The process's own pool, or the one of systems without futexes, or the one without threads."""
     if name == "default":
-        return thread_pool.symbols()
+        return threads.symbols()
     platform = platform_of(compiler.host_machine().triple)
     changes = {"condition": {"futex_syscall": None}, "serial": {"has_threads": False}}[name]
     # "system" decides about huge pages and key types, not about the pool.
@@ -174,28 +174,28 @@ def test_concurrent_callers_do_not_disturb_each_other(pool: Pool) -> None:
 
 
 def test_two_threads_really_run_at_once() -> None:
-    pool = Pool(thread_pool.symbols())
-    before = thread_pool.num_threads()
-    thread_pool.set_num_threads(2)
+    pool = Pool(threads.symbols())
+    before = threads.num_threads()
+    threads.set_num_threads(2)
     for _ in range(20):
         arrived = (ctypes.c_int32 * 1)()
         assert pool.launch("meet", arrived, 2) == 0
         assert arrived[0] == 2
-    thread_pool.set_num_threads(before)
+    threads.set_num_threads(before)
 
 
 def test_thread_count_is_checked() -> None:
-    before = thread_pool.num_threads()
-    thread_pool.set_num_threads(3)
-    assert thread_pool.num_threads() == 3
-    thread_pool.set_num_threads(before)
-    for bad in (0, -1, thread_pool.MAX_THREADS + 1):
+    before = threads.num_threads()
+    threads.set_num_threads(3)
+    assert threads.num_threads() == 3
+    threads.set_num_threads(before)
+    for bad in (0, -1, MAX_THREADS + 1):
         with pytest.raises(
             ArgumentError, match=f"expected a number of threads from 1 to 256, got {bad}"
         ):
-            thread_pool.set_num_threads(bad)
+            threads.set_num_threads(bad)
     with pytest.raises(ArgumentError, match="set_spin_time: expected 0 or more microseconds"):
-        thread_pool.set_spin_time(-1)
+        threads.set_spin_time(-1)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_thread_count_is_checked() -> None:
 def test_a_container_quota_limits_the_cores(tmp_path: Path, line: str, cores: int) -> None:
     path = tmp_path / "cpu.max"
     path.write_text(line)
-    assert thread_pool._quota_cores(path, 8) == cores
-    assert thread_pool._quota_cores(tmp_path / "missing", 8) == 8
-    assert thread_pool.available_cores() >= 1
+    assert threads._quota_cores(path, 8) == cores
+    assert threads._quota_cores(tmp_path / "missing", 8) == 8
+    assert threads.available_cores() >= 1
 
 
 def test_the_runtime_compiles_for_every_known_platform() -> None:
@@ -230,11 +230,11 @@ def test_the_runtime_compiles_for_every_known_platform() -> None:
 
 PRELUDE = f"""
 import ctypes, os, time
-from tilewright.runtime import thread_pool
+from tilewright.runtime import threads
 from tilewright.codegen.host import loading
 from tilewright.codegen.llvm import compiler
 TASKS = '''{TASKS}'''
-tasks = loading.load_objects([compiler.compile_ir(TASKS)], thread_pool.symbols())
+tasks = loading.load_objects([compiler.compile_ir(TASKS)], threads.symbols())
 repeat = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )(tasks["repeat"])
@@ -242,7 +242,7 @@ def meet():
     arrived = (ctypes.c_int32 * 1)()
     repeat(tasks["meet"], arrived, 2, 1)
     assert arrived[0] == 2
-thread_pool.set_num_threads(2)
+threads.set_num_threads(2)
 meet()
 """
 
@@ -282,7 +282,7 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
 
 
 def test_the_interpreter_exits_while_workers_spin() -> None:
-    run_script("thread_pool.set_spin_time(10_000_000)\nmeet()\n")
+    run_script("threads.set_spin_time(10_000_000)\nmeet()\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads signal masks in /proc")

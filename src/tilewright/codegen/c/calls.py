@@ -1,4 +1,4 @@
-"""How calls of builtin operators are spelled in C: tables by operator."""
+"""Spelling of calls of builtin operators in C: tables by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How types, constants and names are spelled in C."""
+"""Spelling of types, constants and names in C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all backends share that make relocatable objects for a CPU: all but the objects."""
+"""Loading, keeping and exporting: what backends that make relocatable objects have in common."""
 
 from __future__ import annotations
 

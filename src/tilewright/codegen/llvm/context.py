@@ -1,4 +1,4 @@
-"""What all functions of one LLVM module share: declarations, constants and helper definitions."""
+"""State that all functions of one LLVM module share: declarations, constants, helpers."""
 
 from __future__ import annotations
 

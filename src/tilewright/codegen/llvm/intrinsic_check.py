@@ -1,4 +1,4 @@
-"""What LLVM knows of an intrinsic that a program calls by name.
+"""Checks of LLVM intrinsics that a program calls by name.
 
 LLVM gives up the whole process when it cannot select an instruction for an intrinsic, so a call is
 checked first: LLVM must know the name with these types, and the CPU must have the instructions.

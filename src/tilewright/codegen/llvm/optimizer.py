@@ -1,4 +1,4 @@
-"""Which LLVM passes run over a kernel, as a value that prints and parses back.
+"""The LLVM passes that run over a kernel, as a value that prints and parses back.
 
 The default is chosen by measurement: see docs/design/0002-llvm-pass-pipeline.md.
 """

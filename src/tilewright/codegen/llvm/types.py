@@ -1,4 +1,4 @@
-"""How data types are written in LLVM IR, in registers and in memory.
+"""Spelling of data types in LLVM IR, in registers and in memory.
 
 A float that is computed with in float32 is an integer of its bits everywhere. LLVM's own bfloat is
 legal on some machines as a vector but never as a scalar, and a vector of 17 of them ends the

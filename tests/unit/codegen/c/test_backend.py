@@ -15,7 +15,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.codegen.c.backend import CBackend
-from tilewright.codegen.host import kept_code, system_compiler
+from tilewright.codegen.host import kept_code
 from tilewright.codegen.host.code_store import open_store
 from tilewright.errors import CodegenError, KernelAssertError, OverlapError
 from tilewright.lowering import PassContext
@@ -170,7 +170,7 @@ def test_kept_code(tmp_path: Path) -> None:
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_compiler.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     message = (
         "target kind 'c' needs a C compiler, but none was found (looked for cc, gcc, clang); "
         "install one, or build for 'llvm' without it"

@@ -212,7 +212,7 @@ def test_threads_may_compile_at_once() -> None:
 def test_importing_the_runtime_does_not_load_llvm() -> None:
     script = (
         "import sys\n"
-        "import tilewright.codegen.llvm.compiler, tilewright.runtime.thread_pool\n"
+        "import tilewright.codegen.llvm.compiler, tilewright.runtime.threads\n"
         "import tilewright.codegen.host.native\n"
         "assert not [name for name in sys.modules if name.startswith('llvmlite')]\n"
     )
