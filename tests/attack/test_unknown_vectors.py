@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.codegen.llvm import generate, types
+from tilewright.codegen.llvm import types
+from tilewright.codegen.llvm.compiler import MachineOptions
+from tilewright.codegen.llvm.module import generate
+from tilewright.codegen.llvm.trial import LLVMGaveUp, compile_in_child
 from tilewright.driver import compile_only
 from tilewright.errors import CodegenError
 from tilewright.ir import PrimFunc
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.codegen.llvm.compiler import MachineOptions
-from tilewright.codegen.llvm.trial import LLVMGaveUp, compile_in_child
 from tilewright.script import from_source
 from tilewright.target import Target
 from tilewright.target.vector_types import is_known_vector

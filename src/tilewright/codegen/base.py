@@ -60,7 +60,9 @@ class Backend(ABC):
         """Source text for a lowered module."""
 
     @abstractmethod
-    def compile(self, source: GeneratedSource, target: Target, *, may_abort: bool = False) -> Artifact:
+    def compile(
+        self, source: GeneratedSource, target: Target, *, may_abort: bool = False
+    ) -> Artifact:
         """Code for source text; `may_abort`: this process is a worker, and may be ended by it."""
 
     @abstractmethod

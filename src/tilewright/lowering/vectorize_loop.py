@@ -53,8 +53,8 @@ from tilewright.ir import (
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.lane_conflicts import lanes_conflict
-from tilewright.lowering.unroll_loop import element_bytes
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter, is_true
+from tilewright.lowering.unroll_loop import element_bytes
 from tilewright.lowering.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target
 from tilewright.target.vector_types import known_lanes

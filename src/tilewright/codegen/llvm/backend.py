@@ -32,7 +32,9 @@ class LLVMBackend(HostBackend):
         """LLVM IR before any optimisation."""
         return module.generate(lowered, target)
 
-    def compile(self, source: GeneratedSource, target: Target, *, may_abort: bool = False) -> Artifact:
+    def compile(
+        self, source: GeneratedSource, target: Target, *, may_abort: bool = False
+    ) -> Artifact:
         """One relocatable object."""
         assert isinstance(source, module.LLVMSource)
         machine, doubts = machine_for(target), source.doubts(vectors=not may_abort)

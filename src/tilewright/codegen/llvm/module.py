@@ -43,7 +43,7 @@ _VECTOR = re.compile(r"(?<!poison, )<(\d+) x (\w+)>")
 
 @dataclass(frozen=True)
 class LLVMSource(GeneratedSource):
-    """LLVM IR, the functions in it, and the intrinsics that may end the process that compiles it."""
+    """LLVM IR, its functions, and intrinsics that may end the process that compiles them."""
 
     entry_points: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
