@@ -21,17 +21,20 @@ from tilewright.ir import (
     Range,
     Rewriter,
     Select,
+    SeqStmt,
     Var,
     logical_not,
     map_children,
+    map_tuple,
     no_op,
     replace,
+    seq,
     updated,
 )
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 
-class ScopedRewriter(Rewriter):
+class AnalyzingRewriter(Rewriter):
     """A rewriter with an analyzer that is told about loops, lets and conditions on the way."""
 
     def __init__(self, func: PrimFunc | None = None) -> None:
@@ -51,6 +54,10 @@ class ScopedRewriter(Rewriter):
 
     def visit_float_imm(self, node: PrimExpr) -> PrimExpr:
         return node
+
+    def visit_seq_stmt(self, node: SeqStmt) -> Any:
+        statements = map_tuple(node.seq, self.visit)
+        return node if statements is node.seq else seq(statements)
 
     def visit_for(self, node: For) -> Any:
         start, extent = self.visit(node.min), self.visit(node.extent)

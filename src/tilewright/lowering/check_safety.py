@@ -102,13 +102,11 @@ class _Checker(Visitor):
             if any(map(region.may_vary, values)):
                 region.varying.add(var)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: LetStmt | Let) -> None:
         self._bind(node.var, node.value)
         self.generic_visit(node)
 
-    def visit_let(self, node: Let) -> None:
-        self._bind(node.var, node.value)
-        self.generic_visit(node)
+    visit_let = visit_let_stmt
 
     def _loop_range(self, node: For) -> tuple[int, int] | None:
         if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):

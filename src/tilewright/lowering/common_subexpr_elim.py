@@ -99,9 +99,7 @@ class _Counter(Visitor):
         self.bound.add(node.var)
         self.generic_visit(node)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
-        self.bound.add(node.var)
-        self.generic_visit(node)
+    visit_let_stmt = visit_let
 
 
 class _Replacer(Rewriter):

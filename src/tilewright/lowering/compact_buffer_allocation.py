@@ -37,7 +37,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, Interval
-from tilewright.lowering.analyzing_rewriter import ScopedRewriter
+from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
 from tilewright.target import Target
@@ -69,13 +69,11 @@ class _UsageFinder(Visitor):
         self.visit(node.body)
         self._loops.pop()
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: LetStmt | Let) -> None:
         self._unknown.add(node.var)
         self.generic_visit(node)
 
-    def visit_let(self, node: Let) -> None:
-        self._unknown.add(node.var)
-        self.generic_visit(node)
+    visit_let = visit_let_stmt
 
     def visit_block_realize(self, node: BlockRealize) -> None:
         block = node.block
@@ -100,13 +98,11 @@ class _UsageFinder(Visitor):
             if usage is not None:
                 usage.alignment[dim] = (factor, offset)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
         self._access(node.buffer, ((index, None) for index in node.indices))
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self._access(node.buffer, ((index, None) for index in node.indices))
-        self.generic_visit(node)
+    visit_buffer_store = visit_buffer_load
 
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
         source = node.source
@@ -253,7 +249,7 @@ def _aligned_strides(
     return tuple(reversed(strides))
 
 
-class _Compactor(ScopedRewriter):
+class _Compactor(AnalyzingRewriter):
     def __init__(self, plans: dict[Buffer, _Plan]) -> None:
         super().__init__()
         self._plans = plans

@@ -80,29 +80,23 @@ class _Flattener(BufferRewriter):
             flat = self._flat[buffer] = _flattened(buffer)
         return flat
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> Any:
         node = self.generic_visit(node)
         flat = self.visit_buffer(node.buffer)
         if flat is node.buffer:
             return node
         return replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
-        node = self.generic_visit(node)
-        flat = self.visit_buffer(node.buffer)
-        if flat is node.buffer:
-            return node
-        return replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
+    visit_buffer_store = visit_buffer_load
 
     def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
         body: Stmt = self.visit(node.body)
         return body
 
-    def visit_allocate(self, node: Allocate) -> Any:
+    def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
         return self._with_one_extent(self.generic_visit(node))
 
-    def visit_allocate_const(self, node: AllocateConst) -> Any:
-        return self._with_one_extent(self.generic_visit(node))
+    visit_allocate_const = visit_allocate
 
     def _with_one_extent(self, node: Any) -> Any:
         if len(node.extents) == 1:

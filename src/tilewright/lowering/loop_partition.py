@@ -30,7 +30,6 @@ from tilewright.ir import (
     PrimExpr,
     PrimFunc,
     Range,
-    SeqStmt,
     Stmt,
     Var,
     const,
@@ -39,7 +38,6 @@ from tilewright.ir import (
     greater_equal,
     is_no_op,
     logical_and,
-    map_tuple,
     maximum,
     minimum,
     no_op,
@@ -47,7 +45,7 @@ from tilewright.ir import (
     seq,
 )
 from tilewright.ir.intrinsics import likely
-from tilewright.lowering.analyzing_rewriter import ScopedRewriter
+from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.bound_check import BoundCheck, RaggedTile, conditions_in
 from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter, is_false, is_true
@@ -145,7 +143,7 @@ def _loops_right_below(node: For) -> Iterator[For]:
         body = body.body
 
 
-class _Partitioner(ScopedRewriter):
+class _Partitioner(AnalyzingRewriter):
     def __init__(self, options: LoopPartition, func: PrimFunc, vector_bits: int) -> None:
         super().__init__(func)
         self._options = options
@@ -161,10 +159,6 @@ class _Partitioner(ScopedRewriter):
         return node if inner is node.args[0] else likely(inner)
 
     visit_select = visit_let = visit_prim_expr
-
-    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
-        statements = map_tuple(node.seq, self.visit)
-        return node if statements is node.seq else seq(statements)
 
     def visit_allocate(self, node: Allocate) -> Stmt:
         node = self.generic_visit(node)

@@ -35,7 +35,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import shift_left, shift_right
 from tilewright.ir.op import Op
-from tilewright.lowering.analyzing_rewriter import ScopedRewriter
+from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
@@ -98,7 +98,7 @@ def _is_power_of_two(divisor: PrimExpr) -> bool:
     )
 
 
-class _Lowerer(ScopedRewriter):
+class _Lowerer(AnalyzingRewriter):
     def visit_call(self, node: Call) -> Any:
         result: Any = super().visit_call(node)
         if not isinstance(result, Call) or not isinstance(result.op, Op):
@@ -106,11 +106,10 @@ class _Lowerer(ScopedRewriter):
         rule = _RULES.get(result.op.name)
         return result if rule is None else rule(result)
 
-    def visit_floor_div(self, node: FloorDiv) -> PrimExpr:
+    def visit_floor_div(self, node: FloorDiv | FloorMod) -> PrimExpr:
         return self._truncated(map_children(node, self.visit))
 
-    def visit_floor_mod(self, node: FloorMod) -> PrimExpr:
-        return self._truncated(map_children(node, self.visit))
+    visit_floor_mod = visit_floor_div
 
     def _truncated(self, node: FloorDiv | FloorMod) -> PrimExpr:
         if _is_power_of_two(node.b) or not node.dtype.is_int:

@@ -29,14 +29,14 @@ from tilewright.ir import (
     updated,
 )
 from tilewright.ir.folding import fold_binary
-from tilewright.lowering.analyzing_rewriter import ScopedRewriter
+from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
 _LIMIT = 2**31
 
 
-class _Narrower(ScopedRewriter):
+class _Narrower(AnalyzingRewriter):
     """Loop variables that fit get 32 bits; so does every index made of such variables."""
 
     def __init__(self, func: PrimFunc) -> None:

@@ -58,13 +58,11 @@ class _AccessScopes(Visitor):
             self.visit(part)
         self._path.pop()
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
         self._access(node.buffer)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self._access(node.buffer)
-        self.generic_visit(node)
+    visit_buffer_store = visit_buffer_load
 
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
         self._access(node.source.buffer)

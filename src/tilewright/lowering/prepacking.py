@@ -26,6 +26,7 @@ from tilewright.ir import (
     seq,
 )
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
+from tilewright.ir.tensor_intrin import root_block_of
 
 _INFIX = ".pack."
 
@@ -71,11 +72,6 @@ def _packings(func: PrimFunc) -> list[_Packing]:
     return sorted(_found_packings(func, func.body.block), key=lambda packing: packing.position)
 
 
-def _root_of(func: PrimFunc) -> Block:
-    assert isinstance(func.body, BlockRealize)
-    return func.body.block
-
-
 def _found_packings(func: PrimFunc, root: Block) -> Iterator[_Packing]:
     statements = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
     arguments = [func.buffer_map.get(param) for param in func.params]
@@ -117,7 +113,7 @@ def _uses(statement: Stmt, buffer: Buffer) -> bool:
 
 def _without(func: PrimFunc, packings: Sequence[_Packing]) -> PrimFunc:
     """The kernel, which now takes packed weights."""
-    root = _root_of(func)
+    root = root_block_of(func)
     gone = {id(packing.statement) for packing in packings}
     assert isinstance(root.body, SeqStmt)
     rest = [statement for statement in root.body.seq if id(statement) not in gone]
@@ -131,7 +127,7 @@ def _without(func: PrimFunc, packings: Sequence[_Packing]) -> PrimFunc:
 
 
 def _packing_function(name: str, func: PrimFunc, packing: _Packing) -> PrimFunc:
-    block = replace(_root_of(func), body=packing.statement, alloc_buffers=())
+    block = replace(root_block_of(func), body=packing.statement, alloc_buffers=())
     source = func.params[packing.position]
     packed = Var(packing.packed.name, source.dtype)
     return PrimFunc(

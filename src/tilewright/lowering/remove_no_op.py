@@ -117,13 +117,11 @@ class _Uses(Visitor):
     def visit_int_imm(self, node: Any) -> None:
         """Nothing inside."""
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
         self.found.add(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self.found.add(node.buffer.data)
-        self.generic_visit(node)
+    visit_buffer_store = visit_buffer_load
 
 
 @register_pass

@@ -16,22 +16,18 @@ from tilewright.ir import (
     PrimExpr,
     PrimFunc,
     Range,
-    SeqStmt,
-    Stmt,
     Var,
     map_children,
-    map_tuple,
-    seq,
 )
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.intrinsics import likely
-from tilewright.lowering.analyzing_rewriter import ScopedRewriter
+from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter
 from tilewright.target import Target
 
 
-class _Simplifier(ScopedRewriter):
+class _Simplifier(AnalyzingRewriter):
     def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
         kind = node.dtype
         if kind.lanes == 1 and (kind.is_bool or kind.is_int):
@@ -64,10 +60,6 @@ class _Simplifier(ScopedRewriter):
             inner = self.visit(node.args[0])
             return node if inner is node.args[0] else likely(inner)
         return super().visit_call(node)
-
-    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
-        statements = map_tuple(node.seq, self.visit)
-        return node if statements is node.seq else seq(statements)
 
     def visit_for(self, node: For) -> Any:
         start, extent = self.visit(node.min), self.visit(node.extent)

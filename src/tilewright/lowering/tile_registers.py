@@ -209,13 +209,11 @@ class _Uses(Visitor):
     def _source(self, buffer: Buffer) -> Buffer:
         return self._views.get(buffer, buffer)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: BufferStore | BufferLoad) -> None:
         self._element(node.buffer)
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self._element(node.buffer)
-        self.generic_visit(node)
+    visit_buffer_load = visit_buffer_store
 
     def _element(self, buffer: Buffer) -> None:
         use = self.uses.get(self._source(buffer))

@@ -55,8 +55,7 @@ class _Verifier(Visitor):
     def visit_let(self, node: Any) -> None:
         self._bind(node, node.var)
 
-    def visit_let_stmt(self, node: Any) -> None:
-        self._bind(node, node.var)
+    visit_let_stmt = visit_let
 
     def visit_allocate(self, node: Allocate) -> None:
         if len(node.extents) != 1:

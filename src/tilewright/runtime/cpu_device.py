@@ -15,11 +15,11 @@ import numpy as np
 from tilewright.codegen.artifact import Kernel
 from tilewright.codegen.host import native
 from tilewright.codegen.host.symbol_table import PACKED_TYPE
-from tilewright.codegen.llvm.compiler import host_machine
 from tilewright.native.platform import platform_of
 from tilewright.native.timer_ir import evicts_lines
 from tilewright.runtime.devices import DEVICE_APIS, DeviceApi, Timing
 from tilewright.runtime.tensor_view import address_of
+from tilewright.target.isa import host
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 _READ_THROUGH_BYTES = 256 << 20
@@ -46,7 +46,7 @@ def _native() -> _NativeTimer:
     repeat = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, number, pointer)
     evict = ctypes.CFUNCTYPE(None, pointer, number)(addresses["tw_evict"])
     timer = repeat(addresses["tw_repeat"]) if "tw_repeat" in addresses else None
-    return _NativeTimer(timer, evict, evicts_lines(platform_of(host_machine().triple)))
+    return _NativeTimer(timer, evict, evicts_lines(platform_of(host().triple)))
 
 
 @DEVICE_APIS.register("cpu")

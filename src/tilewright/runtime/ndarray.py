@@ -18,6 +18,9 @@ from tilewright.runtime.tensor_view import address_of
 __all__ = ["NDArray", "array", "empty", "from_dlpack", "zeros"]
 
 
+_CPU = cpu()
+
+
 class NDArray:
     """An array on a device, row-major and compact.
 
@@ -30,7 +33,7 @@ class NDArray:
     def __init__(self, values: Any, device: Device | None = None) -> None:
         # The name is how other parts of the runtime find our memory: a NumPy array on the CPU.
         self.__tilewright_array__ = values
-        self._device = device or cpu()
+        self._device = device or _CPU
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,7 +137,7 @@ class NDArray:
         copy: bool | None = None,
     ) -> object:
         """A capsule that shares the memory (or owns a copy, if asked for)."""
-        if self._device != cpu():
+        if self._device != _CPU:
             raise BufferError(f"the array is on {self._device}; only arrays on the CPU are lent")
         if stream is not None:
             raise BufferError("an array on the CPU has no stream; pass stream=None")
@@ -186,10 +189,10 @@ def array(source: Any, device: Device | None = None, dtype: str | None = None) -
     values = _values_of(source, "array")
     wanted = values.dtype if dtype is None else _numpy_dtype("array", dtype)
     try:
-        dtype_of(wanted.newbyteorder("="))
+        native = to_numpy(str(dtype_of(wanted.newbyteorder("="))))
     except IRError as error:
         raise ArgumentError(f"array: {error}") from error
-    memory = place.api.allocate(place.device_id, values.shape, wanted.newbyteorder("="))
+    memory = place.api.allocate(place.device_id, values.shape, native)
     place.api.copy_in(memory, values)
     return NDArray(memory, place)
 
@@ -265,7 +268,7 @@ def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
 
 def _checked_device(where: str, device: object) -> Device:
     if device is None:
-        return cpu()
+        return _CPU
     if not isinstance(device, Device) or not device.exist:
         raise ArgumentError(f"{where}: cannot place an array on {device}; use cpu(0)")
     return device

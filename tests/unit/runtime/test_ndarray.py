@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArgumentError
+from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.runtime import ndarray as nd
 from tilewright.runtime.cpu_device import ALIGNMENT
 from tilewright.runtime.devices import Device, cpu, device
@@ -277,3 +278,9 @@ def test_torch_shares_memory_both_ways() -> None:
         assert (back.data_ptr(), back.dtype) == (theirs.data_ptr(), dtype)
     with pytest.raises(ArgumentError, match="does not give its memory away"):
         nd.from_dlpack(torch.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize("given", ["<f4", ">f4", "=f4"])
+def test_elements_have_the_dtype_that_functions_compare_with(given: str) -> None:
+    made = nd.array(np.ones(3, given))
+    assert made.__tilewright_array__.dtype is to_numpy("float32")
