@@ -31,8 +31,8 @@ from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.linear_form import linear_form
-from tilewright.lowering.unroll_loop import element_bytes, int_of
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
+from tilewright.lowering.unroll_loop import element_bytes, int_of
 from tilewright.target import Target
 from tilewright.target.vector_types import MAX_VECTOR_BYTES
 
