@@ -43,10 +43,9 @@ KNOWN: tuple[Case, ...] = tuple(
 _CHILD = """
 import sys
 import llvmlite.binding
-from tilewright.codegen.llvm import generate
-from tilewright.driver import compile_lowered, resolve_target
+from tilewright.codegen.llvm.module import generate
+from tilewright.driver import compile_lowered, lower, resolve_target
 from tilewright.errors import CodegenError
-from tilewright.lowering import lower
 from tilewright.script import from_source
 
 llvmlite.binding.initialize_all_targets()
