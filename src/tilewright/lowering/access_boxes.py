@@ -45,14 +45,14 @@ Domains = dict[Var, Range]
 
 
 @dataclass
-class Span:
+class BoxSpan:
     """The elements of one axis between all bounds, which are included."""
 
     lows: list[PrimExpr] = field(default_factory=list)
     highs: list[PrimExpr] = field(default_factory=list)
 
 
-Box = list[Span]
+Box = list[BoxSpan]
 
 
 def axis_at(index: PrimExpr) -> Range:
@@ -86,7 +86,7 @@ class Boxes:
         box = []
         bounds = IndexBounds(domains, self._analyzer)
         for axis, extent in zip(axes, buffer.shape, strict=True):
-            span = Span([const(0, extent.dtype)], [extent - 1])
+            span = BoxSpan([const(0, extent.dtype)], [extent - 1])
             first, size = bounds.of(axis.min), bounds.of(axis.extent)
             if first is not None and size is not None:
                 span.lows.append(first.low)
@@ -112,7 +112,7 @@ class Boxes:
         if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
             return box
         exact = self._by_iterator_map(axes, domains, tests) or try_out(axes, domains, tests)
-        return None if exact is None else [Span([low], [high]) for low, high in exact]
+        return None if exact is None else [BoxSpan([low], [high]) for low, high in exact]
 
     def _by_iterator_map(
         self, axes: Axes, domains: Domains, tests: Sequence[PrimExpr]
@@ -149,7 +149,7 @@ class Boxes:
             if variables is None or first is None or not used.isdisjoint(variables):
                 return None
             used |= variables
-            box.append(Span([first.low], [first.high + axis.extent - 1]))
+            box.append(BoxSpan([first.low], [first.high + axis.extent - 1]))
         return box
 
     def narrow(self, box: Box, axes: Axes, domains: Domains, test: PrimExpr) -> bool:
@@ -196,7 +196,7 @@ class Boxes:
                 return True
         return False
 
-    def _line_up(self, parts: Sequence[Span], inner: Span) -> bool:
+    def _line_up(self, parts: Sequence[BoxSpan], inner: BoxSpan) -> bool:
         """True if intervals follow each other without gaps from the start to the end of `inner`."""
         left = [part for part in parts if len(part.highs) == 1]
         starts = inner.lows
@@ -210,7 +210,7 @@ class Boxes:
             starts = [following.highs[0] + 1]
         return False
 
-    def _holds(self, outer: Span, inner: Span) -> bool:
+    def _holds(self, outer: BoxSpan, inner: BoxSpan) -> bool:
         return self._above(outer.lows, inner.lows) and self._below(inner.highs, outer.highs)
 
     def _above(self, outer: Sequence[PrimExpr], inner: Sequence[PrimExpr]) -> bool:

@@ -47,7 +47,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Allocation:
+class LiveAllocation:
     """An allocation of constant size, and how deeply it is nested."""
 
     node: Allocate
@@ -60,7 +60,7 @@ class LinearAccess(Visitor):
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.allocations: dict[Var, Allocation] = {}
+        self.allocations: dict[Var, LiveAllocation] = {}
         self._scopes: list[Entry] = []
 
     def _leaf(self, node: Any) -> None:
@@ -110,7 +110,9 @@ class LinearAccess(Visitor):
         extent = node.extents[0]
         movable = len(node.extents) == 1 and isinstance(extent, IntImm) and is_true(node.condition)
         if movable and isinstance(extent, IntImm) and not node.annotations:
-            self.allocations[node.buffer_var] = Allocation(node, len(self._scopes), extent.value)
+            self.allocations[node.buffer_var] = LiveAllocation(
+                node, len(self._scopes), extent.value
+            )
         self.generic_visit(node)
 
     def visit_int_imm(self, node: IntImm) -> None:

@@ -29,7 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.inplace import may_overwrite
-from tilewright.lowering.liveness import Allocation, Entry, Events, LinearAccess, live_ranges
+from tilewright.lowering.liveness import Entry, Events, LinearAccess, LiveAllocation, live_ranges
 from tilewright.target import Target
 
 # Arrays up to this size live in registers or in the nearest cache: sharing would only tie them up.
@@ -94,17 +94,17 @@ class _Planner:
         storage.tenants.append(var)
         self.home[var] = storage
 
-    def _shareable(self, allocation: Allocation) -> bool:
+    def _shareable(self, allocation: LiveAllocation) -> bool:
         return self._reuse and allocation.size * allocation.node.dtype.itemsize > SMALL_BYTES
 
-    def _fits(self, storage: _Storage, allocation: Allocation) -> bool:
+    def _fits(self, storage: _Storage, allocation: LiveAllocation) -> bool:
         node = allocation.node
         if storage.dtype is not node.dtype or storage.scope != scope_of(node.buffer_var):
             return False
         return storage.owner is self._owners[-1]
 
     def _dying_input(
-        self, var: Var, allocation: Allocation, position: int, entry: Entry
+        self, var: Var, allocation: LiveAllocation, position: int, entry: Entry
     ) -> _Storage | None:
         """The storage of a buffer that dies in this very statement and may be written over."""
         if not self._shareable(allocation) or len(self._events.gen[position]) > 1:
@@ -119,7 +119,7 @@ class _Planner:
                 return storage
         return None
 
-    def _find_free(self, allocation: Allocation) -> _Storage | None:
+    def _find_free(self, allocation: LiveAllocation) -> _Storage | None:
         if not self._shareable(allocation):
             return None
         need = allocation.size
@@ -137,7 +137,7 @@ class _Planner:
         self._free = [storage for storage in self._free if storage is not best]
         return best
 
-    def _new(self, var: Var, allocation: Allocation) -> _Storage:
+    def _new(self, var: Var, allocation: LiveAllocation) -> _Storage:
         node = allocation.node
         scope = scope_of(node.buffer_var)
         storage = _Storage(var, node.dtype, scope, self._owners[-1], allocation.size)

@@ -292,13 +292,30 @@ class Module:
         return self[name or self.entry_name].signature if found is None else found.signature
 
     def time_evaluator(
-        self, func_name: str, dev: object = None, *options: Any, **named: Any
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+        *,
+        flush: bool = False,
     ) -> Callable[..., BenchmarkResult]:
-        """A timer of one function; options as for `CompiledFunction.time_evaluator`.
-
-        `dev` is there for scripts written for TVM.
-        """
-        return self[func_name].time_evaluator(*options, **named)
+        """A timer of one function; `dev` is there for scripts written for TVM."""
+        return self[func_name].time_evaluator(
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+            flush=flush,
+        )
 
     def get_source(self, fmt: str | None = None) -> str:
         """The module as text: what was compiled, or in a format such as "asm" or "script"."""
