@@ -52,8 +52,8 @@ class Backend(ABC):
     exporters: ClassVar[Mapping[str, Exporter]] = MappingProxyType({})  # by suffix of the file
 
     @abstractmethod
-    def passes(self, context: PassContext) -> list[Pass]:
-        """The passes that make a program ready for `generate`."""
+    def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
+        """The passes that make a program for a target ready for `generate`."""
 
     @abstractmethod
     def generate(self, lowered: IRModule, target: Target) -> GeneratedSource:

@@ -151,7 +151,7 @@ Watcher = Callable[[str, IRModule], object]
 def run_pipeline(
     program: PrimFunc | IRModule,
     target: Target | None,
-    passes: Callable[[PassContext], Sequence[Pass]],
+    passes: Callable[[PassContext, Target | None], Sequence[Pass]],
     watch: Watcher | None = None,
 ) -> IRModule:
     """Run the passes of a backend; `watch` is told the name of each and the module after it."""
@@ -162,7 +162,7 @@ def run_pipeline(
     context = PassContext.current()
     module = as_module(program)
     verify_well_formed(module)
-    for step in passes(context):
+    for step in passes(context, target):
         module = run_pass(step, module, target, context)
         if watch is not None:
             watch(step.name, module)

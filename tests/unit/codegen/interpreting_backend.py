@@ -52,7 +52,7 @@ class InterpretingBackend(Backend):
 
     kind: ClassVar[str] = KIND
 
-    def passes(self, context: PassContext) -> list[Pass]:
+    def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
         """Only what makes memory flat: the interpreter needs no vectors."""
         return [*blocks_to_buffers(context), *buffers_to_memory(context), HostABI()]
 

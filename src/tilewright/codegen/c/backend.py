@@ -55,7 +55,7 @@ class CBackend(HostBackend):
     kind: ClassVar[str] = "c"
     stages: ClassVar[tuple[str, ...]] = ("c", "asm")
 
-    def passes(self, context: PassContext) -> list[Pass]:
+    def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
         """The pipeline of `pipeline.py`."""
         return pipeline.passes_of(context)
 

@@ -24,7 +24,7 @@ class LLVMBackend(HostBackend):
     kind: ClassVar[str] = "llvm"
     stages: ClassVar[tuple[str, ...]] = ("generated-ll", "ll", "asm")
 
-    def passes(self, context: PassContext) -> list[Pass]:
+    def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
         """The pipeline of `pipeline.py`."""
         return pipeline.passes_of(context)
 

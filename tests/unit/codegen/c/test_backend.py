@@ -196,7 +196,7 @@ def test_stages_of_both_pipelines() -> None:
     assert names[-3:] == ["c", "asm", "machine-code"]
     assert names[0] == "input"
     assert len(stages) == len(names)
-    own = {step.name for step in CBackend().passes(PassContext())}
+    own = {step.name for step in CBackend().passes(PassContext(), None)}
     assert set(names[1:-3]) == own
     assert "TileRegisters" not in own
     assert stages.text("c") in str(stages)
