@@ -16,23 +16,18 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from tilewright.intrin.programs import elementwise, tile_function
 from tilewright.ir import (
-    HANDLE,
     INT32,
-    Block,
     Buffer,
     BufferLoad,
-    BufferRegion,
     Call,
-    Evaluate,
     PrimExpr,
     PrimFunc,
     Var,
     cast,
     const,
     decl_buffer,
-    root_realize,
-    seq,
 )
 from tilewright.ir.intrinsics import address_of, call_llvm_intrin
 from tilewright.ir.tensor_intrin import Computes, Maker, TensorIntrin
@@ -40,7 +35,6 @@ from tilewright.lowering.tile_registers import TILE_SCOPE as TILE_SCOPE
 from tilewright.script import tir as T
 
 TILE_ROWS = 16
-TILE_ROW_BYTES = 64
 SIZES = (32, 16)  # results along each side of one instruction of ours
 
 # Registers 0..3 accumulate, so a 2x2 block of tiles takes all eight.
@@ -123,38 +117,15 @@ def dot_description(size: int, product: Product) -> PrimFunc:
 
 def fill_description(size: int, dtype: str) -> PrimFunc:
     """`C[i, j] = 0`"""
-    zero = const(0, dtype)
-
-    @T.prim_func
-    def amx_fill(c: T.handle) -> None:
-        C = T.match_buffer(c, (size, size), dtype, offset_factor=1, scope=TILE_SCOPE)
-        with T.block("root"):
-            T.reads()
-            T.writes(C[0:size, 0:size])
-            for i, j in T.grid(size, size):
-                with T.block("fill"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = zero
-
-    return amx_fill
+    c = _tiles("C", size, dtype)
+    return elementwise(("amx_fill", "fill"), (c,), c, lambda i, j: const(0, dtype))
 
 
 def store_description(size: int, dtype: str, scope: str) -> PrimFunc:
     """`D[i, j] = C[i, j]`"""
-
-    @T.prim_func
-    def amx_store(c: T.handle, d: T.handle) -> None:
-        C = T.match_buffer(c, (size, size), dtype, offset_factor=1, scope=TILE_SCOPE)
-        D = T.match_buffer(d, (size, size), dtype, offset_factor=1, scope=scope)
-        with T.block("root"):
-            T.reads(C[0:size, 0:size])
-            T.writes(D[0:size, 0:size])
-            for i, j in T.grid(size, size):
-                with T.block("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = C[vi, vj]
-
-    return amx_store
+    c = _tiles("C", size, dtype)
+    d = decl_buffer((size, size), dtype, "D", scope=scope, offset_factor=1)
+    return elementwise(("amx_store", "store"), (c, d), d, lambda i, j: BufferLoad(c, (i, j)))
 
 
 # --- how they are issued ------------------------------------------------------------------------
@@ -176,14 +147,14 @@ def dot_implementation(size: int, product: Product) -> PrimFunc:
         for i in steps
         for j in steps
     ]
-    return _function("amx_dot", (a, b, c), (c, a, b), (c,), [*loads, *products])
+    return tile_function("amx_dot", (a, b, c), c, [*loads, *products], accumulates=True)
 
 
 def fill_implementation(size: int, dtype: str) -> PrimFunc:
     """Zero all tiles of results."""
     c = _tiles("C", size, dtype)
     zeros = [_issue("llvm.x86.tilezero", _tile(number)) for number in _results(size)]
-    return _function("amx_fill", (c,), (), (c,), zeros)
+    return tile_function("amx_fill", (c,), c, zeros)
 
 
 def store_implementation(size: int, dtype: str, scope: str) -> PrimFunc:
@@ -195,7 +166,7 @@ def store_implementation(size: int, dtype: str, scope: str) -> PrimFunc:
         for i in steps
         for j in steps
     ]
-    return _function("amx_store", (c, d), (c,), (d,), stores)
+    return tile_function("amx_store", (c, d), d, stores)
 
 
 def _result(row: int, column: int) -> int:
@@ -236,29 +207,6 @@ def _transfer(name: str, number: int, buffer: Buffer, first: tuple[int, ...]) ->
 
 def _issue(name: str, *arguments: PrimExpr) -> Call:
     return call_llvm_intrin("void", name, *arguments)
-
-
-def _function(
-    name: str,
-    parameters: tuple[Buffer, ...],
-    reads: tuple[Buffer, ...],
-    writes: tuple[Buffer, ...],
-    calls: list[Call],
-) -> PrimFunc:
-    block = Block(
-        (),
-        tuple(map(BufferRegion.full, reads)),
-        tuple(map(BufferRegion.full, writes)),
-        "root",
-        seq([Evaluate(call) for call in calls]),
-    )
-    handles = tuple(Var(buffer.name.lower(), HANDLE) for buffer in parameters)
-    return PrimFunc(
-        handles,
-        root_realize(block),
-        dict(zip(handles, parameters, strict=True)),
-        {"global_symbol": name},
-    )
 
 
 # --- registration -------------------------------------------------------------------------------

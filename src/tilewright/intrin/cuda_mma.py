@@ -346,9 +346,5 @@ def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
         yield f"mma_store_16x16_{short}_global_", partial(get_mma_store_intrin, dtype)
 
 
-def _register_all() -> None:
-    for name, make in _makers():
-        TensorIntrin.register_maker(name, make)
-
-
-_register_all()
+for _name, _make in _makers():
+    TensorIntrin.register_maker(_name, _make)

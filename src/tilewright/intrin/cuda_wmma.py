@@ -14,7 +14,18 @@ from functools import partial
 from typing import Any
 
 from tilewright.errors import RegistryError
-from tilewright.ir import Buffer, PrimExpr, PrimFunc, cast, const
+from tilewright.intrin.programs import elementwise, tile_function
+from tilewright.ir import (
+    INT32,
+    Buffer,
+    PrimExpr,
+    PrimFunc,
+    Var,
+    cast,
+    const,
+    decl_buffer,
+    intrinsics,
+)
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
@@ -48,6 +59,19 @@ def fragment_index(buffer: Buffer, rows: int, columns: int) -> PrimExpr:
     return of_row + offset % stride // columns
 
 
+def _tile(name: str, rows: int, columns: int, dtype: str, scope: str, stride: str = "") -> Buffer:
+    """An operand; with the name of a stride, its rows may be any distance apart."""
+    return decl_buffer(
+        (rows, columns),
+        dtype,
+        name,
+        strides=[Var(f"{stride}1", INT32), Var(f"{stride}0", INT32)] if stride else None,
+        scope=scope,
+        data_alignment=64,
+        offset_factor=columns,
+    )
+
+
 def get_wmma_load_intrin(
     tile: Tile, dtype: str, shared_scope: str, is_b: bool, is_col_major: bool
 ) -> Pair:
@@ -59,135 +83,47 @@ def get_wmma_load_intrin(
     m, n, k = tile.m, tile.n, tile.k
     layout = _LAYOUTS[is_col_major]
 
-    @T.prim_func
-    def wmma_load_desc(a: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(
-            a, (rows, columns), dtype, align=64, offset_factor=columns, scope=shared_scope
-        )
-        C = T.match_buffer(c, (rows, columns), dtype, align=64, offset_factor=columns, scope=scope)
-        with T.block("root"):
-            T.reads(A[0:rows, 0:columns])
-            T.writes(C[0:rows, 0:columns])
-            for i, j in T.grid(rows, columns):
-                with T.block("load"):
-                    vii, vjj = T.axis.remap("SS", [i, j])
-                    C[vii, vjj] = A[vii, vjj]
-
-    @T.prim_func
-    def wmma_load_impl(a: T.handle, c: T.handle) -> None:
-        s1 = T.int32()
-        s0 = T.int32()
-        d1 = T.int32()
-        d0 = T.int32()
-        A = T.match_buffer(
-            a, (rows, columns), dtype, align=64, offset_factor=columns, scope=shared_scope,
-            strides=[s1, s0],
-        )  # fmt: skip
-        C = T.match_buffer(
-            c, (rows, columns), dtype, align=64, offset_factor=columns, scope=scope,
-            strides=[d1, d0],
-        )  # fmt: skip
-        with T.block("root"):
-            T.reads(A[0:rows, 0:columns])
-            T.writes(C[0:rows, 0:columns])
-            T.evaluate(
-                T.tvm_load_matrix_sync(
-                    C.data,
-                    m,
-                    n,
-                    k,
-                    fragment_index(C, rows, columns),
-                    A.access_ptr("r", extent=s1 * rows),
-                    s1,
-                    layout,
-                    dtype="handle",
-                )
-            )
-
-    return wmma_load_desc, wmma_load_impl
+    tile_a, tile_c = ("A", rows, columns, dtype, shared_scope), ("C", rows, columns, dtype, scope)
+    A, C = _tile(*tile_a), _tile(*tile_c)
+    desc = elementwise(("wmma_load_desc", "load"), (A, C), C, lambda i, j: A[i, j])
+    A, C = _tile(*tile_a, "s"), _tile(*tile_c, "d")
+    load = intrinsics.call_intrin(
+        "handle",
+        "tir.tvm_load_matrix_sync",
+        *(C.data, m, n, k, fragment_index(C, rows, columns)),
+        *(A.access_ptr("r", extent=A.strides[0] * rows), A.strides[0], layout),
+    )
+    return desc, tile_function("wmma_load_impl", (A, C), C, [load])
 
 
 def get_wmma_store_intrin(tile: Tile, dtype: str, scope: str) -> Pair:
     """Copy an accumulator into shared or global memory."""
     m, n, k = tile.m, tile.n, tile.k
 
-    @T.prim_func
-    def wmma_store_desc(a: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (m, n), dtype, align=64, offset_factor=n, scope="wmma.accumulator")
-        C = T.match_buffer(c, (m, n), dtype, align=64, offset_factor=n, scope=scope)
-        with T.block("root"):
-            T.reads(A[0:m, 0:n])
-            T.writes(C[0:m, 0:n])
-            for i, j in T.grid(m, n):
-                with T.block("store"):
-                    vii, vjj = T.axis.remap("SS", [i, j])
-                    C[vii, vjj] = A[vii, vjj]
-
-    @T.prim_func
-    def wmma_store_impl(a: T.handle, c: T.handle) -> None:
-        s1 = T.int32()
-        s0 = T.int32()
-        d1 = T.int32()
-        d0 = T.int32()
-        A = T.match_buffer(
-            a, (m, n), dtype, align=64, offset_factor=n, scope="wmma.accumulator",
-            strides=[d1, d0],
-        )  # fmt: skip
-        C = T.match_buffer(
-            c, (m, n), dtype, align=64, offset_factor=n, scope=scope, strides=[s1, s0]
-        )
-        with T.block("root"):
-            T.reads(A[0:m, 0:n])
-            T.writes(C[0:m, 0:n])
-            T.evaluate(
-                T.tvm_store_matrix_sync(
-                    A.data,
-                    m,
-                    n,
-                    k,
-                    fragment_index(A, m, n),
-                    C.access_ptr("w", extent=s1 * m),
-                    s1,
-                    "row_major",
-                    dtype="handle",
-                )
-            )
-
-    return wmma_store_desc, wmma_store_impl
+    tile_a, tile_c = ("A", m, n, dtype, "wmma.accumulator"), ("C", m, n, dtype, scope)
+    A, C = _tile(*tile_a), _tile(*tile_c)
+    desc = elementwise(("wmma_store_desc", "store"), (A, C), C, lambda i, j: A[i, j])
+    A, C = _tile(*tile_a, "d"), _tile(*tile_c, "s")
+    store = intrinsics.call_intrin(
+        "handle",
+        "tir.tvm_store_matrix_sync",
+        *(A.data, m, n, k, fragment_index(A, m, n)),
+        *(C.access_ptr("w", extent=C.strides[0] * m), C.strides[0], "row_major"),
+    )
+    return desc, tile_function("wmma_store_impl", (A, C), C, [store])
 
 
 def get_wmma_fill_intrin(tile: Tile, dtype: str) -> Pair:
     """Set an accumulator to zero."""
     m, n, k = tile.m, tile.n, tile.k
     zero = const(0, dtype)
-
-    @T.prim_func
-    def wmma_fill_desc(c: T.handle) -> None:
-        C = T.match_buffer(c, (m, n), dtype, align=64, offset_factor=n, scope="wmma.accumulator")
-        with T.block("root"):
-            T.reads()
-            T.writes(C[0:m, 0:n])
-            for i, j in T.grid(m, n):
-                with T.block("init"):
-                    vii, vjj = T.axis.remap("SS", [i, j])
-                    C[vii, vjj] = zero
-
-    @T.prim_func
-    def wmma_fill_impl(c: T.handle) -> None:
-        d1 = T.int32()
-        d0 = T.int32()
-        C = T.match_buffer(
-            c, (m, n), dtype, align=64, offset_factor=n, scope="wmma.accumulator",
-            strides=[d1, d0],
-        )  # fmt: skip
-        with T.block("root"):
-            T.reads()
-            T.writes(C[0:m, 0:n])
-            T.evaluate(
-                T.tvm_fill_fragment(C.data, m, n, k, fragment_index(C, m, n), zero, dtype="handle")
-            )
-
-    return wmma_fill_desc, wmma_fill_impl
+    C = _tile("C", m, n, dtype, "wmma.accumulator")
+    desc = elementwise(("wmma_fill_desc", "init"), (C,), C, lambda i, j: zero)
+    C = _tile("C", m, n, dtype, "wmma.accumulator", "d")
+    fill = intrinsics.call_intrin(
+        "handle", "tir.tvm_fill_fragment", C.data, m, n, k, fragment_index(C, m, n), zero
+    )
+    return desc, tile_function("wmma_fill_impl", (C,), C, [fill])
 
 
 def get_wmma_sync_intrin(tile: Tile, in_dtype: str, out_dtype: str, b_transposed: bool) -> Pair:
@@ -280,54 +216,35 @@ def _store_name(tile: Tile, dtype: str, scope: str) -> str:
     return f"wmma_store_{tile}_{_SHORT[dtype]}_{_SCOPES[scope]}"
 
 
+# The tile, the type of operands, those of results, and how each operand may be transposed.
+_ALL_WAYS = (("a", False), ("a", True), ("b", False), ("b", True))
+_FAMILIES = (
+    (TILE_16, "float16", ("float32", "float16"), _ALL_WAYS),
+    (TILE_16, "int8", ("int32",), _ALL_WAYS),
+    (TILE_4BIT, "int4", ("int32",), (("a", False), ("b", True))),
+)
+
+
 def _makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
     """Every instruction of the family with what makes it."""
-    tile, shared = TILE_16, ("shared", "shared.dyn")
-    for in_dtype, out_dtype in (
-        ("float16", "float32"), ("float16", "float16"), ("int8", "int32")
-    ):  # fmt: skip
-        for trans in (False, True):
-            make = partial(get_wmma_sync_intrin, tile, in_dtype, out_dtype, trans)
-            yield _sync_name(tile, in_dtype, out_dtype, trans), make
-    for dtype in ("float16", "int8"):
-        for operand in "ab":
-            for trans in (False, True):
-                for scope in shared:
-                    make = partial(get_wmma_load_intrin, tile, dtype, scope, operand == "b", trans)
-                    yield _load_name(tile, dtype, operand, scope, trans), make
-    for out_dtype in ("float32", "float16", "int32"):
-        yield _fill_name(tile, out_dtype), partial(get_wmma_fill_intrin, tile, out_dtype)
-        for scope in (*shared, "global"):
-            yield (
-                _store_name(tile, out_dtype, scope),
-                partial(get_wmma_store_intrin, tile, out_dtype, scope),
-            )
-    yield from _four_bit_makers()
+    shared = ("shared", "shared.dyn")
+    for tile, in_dtype, out_dtypes, ways in _FAMILIES:
+        for operand, trans in ways:
+            for scope in shared:
+                make = partial(get_wmma_load_intrin, tile, in_dtype, scope, operand == "b", trans)
+                yield _load_name(tile, in_dtype, operand, scope, trans), make
+        for out_dtype in out_dtypes:
+            for trans in (trans for operand, trans in ways if operand == "b"):
+                make = partial(get_wmma_sync_intrin, tile, in_dtype, out_dtype, trans)
+                yield _sync_name(tile, in_dtype, out_dtype, trans), make
+            yield _fill_name(tile, out_dtype), partial(get_wmma_fill_intrin, tile, out_dtype)
+            for scope in (*shared, "global"):
+                make = partial(get_wmma_store_intrin, tile, out_dtype, scope)
+                yield _store_name(tile, out_dtype, scope), make
 
 
-def _four_bit_makers() -> Iterator[tuple[str, Callable[[], Pair]]]:
-    """4-bit integers are multiplied with the second operand transposed only."""
-    tile, shared = TILE_4BIT, ("shared", "shared.dyn")
-    make = partial(get_wmma_sync_intrin, tile, "int4", "int32", True)
-    yield _sync_name(tile, "int4", "int32", True), make
-    for scope in shared:
-        for operand, trans in (("a", False), ("b", True)):
-            make = partial(get_wmma_load_intrin, tile, "int4", scope, operand == "b", trans)
-            yield _load_name(tile, "int4", operand, scope, trans), make
-    yield _fill_name(tile, "int32"), partial(get_wmma_fill_intrin, tile, "int32")
-    for scope in (*shared, "global"):
-        yield (
-            _store_name(tile, "int32", scope),
-            partial(get_wmma_store_intrin, tile, "int32", scope),
-        )
-
-
-def _register_all() -> None:
-    for name, make in _makers():
-        TensorIntrin.register_maker(name, make)
-
-
-_register_all()
+for _name, _make in _makers():
+    TensorIntrin.register_maker(_name, _make)
 
 
 def get_wmma_intrin_group(

@@ -7,11 +7,23 @@ one vector. LLVM makes unpack and permute instructions of the shuffle, on any x8
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tilewright.intrin.dot_product_common import Pair
-from tilewright.ir import Broadcast, Buffer, PrimExpr, cast, const, intrinsics
+from tilewright.intrin.programs import elementwise, tile_function
+from tilewright.ir import (
+    INT32,
+    Broadcast,
+    Buffer,
+    BufferStore,
+    PrimExpr,
+    Ramp,
+    Var,
+    cast,
+    const,
+    decl_buffer,
+    intrinsics,
+)
 from tilewright.ir.tensor_intrin import Computes, TensorIntrin
 from tilewright.script import tir as T
 
@@ -55,69 +67,22 @@ def make_pack(depth: int, lanes: int, dtype: str, units: int = 1, *, shifted: bo
             value = cast(result, intrinsics.bitwise_xor(value, const(_SIGN_BIT[dtype], dtype)))
         return value
 
-    if units > 1:
-        return _several_units(depth, lanes, dtype, units, result, element, interleaved)
+    # Several units lie side by side before, and one behind the other afterwards.
+    shape = (lanes, depth) if units == 1 else (units, lanes, depth)
+    dst = decl_buffer(shape, result, "dst", offset_factor=1)
+    src = decl_buffer((depth, width), dtype, "src", offset_factor=1)
+    strides = [Var("row", INT32), const(1)]
+    rows = decl_buffer((depth, width), dtype, "src", strides=strides, offset_factor=1)
 
-    @T.prim_func
-    def pack_desc(dst_handle: T.handle, src_handle: T.handle) -> None:
-        dst = T.match_buffer(dst_handle, (lanes, depth), result, offset_factor=1)
-        src = T.match_buffer(src_handle, (depth, lanes), dtype, offset_factor=1)
-        with T.block("root"):
-            T.reads(src[0:depth, 0:lanes])
-            T.writes(dst[0:lanes, 0:depth])
-            for i, k in T.grid(lanes, depth):
-                with T.block("pack"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    dst[vi, vk] = element(src, vk, vi)
+    def packed(*at: PrimExpr) -> PrimExpr:
+        *unit, i, k = at
+        return element(src, k, unit[0] * lanes + i if unit else i)
 
-    @T.prim_func
-    def pack_impl(dst_handle: T.handle, src_handle: T.handle) -> None:
-        row = T.int32()
-        dst = T.match_buffer(dst_handle, (lanes, depth), result, offset_factor=1)
-        src = T.match_buffer(src_handle, (depth, lanes), dtype, offset_factor=1, strides=[row, 1])
-        with T.block("root"):
-            T.reads(src[0:depth, 0:lanes])
-            T.writes(dst[0:lanes, 0:depth])
-            dst[0, T.ramp(T.int32(0), 1, total)] = interleaved(src)
-
-    return pack_desc, pack_impl
-
-
-def _several_units(
-    depth: int,
-    lanes: int,
-    dtype: str,
-    units: int,
-    result: str,
-    element: Callable[[Buffer, PrimExpr, PrimExpr], PrimExpr],
-    interleaved: Callable[[Buffer], PrimExpr],
-) -> Pair:
-    """The same for units that lie side by side before and one behind the other afterwards."""
-    width = lanes * units
-
-    @T.prim_func
-    def pack_desc(dst_handle: T.handle, src_handle: T.handle) -> None:
-        dst = T.match_buffer(dst_handle, (units, lanes, depth), result, offset_factor=1)
-        src = T.match_buffer(src_handle, (depth, width), dtype, offset_factor=1)
-        with T.block("root"):
-            T.reads(src[0:depth, 0:width])
-            T.writes(dst[0:units, 0:lanes, 0:depth])
-            for u, i, k in T.grid(units, lanes, depth):
-                with T.block("pack"):
-                    vu, vi, vk = T.axis.remap("SSS", [u, i, k])
-                    dst[vu, vi, vk] = element(src, vk, vu * lanes + vi)
-
-    @T.prim_func
-    def pack_impl(dst_handle: T.handle, src_handle: T.handle) -> None:
-        row = T.int32()
-        dst = T.match_buffer(dst_handle, (units, lanes, depth), result, offset_factor=1)
-        src = T.match_buffer(src_handle, (depth, width), dtype, offset_factor=1, strides=[row, 1])
-        with T.block("root"):
-            T.reads(src[0:depth, 0:width])
-            T.writes(dst[0:units, 0:lanes, 0:depth])
-            dst[0, 0, T.ramp(T.int32(0), 1, depth * width)] = interleaved(src)
-
-    return pack_desc, pack_impl
+    vector = (*map(const, [0] * (len(shape) - 1)), Ramp(const(0), const(1), total))
+    return (
+        elementwise(("pack_desc", "pack"), (dst, src), dst, packed, "uik"[-len(shape) :]),
+        tile_function("pack_impl", (dst, rows), dst, BufferStore(dst, interleaved(rows), vector)),
+    )
 
 
 def _joined(vectors: list[PrimExpr]) -> PrimExpr:

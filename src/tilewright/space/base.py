@@ -1,4 +1,4 @@
-"""What a member of a search space is: rules, post-processors, mutators, generators.
+"""Contracts of the members of a search space: rules, post-processors, mutators, generators.
 
 Every contract can be met by a plain Python class. `_initialize_with_tune_context` is called once
 before a member is used, and again whenever its task starts anew.

@@ -26,16 +26,10 @@ def _below(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
         yield from _below(state, child)
 
 
-def blocks_post_order(state: ScheduleState) -> Iterator[tuple[str, StmtSRef]]:
-    """The same with inner blocks before outer ones."""
-    for function, root in state.roots.items():
-        for block in _inner_first(state, root):
-            yield function, block
-
-
-def _inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
+def blocks_inner_first(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
+    """The blocks below another one in program order, inner ones before outer ones."""
     for child in child_blocks(state, block):
-        yield from _inner_first(state, child)
+        yield from blocks_inner_first(state, child)
         yield child
 
 

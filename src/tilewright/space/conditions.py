@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tilewright.ir import Block, BlockRealize, IntImm, IterType, PrimExpr, Range, Var, free_vars
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    IntImm,
+    IterType,
+    IterVar,
+    PrimExpr,
+    Range,
+    Var,
+    free_vars,
+)
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import StmtSRef
@@ -57,6 +67,12 @@ def is_spatial_function(state: ScheduleState, block: StmtSRef) -> bool:
 def constant_extent(loop: StmtSRef) -> int | None:
     """The extent of a loop, if it is a number."""
     extent = loop.loop.extent
+    return extent.value if isinstance(extent, IntImm) else None
+
+
+def iter_extent(iter_var: IterVar) -> int | None:
+    """The extent of an iterator, if it is a number."""
+    extent = iter_var.dom.extent if iter_var.dom is not None else None
     return extent.value if isinstance(extent, IntImm) else None
 
 
@@ -122,8 +138,7 @@ def _is_number(value: PrimExpr, number: int) -> bool:
 
 def runs_never(stmt: Block) -> bool:
     """True when an iterator of a block has no value: there is nothing to do, but for its init."""
-    extents = [iter_var.dom.extent for iter_var in stmt.iter_vars if iter_var.dom is not None]
-    return any(isinstance(extent, IntImm) and extent.value < 1 for extent in extents)
+    return any((extent := iter_extent(v)) is not None and extent < 1 for v in stmt.iter_vars)
 
 
 # --- reductions that are too narrow to fill the machine -----------------------------------------

@@ -1,4 +1,4 @@
-"""What a space consists of unless the user says otherwise: rules, post-processors, mutators.
+"""Default members of a space for each kind of target: rules, post-processors, mutators.
 
 All three follow from one word, the kind of the target (`kind_of_target`). The lists are data: names
 of registered members and their options; members are made when a task asks for them.

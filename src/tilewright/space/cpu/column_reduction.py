@@ -7,13 +7,13 @@ are reduced once more. Sums of products have register tiles instead.
 
 from __future__ import annotations
 
-from tilewright.ir import Block, IntImm, IterType, PrimExpr, Var, uses_var
+from tilewright.ir import Block, IterType, PrimExpr, Var, uses_var
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import UNUSUAL_BINDING
+from tilewright.space.conditions import UNUSUAL_BINDING, iter_extent
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import choose, extent_of
 
@@ -44,8 +44,7 @@ class ReduceColumns(OneSketchRule):
             return []
         if any(region.region[-1].min is not depth[0].var for region in inputs):
             return []
-        extent = depth[0].dom.extent if depth[0].dom is not None else None
-        length = extent.value if isinstance(extent, IntImm) else 0
+        length = iter_extent(depth[0]) or 0
         lanes = self._shape.lanes(max(region.buffer.dtype.bits for region in block.writes))
         counts = [n * lanes for n in VECTORS]
         return [n for n in counts if length % n == 0 and length >= LONG_ROWS * n]

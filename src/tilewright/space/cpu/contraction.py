@@ -19,7 +19,6 @@ from tilewright.ir import (
     FloorMod,
     IntImm,
     IterType,
-    IterVar,
     Node,
     PrimExpr,
     Var,
@@ -28,6 +27,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.access import inputs_of
+from tilewright.space.conditions import iter_extent
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,10 @@ def _has_form(block: Block) -> bool:
     kinds = {iter_var.iter_type for iter_var in block.iter_vars}
     if not kinds <= {IterType.DATA_PAR, IterType.COMM_REDUCE}:
         return False
-    if not all(isinstance(_extent(iter_var), int) for iter_var in block.iter_vars):
+    if None in map(iter_extent, block.iter_vars):
         return False
     written = block.writes[0].region
     return bool(written) and isinstance(written[-1].min, Var)
-
-
-def _extent(iter_var: IterVar) -> int | None:
-    extent = iter_var.dom.extent if iter_var.dom is not None else None
-    return extent.value if isinstance(extent, IntImm) else None
 
 
 class _Analysis:
@@ -100,7 +95,7 @@ class _Analysis:
             rows=tuple(n for n in rest if n not in known),
             batch=tuple(n for n in rest if n in known),
             depth=tuple(self._of_kind(IterType.COMM_REDUCE)),
-            extents=tuple(_extent(iter_var) or 0 for iter_var in block.iter_vars),
+            extents=tuple(iter_extent(iter_var) or 0 for iter_var in block.iter_vars),
             right=right,
             left=tuple(n for n, _ in inputs if n not in streamed),
             vector_limit=self._vector_limit(),

@@ -31,7 +31,7 @@ from tilewright.space.cpu.register_tile import register_tile
 from tilewright.space.cpu.tile_builder import (
     LEAST_USE,
     NotTiled,
-    Place,
+    ProducerPlace,
     TileSite,
     TileVariant,
     is_window,
@@ -76,11 +76,11 @@ class RegisterTiling(CpuRule):
         sref = sch.get_sref(block)
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         producers = [p for p in neighbours(sch, sref, before=True) if not is_tiled(p)]
-        places = [Place.BEFORE]
+        places = [ProducerPlace.BEFORE]
         if producers and found.rows:
-            places.append(Place.BESIDE)
+            places.append(ProducerPlace.BESIDE)
         if is_window(found) and any(pads(producer.block) for producer in producers):
-            places.append(Place.INLINE)
+            places.append(ProducerPlace.INLINE)
         func = sch.mod[sch.state.function_of(sref)]
         packing = (False, True) if _is_worth_packing(func, sref, found, producers) else (False,)
         return [
@@ -99,7 +99,7 @@ class RegisterTiling(CpuRule):
             return []  # the copy costs more than it saves
         lanes = self._shape.lanes(sref.block.writes[0].buffer.dtype.bits)
         return [
-            TileVariant(vectors * lanes, packed=True, place=Place.BEFORE, turned=True)
+            TileVariant(vectors * lanes, packed=True, place=ProducerPlace.BEFORE, turned=True)
             for vectors in _widths(found, lanes)
         ]
 

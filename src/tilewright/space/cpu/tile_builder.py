@@ -55,7 +55,7 @@ ENOUGH_ACCUMULATORS = 12
 WINDOW = 9
 
 
-class Place(Enum):
+class ProducerPlace(Enum):
     """Where producers are computed."""
 
     BEFORE = "in a pass of their own"
@@ -69,8 +69,8 @@ class TileVariant:
 
     columns: int  # of a tile
     packed: bool  # the right operand is copied into panels first
-    place: Place  # of producers
-    packing: Place = Place.BEFORE  # where those copies are made
+    place: ProducerPlace  # of producers
+    packing: ProducerPlace = ProducerPlace.BEFORE  # where those copies are made
     turned: bool = False  # the right operand lies across the vectors: only its copy will do
 
 
@@ -201,7 +201,7 @@ class TileBuilder:
         tiles = self._split(sch.get_loops(block))
         consumer = self._registers.write_back(tiles.tile_loop)
         self._align_rows()
-        beside = self._variant.place is Place.BESIDE
+        beside = self._variant.place is ProducerPlace.BESIDE
         tasks = [*tiles.tasks] if beside else [*tiles.tasks, tiles.columns]
         task = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
         tile_loop = task if any(loop is tiles.tile_loop for loop in tasks) else tiles.tile_loop
@@ -214,7 +214,7 @@ class TileBuilder:
                 own_pass(sch, stage)
         for loop in (*tiles.steps, *tiles.rows):
             sch.unroll(loop)
-        if self._contraction.periods or self._variant.place is Place.INLINE:
+        if self._contraction.periods or self._variant.place is ProducerPlace.INLINE:
             sch.annotate(tiles.depth[0], SKIP_ZERO_TERMS, 1)
         self._registers.store(consumer, tile_loop)
         self._registers.finish(tiles)
@@ -242,7 +242,7 @@ class TileBuilder:
             if not is_spatial(sch, producer):
                 raise NotTiled
             moves = _only_moves(stmt) and any(stmt.writes[0].buffer is buffer for buffer in left)
-            if moves or (self._variant.place is Place.INLINE and pads(stmt)):
+            if moves or (self._variant.place is ProducerPlace.INLINE and pads(stmt)):
                 sch.compute_inline(producer)
             else:
                 stages.append(producer)

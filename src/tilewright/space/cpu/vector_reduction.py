@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 
-from tilewright.ir import Block, IntImm, IterType, IterVar, uses_var
+from tilewright.ir import Block, IterType, uses_var
 from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.space.base import schedule_rules
-from tilewright.space.conditions import NO_REDUCTION, UNUSUAL_BINDING, all_iters_spatial
+from tilewright.space.conditions import (
+    NO_REDUCTION,
+    UNUSUAL_BINDING,
+    all_iters_spatial,
+    iter_extent,
+)
 from tilewright.space.cpu.cpu_rule import OneSketchRule
 from tilewright.space.cpu.elementwise_loops import PARALLEL_ELEMENTS, choose
 from tilewright.space.cpu.vector_shape import VectorShape
@@ -55,12 +60,7 @@ def result_count(block: Block) -> int:
 
 
 def _points(block: Block, kind: IterType) -> int:
-    return math.prod(_extent(v) for v in block.iter_vars if v.iter_type is kind)
-
-
-def _extent(iter_var: IterVar) -> int:
-    extent = iter_var.dom.extent if iter_var.dom is not None else None
-    return extent.value if isinstance(extent, IntImm) else 0
+    return math.prod(iter_extent(v) or 0 for v in block.iter_vars if v.iter_type is kind)
 
 
 def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None:
@@ -71,7 +71,7 @@ def reduce_in_vectors(sch: Schedule, block: BlockRV, shape: VectorShape) -> None
     sch.annotate(block, TILING_STRUCTURE, STRUCTURE)
     first = sch.get_loops(block)[-len(depth)]
     sch.decompose_reduction(block, first)
-    widths = [count * lanes for count in STREAMS if count * lanes <= _extent(depth[-1])]
+    widths = [count * lanes for count in STREAMS if count * lanes <= (iter_extent(depth[-1]) or 0)]
     if widths:
         sch.annotate(first, VECTOR_REDUCTION, choose(sch, widths))
 
@@ -97,7 +97,7 @@ class ReduceInVectors(OneSketchRule):
         """Cut the outermost reduction loop into chunks with results of their own."""
         stmt = sch.get_sref(block).block
         depth = [n for n, v in enumerate(stmt.iter_vars) if v.iter_type is IterType.COMM_REDUCE]
-        length = _extent(stmt.iter_vars[depth[0]])
+        length = iter_extent(stmt.iter_vars[depth[0]]) or 0
         counts = [n * self._cores for n in (1, 2, 4) if length % (n * self._cores) == 0]
         if reduction_length(stmt) < PARALLEL_ELEMENTS or len(depth) < 2 or not counts:
             return block

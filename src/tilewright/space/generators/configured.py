@@ -1,4 +1,4 @@
-"""What all generators share: their rules, post-processors and mutators, given or by default."""
+"""The base class of generators: their rules, post-processors and mutators, given or by default."""
 
 from __future__ import annotations
 

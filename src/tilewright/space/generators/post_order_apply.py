@@ -8,16 +8,15 @@ other blocks from the last to the first; what came last is taken up first.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
 from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.schedule.state.scope import child_blocks
-from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import NotApplied, ScheduleRule, fork_rand_state, space_generators
+from tilewright.space.blocks import blocks_inner_first
 from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
@@ -78,7 +77,7 @@ class PostOrderApply(ConfiguredGenerator):
         """Handles of all blocks, inner ones before outer ones, those of the filter only."""
         found: list[BlockRV] = []
         for function, root in sch.state.roots.items():
-            blocks = list(_post_order(sch.state, root))
+            blocks = [*blocks_inner_first(sch.state, root), root]
             _check_names(function, blocks)
             found.extend(
                 sch.get_block(block.name, function)
@@ -131,12 +130,6 @@ class PostOrderApply(ConfiguredGenerator):
 
 def _trace_length(sch: Schedule) -> int:
     return 0 if sch.trace is None else len(sch.trace.insts)
-
-
-def _post_order(state: ScheduleState, block: StmtSRef) -> Iterator[StmtSRef]:
-    for child in child_blocks(state, block):
-        yield from _post_order(state, child)
-    yield block
 
 
 def _check_names(function: str, blocks: list[StmtSRef]) -> None:

@@ -1,4 +1,4 @@
-"""What a target says of the GPU: the numbers that rules and post-processors need."""
+"""Numbers of a GPU that rules and post-processors read from the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much shared memory a kernel needs, from the program before lowering.
+"""Bytes of shared memory that a kernel needs, from the program before lowering.
 
 Each buffer needs the box of elements that are written to it while the loops run that lie inside
 the place where it is allocated, and while the threads of a block do. Buffers that a software

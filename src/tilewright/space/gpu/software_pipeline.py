@@ -1,4 +1,4 @@
-"""How many copies of a buffer a software pipeline needs, from the notes on its loop.
+"""Copies of a buffer that a software pipeline needs, from the notes on its loop.
 
 A pipelined loop names a stage and a position for each statement in its body; a statement of stage s
 runs s iterations late. What an early statement writes must last until a late one has read it.

@@ -1,4 +1,4 @@
-"""Whether the vectors that a kernel moves and converts are ones a GPU has: 16 bytes at most."""
+"""Widths of the vectors that a kernel moves and converts: a GPU has 16 bytes at most."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""What mutators ask of traces: which numbers were drawn, what they are for, and other draws."""
+"""Decisions in traces: numbers that were drawn, their purposes, and other draws."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 from tilewright.schedule import ExprRV, Instruction, Trace
 from tilewright.schedule.trace.random import RandomEngine
+from tilewright.space.base import Mutator
 
 
 def main_part(trace: Trace) -> Iterator[Instruction]:
@@ -52,6 +54,20 @@ def another_category(engine: RandomEngine, draw: Instruction, current: int) -> i
     del chances[current]
     chosen = engine.multinomial(chances)()
     return chosen + 1 if chosen >= current else chosen
+
+
+class RedrawMutator(Mutator):
+    """Draws one of some categorical numbers again."""
+
+    @abstractmethod
+    def draws(self, trace: Trace) -> Sequence[Instruction]:
+        """The draws, each with a choice, of which one is changed."""
+
+    def apply(self, trace: Trace, seed: int) -> Trace | None:
+        engine, draws = RandomEngine(seed), self.draws(trace)
+        if not draws:
+            return None
+        return with_another_category(trace, engine, draws[engine.integer(0, len(draws))])
 
 
 def with_another_category(trace: Trace, engine: RandomEngine, draw: Instruction) -> Trace:

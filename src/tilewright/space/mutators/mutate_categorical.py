@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, UNROLL_EXPLICIT, UNROLL_IMPLICIT
-from tilewright.schedule import Trace
-from tilewright.schedule.trace.random import RandomEngine
-from tilewright.space.base import Mutator, mutators
+from tilewright.schedule import Instruction, Trace
+from tilewright.space.base import mutators
 from tilewright.space.mutators.decisions import (
+    RedrawMutator,
     categorical_draws,
     draws_behind,
     has_choice,
-    with_another_category,
 )
 
 _OF_OTHERS = (COOPERATIVE_FETCH, UNROLL_EXPLICIT, UNROLL_IMPLICIT)
 
 
 @mutators.register("MutateCategorical")
-class MutateCategorical(Mutator):
+class MutateCategorical(RedrawMutator):
     """Draw again one of the categorical numbers that no other mutator takes care of.
 
     Rules that know which tile sizes make sense list them instead of sampling divisors.
     """
 
-    def apply(self, trace: Trace, seed: int) -> Trace | None:
-        engine = RandomEngine(seed)
+    def draws(self, trace: Trace) -> list[Instruction]:
         taken = set(draws_behind(trace, _OF_OTHERS))
-        draws = [
-            draw
-            for draw in categorical_draws(trace).values()
-            if has_choice(draw) and draw not in taken
-        ]
-        if not draws:
-            return None
-        return with_another_category(trace, engine, draws[engine.integer(0, len(draws))])
+        draws = categorical_draws(trace).values()
+        return [draw for draw in draws if has_choice(draw) and draw not in taken]

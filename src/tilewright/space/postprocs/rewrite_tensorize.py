@@ -9,7 +9,7 @@ from tilewright.errors import TilewrightError
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.space.base import Postproc, postprocs
-from tilewright.space.blocks import blocks_post_order
+from tilewright.space.blocks import blocks_inner_first
 from tilewright.space.layout_free import layout_free_buffers
 from tilewright.space.postprocs.rewrite_layout import rewrite_layout
 
@@ -34,7 +34,8 @@ class RewriteTensorize(Postproc):
     def apply(self, sch: Schedule) -> bool:
         marked = [
             (block.name, function, str(block.block.annotations[AUTO_TENSORIZE]))
-            for function, block in blocks_post_order(sch.state)
+            for function, root in sch.state.roots.items()
+            for block in blocks_inner_first(sch.state, root)
             if AUTO_TENSORIZE in block.block.annotations
         ]
         for name, function, intrin in marked:

@@ -15,7 +15,7 @@ _SIGNED = {"uint8": "int8", "int8": "uint8"}
 
 
 @dataclass(frozen=True)
-class Fit:
+class TensorFit:
     """How an instruction fits a contraction; numbers are positions of iterators or of reads."""
 
     tile: TensorTile
@@ -57,7 +57,7 @@ class Fit:
         return is_layout_free(func, block.reads[self.found.right].buffer)
 
     @staticmethod
-    def of(block: Block, found: Contraction, tile: TensorTile) -> Fit | None:
+    def of(block: Block, found: Contraction, tile: TensorTile) -> TensorFit | None:
         """How the instruction fits a block, None if it does not."""
         assert found.right is not None
         (left,) = found.left
@@ -78,7 +78,7 @@ class Fit:
         if tile.rows > 1 and row is not None:
             units[row] = tile.rows
         lacking = tuple(-e % units.get(n, 1) for n, e in enumerate(found.extents))
-        return Fit(
+        return TensorFit(
             tile,
             found,
             depth,

@@ -7,7 +7,6 @@ description, so that an instruction needs no more than to be registered.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +16,6 @@ from tilewright.ir import (
     BufferLoad,
     BufferStore,
     DType,
-    IntImm,
     IterType,
     IterVar,
     Node,
@@ -28,6 +26,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest, intrins_for
+from tilewright.space.conditions import iter_extent
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class TensorTile:
 
     def _extent(self, var: Var) -> int:
         (iter_var,) = (iter_var for iter_var in self.iters if iter_var.var is var)
-        return _extent(iter_var)
+        return iter_extent(iter_var) or 0
 
     @staticmethod
     def of(intrin: TensorIntrin) -> TensorTile | None:
@@ -99,7 +98,7 @@ class TensorTile:
         rows = [v for v in spatial if _uses(left, v) and not _uses(right, v)]
         if len(lanes) != 1 or len(depth) != 1 or len(rows) > 1 or len(spatial) != 1 + len(rows):
             return None
-        if math.prod(_extent(v) for v in block.iter_vars) == 0 or len(loops) != len(spatial) + 1:
+        if not all(map(iter_extent, block.iter_vars)) or len(loops) != len(spatial) + 1:
             return None
         row = rows[0] if rows else None
         return TensorTile(intrin.name, block.iter_vars, lanes[0], row, depth[0], out, left, right)
@@ -166,8 +165,3 @@ def _loads(value: PrimExpr, store: BufferStore) -> list[BufferLoad]:
 
 def _uses(operand: InstructionOperand, var: Var) -> bool:
     return any(uses_var(index, lambda other: other is var) for index in operand.indices)
-
-
-def _extent(iter_var: IterVar) -> int:
-    extent = iter_var.dom.extent if iter_var.dom is not None else None
-    return extent.value if isinstance(extent, IntImm) else 0

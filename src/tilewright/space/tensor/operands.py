@@ -34,6 +34,7 @@ from tilewright.schedule.analysis.auto_tensorize import match_bodies
 from tilewright.schedule.primitives.tensorize import tensorized_block
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.tensor.tiling import tile_with_tensor_intrin
+from tilewright.space.conditions import iter_extent
 from tilewright.space.layout_free import is_layout_free
 
 # Padding pays as long as no more than half of the work is for nothing: an instruction does several
@@ -160,7 +161,7 @@ class IntrinFit:
             if found is None:
                 return None
             chosen[wanted.var] = found
-        extents: dict[PrimExpr, int] = {v.var: _extent(v) for v in target.iter_vars}
+        extents: dict[PrimExpr, int] = {v.var: iter_extent(v) or 0 for v in target.iter_vars}
         operands = []
         for mine, theirs in pairs:
             indices = [index for index in matched.theirs[theirs] if index in chosen]
@@ -198,12 +199,6 @@ def _axis_of(indices: Sequence[PrimExpr], var: Var) -> int | None:
     """The axis that a variable indexes by itself; None if it is part of another index, too."""
     using = [axis for axis, index in enumerate(indices) if _contains([index], var)]
     return using[0] if len(using) == 1 and indices[using[0]] is var else None
-
-
-def _extent(iter_var: IterVar) -> int:
-    assert iter_var.dom is not None
-    assert isinstance(iter_var.dom.extent, IntImm)
-    return iter_var.dom.extent.value
 
 
 def _are_last(iters: Sequence[IterVar], chosen: Sequence[Var]) -> bool:
@@ -306,4 +301,4 @@ class _Adapter:
 def _work_with(block: Block, lacking: Sequence[int]) -> float:
     """How many times the work there is with padding."""
     grown = [(v, amount) for v, amount in zip(block.iter_vars, lacking, strict=True) if amount]
-    return math.prod(1 + amount / _extent(iter_var) for iter_var, amount in grown)
+    return math.prod(1 + amount / (iter_extent(iter_var) or 1) for iter_var, amount in grown)

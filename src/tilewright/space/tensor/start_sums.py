@@ -9,8 +9,8 @@ from tilewright.ir.annotation_keys import TILING_STRUCTURE, VECTOR_REDUCTION
 from tilewright.ir.tensor_intrin import Computes, intrins_for
 from tilewright.schedule import BlockRV, LoopRV
 from tilewright.space.cpu.elementwise_loops import extent_of
-from tilewright.space.cpu.tile_builder import STRUCTURE, NotTiled, Place, TileSite
-from tilewright.space.tensor.fit import Fit
+from tilewright.space.cpu.tile_builder import STRUCTURE, NotTiled, ProducerPlace, TileSite
+from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.unit_packing import own_loops
 
 START_VECTORS = 4  # of sums side by side
@@ -21,7 +21,7 @@ class StartSums:
     """The block that adds up an operand: of packed units, of rows, or of columns."""
 
     site: TileSite
-    fit: Fit
+    fit: TensorFit
     start: BlockRV
     features: frozenset[str]  # of the target
 
@@ -74,7 +74,7 @@ class StartSums:
         depth = [outer_step if n == step_axis else loops[n] for n in range(spatial, len(loops))]
         outer = [*loops[: spatial - 1], columns]
         sch.reorder(*outer, *depth, lanes, step)
-        if site.variant.packing is Place.BEFORE:
+        if site.variant.packing is ProducerPlace.BEFORE:
             sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
         unit = sch.blockize(lanes)
         self._tensorize(unit, depth[0], name)

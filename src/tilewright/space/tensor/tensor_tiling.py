@@ -21,8 +21,8 @@ from tilewright.space.base import NotApplied, schedule_rules
 from tilewright.space.conditions import NO_REDUCTION, all_iters_spatial, why_not_free
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.cpu_rule import CpuRule
-from tilewright.space.cpu.tile_builder import NotTiled, Place, TileSite, TileVariant
-from tilewright.space.tensor.fit import Fit
+from tilewright.space.cpu.tile_builder import NotTiled, ProducerPlace, TileSite, TileVariant
+from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.instruction import TensorGroup
 from tilewright.space.tensor.unit_registers import tensor_tile
 
@@ -50,7 +50,7 @@ class TensorTiling(CpuRule):
             return NotApplied(sch, reason)
         assert found is not None
         func = sch.mod[sch.state.function_of(sref)]
-        taken: list[Fit] = []
+        taken: list[TensorFit] = []
         made: list[Schedule] = []
         for group, fit in self._fits(func, sref.block, found):
             if all(_competes(fit, other, func, sref.block) for other in taken):
@@ -62,7 +62,7 @@ class TensorTiling(CpuRule):
 
     def _fits(
         self, func: PrimFunc, block: Block, found: Contraction
-    ) -> list[tuple[TensorGroup, Fit]]:
+    ) -> list[tuple[TensorGroup, TensorFit]]:
         """The instructions that fit a block; first those that take its operands as they are.
 
         Before them come those that do much more at once for a little padding.
@@ -72,7 +72,7 @@ class TensorTiling(CpuRule):
             tile = group.tile
             if tile is None or not features_of_intrin(group.compute) <= self._features:
                 continue
-            fit = Fit.of(block, found, tile)
+            fit = TensorFit.of(block, found, tile)
             # Only sums that start from zero can be set by a fill instruction.
             if fit is not None and (fit.shifted is None or group.fill is None):
                 fits.append((group, fit))
@@ -81,7 +81,7 @@ class TensorTiling(CpuRule):
         return sorted(fits, key=lambda pair: pair[1].work < enough)
 
     def _sketches(
-        self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
+        self, sch: Schedule, block: BlockRV, fit: TensorFit, group: TensorGroup
     ) -> list[Schedule]:
         sketches = []
         for variant in self._variants(sch, block, fit, group):
@@ -95,16 +95,16 @@ class TensorTiling(CpuRule):
         return sketches
 
     def _variants(
-        self, sch: Schedule, block: BlockRV, fit: Fit, group: TensorGroup
+        self, sch: Schedule, block: BlockRV, fit: TensorFit, group: TensorGroup
     ) -> list[TileVariant]:
         units = -(-fit.found.extents[fit.found.vector] // fit.tile.lanes)
         most = MAX_VECTORS if group.store is None else 1
         widths = [count for count in range(1, most + 1) if units % count == 0]
         wide = [count for count in widths if count > 1] or widths
         has_producers = bool(neighbours(sch, sch.get_sref(block), before=True))
-        places = [Place.BEFORE]
+        places = [ProducerPlace.BEFORE]
         if fit.found.rows and (has_producers or fit.shifted in fit.found.left):
-            places.append(Place.BESIDE)
+            places.append(ProducerPlace.BESIDE)
         variants = [
             TileVariant(count, packed=not fit.is_packed, place=place)
             for count in wide
@@ -112,8 +112,8 @@ class TensorTiling(CpuRule):
         ]
         func = sch.mod[sch.state.function_of(sch.get_sref(block))]
         if not fit.is_packed and not fit.is_constant(func, sch.get_sref(block).block):
-            before = [variant for variant in variants if variant.place is Place.BEFORE]
-            variants += [replace(variant, packing=Place.BESIDE) for variant in before]
+            before = [variant for variant in variants if variant.place is ProducerPlace.BEFORE]
+            variants += [replace(variant, packing=ProducerPlace.BESIDE) for variant in before]
         return variants
 
 
@@ -126,7 +126,7 @@ def _why_not_product(block: Block, found: Contraction | None) -> str:
     return UNFIT if found.right is None or len(found.left) != 1 else ""
 
 
-def _competes(fit: Fit, taken: Fit, func: PrimFunc, block: Block) -> bool:
+def _competes(fit: TensorFit, taken: TensorFit, func: PrimFunc, block: Block) -> bool:
     """Whether it is worth trying both of two ways: where either operand may be shifted."""
     is_other_operand = fit.shifted is not None and fit.shifted != taken.shifted
     return is_other_operand and fit.effort(func, block) == taken.effort(func, block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.schedule import BlockRV, LoopRV
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.tile_builder import TileSite
-from tilewright.space.tensor.fit import Fit
+from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.operands import pad_to_units
 from tilewright.space.tensor.start_sums import StartSums
 from tilewright.space.tensor.unit_packing import UnitPacking
@@ -16,7 +16,7 @@ class UnitOperands:
 
     any_layout = True
 
-    def __init__(self, site: TileSite, fit: Fit, features: frozenset[str]) -> None:
+    def __init__(self, site: TileSite, fit: TensorFit, features: frozenset[str]) -> None:
         self._site = site
         self._fit = fit
         self._features = features

@@ -12,8 +12,8 @@ from tilewright.schedule import BlockRV, LoopRV
 from tilewright.schedule.state.scope import loops_of
 from tilewright.space.cpu.contraction import Contraction
 from tilewright.space.cpu.elementwise_loops import enough_tasks, extent_of, own_pass
-from tilewright.space.cpu.tile_builder import STRUCTURE, Place, TileSite
-from tilewright.space.tensor.fit import Fit
+from tilewright.space.cpu.tile_builder import STRUCTURE, ProducerPlace, TileSite
+from tilewright.space.tensor.fit import TensorFit
 
 PACKED_ROWS = 16  # of units
 
@@ -21,7 +21,7 @@ PACKED_ROWS = 16  # of units
 def own_loops(site: TileSite, block: BlockRV, task: LoopRV) -> list[LoopRV]:
     """The loops of a block that prepares operands: all of them, or what a task needs of them."""
     sch = site.sch
-    if site.variant.packing is Place.BEFORE:
+    if site.variant.packing is ProducerPlace.BEFORE:
         return sch.get_loops(block)
     sch.compute_at(block, task, preserve_unit_loops=True)
     return sch.get_loops(block)[len(loops_of(sch.get_sref(task))) + 1 :]
@@ -42,7 +42,7 @@ class UnitPacking:
     """Copies the right operand, which may be padded and given the other sign on the way."""
 
     site: TileSite
-    fit: Fit
+    fit: TensorFit
     contraction: Contraction
     is_constant: bool
     flipping: BlockRV | None
@@ -108,7 +108,7 @@ class UnitPacking:
         sch, tile, copy = self.site.sch, self.fit.tile, copied.block
         loops = own_loops(self.site, copy, task)
         units = loops[len(loops) - len(tile.right.indices) :]
-        if self.site.variant.packing is Place.BEFORE:
+        if self.site.variant.packing is ProducerPlace.BEFORE:
             outer = loops[: len(loops) - len(units) - 1]
             if copied.is_row_major:
                 outer = self._rows_at_once(outer)

@@ -16,13 +16,13 @@ from tilewright.space.cpu.tile_builder import (
     TileSite,
     Units,
 )
-from tilewright.space.tensor.fit import Fit
+from tilewright.space.tensor.fit import TensorFit
 from tilewright.space.tensor.instruction import TensorGroup
 from tilewright.space.tensor.unit_operands import UnitOperands
 
 
 def tensor_tile(
-    site: TileSite, fit: Fit, group: TensorGroup, features: frozenset[str]
+    site: TileSite, fit: TensorFit, group: TensorGroup, features: frozenset[str]
 ) -> TileBuilder:
     """A tile whose innermost step is an instruction; extents are counted in its units."""
     registers: Registers
@@ -31,7 +31,7 @@ def tensor_tile(
         wide = columns * fit.tile.lanes
         registers = VectorRegisters(site, wide, columns, _compute(fit.tile.intrin))
     else:
-        registers = TileRegisters(site, fit, group)
+        registers = OwnRegisters(site, fit, group)
     return TileBuilder(
         site, UnitOperands(site, fit, features), registers, Units(fit.units, fit.order)
     )
@@ -58,11 +58,11 @@ def _compute(intrin: str) -> Callable[[TileSite, Tiles], None]:
 
 
 @dataclass
-class TileRegisters:
+class OwnRegisters:
     """Registers that hold the results of one unit; instructions set them to zero and store them."""
 
     site: TileSite
-    fit: Fit
+    fit: TensorFit
     group: TensorGroup
     consumers: list[BlockRV] = field(default_factory=list)
     has_one_row: bool = True

@@ -93,11 +93,7 @@ class AutoInline(ScheduleRule):
         if stmt.annotations.get(INLINE_RULE) == "disable":
             return unfit or f"its annotation {INLINE_RULE} forbids it"
         if self.into_consumer and _fits_consumers(sch, block):
-            if self._repeated(sch, block) > MOST_REPEATED:
-                return (
-                    "the blocks that read its result would compute it again at each place they read"
-                )
-            return Inline.INTO_CONSUMER
+            return REPEATED if self._repeated(sch, block) > MOST_REPEATED else Inline.INTO_CONSUMER
         if self.into_producer and _fits_producer(sch, block):
             return Inline.INTO_PRODUCER
         return unfit or "the blocks that read its result cannot take it in"

@@ -1,4 +1,4 @@
-"""Whether tiles keep copies of what they read or write, and at which levels."""
+"""Requests for copies of what tiles read or write, and at which levels."""
 
 from __future__ import annotations
 
