@@ -13,18 +13,18 @@ import tilewright.intrin  # noqa: F401  (registers the instructions)
 from tilewright import te
 from tilewright.driver import build, lower
 from tilewright.errors import RegistryError
-from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum
+from tilewright.ir import IntImm, IRModule, as_module, maximum, minimum, tensor_intrin
 from tilewright.ir.annotation_keys import (
     AUTO_TENSORIZE,
     LAYOUT_REWRITE_PREPROC,
     STREAM_STORES,
     TILING_STRUCTURE,
 )
-from tilewright.ir.tensor_intrin import TensorIntrin
+from tilewright.ir.tensor_intrin import TensorIntrin, intrins_for
 from tilewright.schedule import Schedule, Trace
 from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.generators.default_space import DefaultSpace
-from tilewright.space.tensor.instruction import TensorTile
+from tilewright.space.tensor.instruction import TensorGroup, TensorTile
 from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
 from tilewright.testing.int8_workloads import int8_batch_matmul, int8_conv, int8_dense, int8_gemm
@@ -377,3 +377,32 @@ def test_tensorized_and_plain_sketches_compete() -> None:
         "MutateCategorical",
     }
     assert sum(space.mutator_probs.values()) == pytest.approx(1.0)
+
+
+# --- instructions by what they compute ----------------------------------------------------------
+
+
+def test_accumulators_of_an_instruction_are_set_and_stored_by_others() -> None:
+    assert TensorGroup.of("amx_dot_16x16x32_bf16") == TensorGroup(
+        "amx_dot_16x16x32_bf16", "amx_fill_16x16_float32", "amx_store_16x16_float32"
+    )
+    assert TensorGroup.of("dot_16x4_vnni_local") == TensorGroup("dot_16x4_vnni_local")
+
+
+def test_an_instruction_whose_accumulators_nothing_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_intrin, "_by_purpose", {})
+    with pytest.raises(RegistryError) as caught:
+        TensorGroup.of("amx_dot_16x16x64_s8s8")
+    assert str(caught.value) == (
+        "tensor intrinsic 'amx_dot_16x16x64_s8s8' accumulates in scope 'amx.tmm', for which no "
+        "intrinsic computes 'fill' of 16x16 int32; give its name, too: {'compute': ..., 'fill': "
+        "..., 'store': ...}"
+    )
+
+
+def test_instructions_are_found_by_kind_type_and_features() -> None:
+    vnni = frozenset({"avx512vnni"})
+    assert [name for name, _ in intrins_for("row sum", "int8", vnni)] == ["sum_16x4_int8_row"]
+    wider = [name for name, _ in intrins_for("row sum", "int8", vnni | {"avx512vl"})]
+    assert wider == ["sum_16x4_int8_row", "sum_8x4_int8_row", "sum_4x4_int8_row"]
+    assert list(intrins_for("row sum", "float32")) == []
