@@ -16,7 +16,7 @@ from tilewright.measure.base import builders, runners
 from tilewright.search.base import search_strategies
 from tilewright.space.base import mutators, postprocs, schedule_rules, space_generators
 from tilewright.tune.callbacks.base import measure_callbacks
-from tilewright.tune.schedulers.base import task_schedulers
+from tilewright.tune.policy.base import task_schedulers
 
 FAMILIES = (
     builders, cost_models, databases, feature_extractors, measure_callbacks, mutators, postprocs,

@@ -10,6 +10,7 @@ from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
 from tilewright.report.peaks import MeasuredPeaks, Peaks
 from tilewright.report.roofline import Roofline, bytes_of, roofline_of
+from tilewright.tune.api import UNLIMITED_TRIALS
 from tilewright.tune.events import (
     Event,
     PhaseChanged,
@@ -20,7 +21,6 @@ from tilewright.tune.events import (
 )
 from tilewright.tune.funnel import Funnel
 from tilewright.tune.task import TaskRecord
-from tilewright.tune.tuning import UNLIMITED_TRIALS
 
 WAITING, DONE = "waiting", "done"
 

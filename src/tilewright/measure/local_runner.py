@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from tilewright.measure import run_task
+from tilewright.measure.argument_cache import Workbench
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.base import Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
@@ -22,7 +23,6 @@ from tilewright.measure.memory import usable_memory
 from tilewright.measure.placement import place
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.run_task import AgainRequest, Prepared, RunHooks, RunReport, RunRequest
-from tilewright.measure.workbench import Workbench
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
 _Request = TypeVar("_Request", bound=msgspec.Struct)

@@ -14,13 +14,13 @@ from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import Call, DType, IRModule, Node, post_order_visit
 from tilewright.ir.op import CallEffect, Op
 from tilewright.lowering.prepacking import separate_packing
+from tilewright.measure.argument_cache import Workbench
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.build_task import build_candidate, build_with_twins
 from tilewright.measure.evaluator import AdaptiveProtocol
 from tilewright.measure.local_builder import with_twins
 from tilewright.measure.row_offsets import row_offsets_in
 from tilewright.measure.run_task import RunRequest, wrong_result
-from tilewright.measure.workbench import Workbench
 from tilewright.records import args_info_of
 from tilewright.schedule.analysis import flop_of
 from tilewright.space.layout_free import has_bound_weights

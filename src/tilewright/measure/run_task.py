@@ -15,6 +15,14 @@ from typing import Any
 
 import msgspec
 
+from tilewright.measure.argument_cache import (
+    Expectation,
+    Workbench,
+    accesses_of,
+    entry_of,
+    expectation_for,
+    packed,
+)
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.artifact import load_artifact
 from tilewright.measure.evaluator import (
@@ -26,14 +34,6 @@ from tilewright.measure.evaluator import (
 )
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.wire import IMPOSSIBLE_SPEED, RUN_ERROR, WRONG_RESULT
-from tilewright.measure.workbench import (
-    Expectation,
-    Workbench,
-    accesses_of,
-    entry_of,
-    expectation_for,
-    packed,
-)
 from tilewright.runtime import cpu, threads
 from tilewright.support.machine_faults import machine_fault
 

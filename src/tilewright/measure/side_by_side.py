@@ -15,11 +15,11 @@ import numpy.typing as npt
 from tilewright.driver import build
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
+from tilewright.measure.argument_cache import accesses_of, entry_of, packed
 from tilewright.measure.arguments import ArgumentSet, TensorSpec
 from tilewright.measure.checking import difference
 from tilewright.measure.row_offsets import row_offsets_in
 from tilewright.measure.tolerance import rounding_of
-from tilewright.measure.workbench import accesses_of, entry_of, packed
 from tilewright.records import args_info_of
 from tilewright.target import Target
 

@@ -17,7 +17,7 @@ from tilewright.records import RunnerFuture
 from tilewright.search.base import SearchStrategy
 from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator
 from tilewright.tune.callbacks import MeasureCallback
-from tilewright.tune.schedulers import TaskScheduler
+from tilewright.tune.policy import TaskScheduler
 
 CONTRACTS = (
     Builder,

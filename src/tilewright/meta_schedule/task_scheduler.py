@@ -1,6 +1,6 @@
 """Task schedulers."""
 
-from tilewright.tune.schedulers import (
+from tilewright.tune.policy import (
     GradientBased as GradientBased,
     RoundRobin as RoundRobin,
     TaskScheduler as TaskScheduler,

@@ -13,7 +13,7 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import search_strategies
 from tilewright.search.evolution import Evolution, EvolutionSettings
-from tilewright.search.known import for_same_machine, hash_of_record
+from tilewright.search.measured import for_same_machine, hash_of_record
 from tilewright.search.picking import pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning, restored, traces_as_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.schedule.trace.random import RandomEngine
-from tilewright.search.known import KnownCandidates
+from tilewright.schedule.trace.trace.random import RandomEngine
+from tilewright.search.measured import KnownCandidates
 from tilewright.search.replayer import Draft
 
 

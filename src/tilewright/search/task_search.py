@@ -19,7 +19,7 @@ from tilewright.records import (
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, SearchStrategy
-from tilewright.search.known import KnownCandidates, records_of
+from tilewright.search.measured import KnownCandidates, records_of
 from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.sketch import Sketch
 from tilewright.search.statistics import SearchStatistics

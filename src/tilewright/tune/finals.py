@@ -20,7 +20,7 @@ from tilewright.records import (
     RunnerResult,
     TuningRecord,
 )
-from tilewright.search.known import for_same_machine
+from tilewright.search.measured import for_same_machine
 from tilewright.tune.heats import LEAST_HEATS, run_heats
 from tilewright.tune.measuring import Measurer, build_input, target_of
 from tilewright.tune.task import FAILED_MS, TaskRecord

@@ -21,8 +21,8 @@ from tilewright.support.folders import make_folder
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.events import Observer
 from tilewright.tune.limits import Limits
+from tilewright.tune.policy import TaskScheduler, task_schedulers
 from tilewright.tune.remembered import RememberedFeatures, RememberedPrior
-from tilewright.tune.schedulers import TaskScheduler, task_schedulers
 
 SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
 UNLIMITED_TRIALS = 1_000_000

@@ -23,11 +23,11 @@ from tilewright.records import (
 )
 from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import flop_of
-from tilewright.search.known import for_same_machine
+from tilewright.search.measured import for_same_machine
 from tilewright.search.statistics import SearchStatistics
 from tilewright.tune.context import TuneContext
 from tilewright.tune.funnel import Funnel
-from tilewright.tune.known import KnownResults
+from tilewright.tune.resume.measured import KnownResults
 
 FAILED_MS = 1e9  # the latency of a candidate that failed
 # A gain smaller than this is noise: it does not keep a task from having reached its plateau.

@@ -26,7 +26,7 @@ from tilewright.records import (
     candidate_hash,
 )
 from tilewright.testing.conformance.database import a_record, matmul
-from tilewright.tune.tuning import tune_tir
+from tilewright.tune.api import tune_tir
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tilewright.records import FailureKind, MeasureCandidate, RunnerResult, args
 from tilewright.schedule import Schedule
 from tilewright.target import Target
 from tilewright.testing.conformance.database import matmul
+from tilewright.tune.api import UNLIMITED_TRIALS
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import (
     Event,
@@ -29,7 +30,6 @@ from tilewright.tune.events import (
 )
 from tilewright.tune.funnel import Funnel, Stage
 from tilewright.tune.task import TaskRecord
-from tilewright.tune.tuning import UNLIMITED_TRIALS
 
 # 2 cores x 8 lanes x 4 operations x 3.5 GHz = 224 GFLOPS
 TARGET = Target("llvm -mcpu=haswell -num-cores=2")

@@ -13,7 +13,7 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search import SearchStatistics
 from tilewright.search.evolution import mutator_chances, parent_weights
-from tilewright.search.known import KnownCandidates, for_same_machine, trace_key
+from tilewright.search.measured import KnownCandidates, for_same_machine, trace_key
 from tilewright.search.picking import pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.space.base import Postproc

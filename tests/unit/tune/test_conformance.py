@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.testing.conformance import measure_callback, task_scheduler
 from tilewright.tune.callbacks import AddToDatabase, RemoveBuildArtifact, UpdateCostModel
-from tilewright.tune.schedulers import GradientBased, RoundRobin
+from tilewright.tune.policy import GradientBased, RoundRobin
 
 
 @pytest.mark.parametrize("make", [GradientBased, RoundRobin])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.errors import TuneError
-from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
+from tilewright.tune.logs import close_loggers, run_logger, task_loggers
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[(\w+)\] (.*)")
 

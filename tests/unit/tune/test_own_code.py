@@ -25,7 +25,7 @@ from tilewright.testing.small_search import matmul, tile_all
 from tilewright.tune import tune_tir
 from tilewright.tune.callbacks import AddToDatabase, MeasureCallback
 from tilewright.tune.events import Event, MemberFailed
-from tilewright.tune.schedulers import RoundRobin
+from tilewright.tune.policy import RoundRobin
 
 
 def oops() -> Any:

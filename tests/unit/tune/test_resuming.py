@@ -22,7 +22,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all, tile_two
 from tilewright.tune import TuneContext, tune_tir
 from tilewright.tune.events import Event, PhaseChanged, RoundMeasured, TaskFinished, TuningStarted
-from tilewright.tune.search_setting import setting_of
+from tilewright.tune.resume.fingerprint import setting_of
 
 
 def space() -> ScheduleFn:

@@ -25,7 +25,7 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
-from tilewright.tune.schedulers import (
+from tilewright.tune.policy import (
     GradientBased,
     RoundRobin,
     TaskScheduler,

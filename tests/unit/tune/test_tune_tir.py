@@ -24,7 +24,7 @@ from tilewright.testing.small_search import matmul, nothing, tile_all, tile_two
 from tilewright.tune import TuneContext, compile_tir, tune_tasks, tune_te, tune_tir
 from tilewright.tune.events import Event, RoundMeasured, TuningStarted
 from tilewright.tune.options import make_limits, make_strategy
-from tilewright.tune.schedulers import RoundRobin
+from tilewright.tune.policy import RoundRobin
 from tilewright.tune.task import TaskRecord
 
 

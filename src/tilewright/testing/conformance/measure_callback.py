@@ -22,7 +22,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all
 from tilewright.tune.callbacks import MeasureCallback
 from tilewright.tune.context import TuneContext
-from tilewright.tune.schedulers import RoundRobin
+from tilewright.tune.policy import RoundRobin
 
 MakeCallback = Callable[[], MeasureCallback]
 

@@ -21,7 +21,7 @@ from tilewright.testing.small_search import matmul, tile_all, tile_two
 from tilewright.tune.callbacks import default_callbacks
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import Event, RoundMeasured, TuningFinished
-from tilewright.tune.schedulers import TaskScheduler
+from tilewright.tune.policy import TaskScheduler
 
 MakeScheduler = Callable[[], TaskScheduler]
 

@@ -15,7 +15,7 @@ from tilewright.records import (
 )
 from tilewright.tune.callbacks.base import MeasureCallback, measure_callbacks
 from tilewright.tune.funnel import keep_funnel
-from tilewright.tune.saved_search import save_search
+from tilewright.tune.resume.saved_search import save_search
 from tilewright.tune.traces import trace_of
 
 

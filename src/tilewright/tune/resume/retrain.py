@@ -9,7 +9,7 @@ from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.errors import TilewrightError
 from tilewright.records import BASELINE, PLAIN, MeasureCandidate, RunnerResult, TuningRecord
-from tilewright.tune.known import result_of
+from tilewright.tune.resume.measured import result_of
 from tilewright.tune.task import TaskRecord
 
 Failed = Callable[[Exception], object]  # told why a model could not learn

@@ -11,7 +11,7 @@ from tilewright.records import (
     TuningRecord,
     candidate_hash,
 )
-from tilewright.search.known import hash_of_record, trace_key
+from tilewright.search.measured import hash_of_record, trace_key
 from tilewright.tune.traces import trace_of
 
 

@@ -29,7 +29,7 @@ from tilewright.tune.callbacks import MeasureCallback
 from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
-from tilewright.tune.loggers import close_loggers, run_logger, task_loggers
+from tilewright.tune.logs import close_loggers, run_logger, task_loggers
 from tilewright.tune.measuring import make_member
 from tilewright.tune.options import (
     UNLIMITED_TRIALS as UNLIMITED_TRIALS,
@@ -42,9 +42,9 @@ from tilewright.tune.options import (
     make_scheduler,
     make_strategy,
 )
+from tilewright.tune.policy import TaskScheduler
+from tilewright.tune.policy.base import require_tasks
 from tilewright.tune.replaying import REPLAY, replay_runner
-from tilewright.tune.schedulers import TaskScheduler
-from tilewright.tune.schedulers.base import require_tasks
 from tilewright.tune.task import TaskRecord
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.tune.schedulers.base import TaskScheduler, task_schedulers
+from tilewright.tune.policy.base import TaskScheduler, task_schedulers
 
 
 @task_schedulers.register("round-robin")

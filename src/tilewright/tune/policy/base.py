@@ -21,7 +21,6 @@ from tilewright.support.machine_faults import as_machine_faults
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
 from tilewright.tune.baselines import baselines_of
-from tilewright.tune.beginning import begin_search
 from tilewright.tune.budget import Budget
 from tilewright.tune.callbacks import AddToDatabase, MeasureCallback, UpdateCostModel
 from tilewright.tune.context import TuneContext
@@ -37,13 +36,14 @@ from tilewright.tune.events import (
 )
 from tilewright.tune.finals import hold_final
 from tilewright.tune.funnel import funnel_of
-from tilewright.tune.lessons import repeat_lessons
 from tilewright.tune.limits import Limits
 from tilewright.tune.measuring import Measured, Measurer, make_member
+from tilewright.tune.policy.tvm_names import TVMNames
 from tilewright.tune.profiler import Profiler
+from tilewright.tune.resume.retrain import repeat_lessons
+from tilewright.tune.resume.saved_search import load_search, save_search
+from tilewright.tune.resume.start_search import begin_search
 from tilewright.tune.runs import FAILED, FINISHED, INTERRUPTED, begin_run
-from tilewright.tune.saved_search import load_search, save_search
-from tilewright.tune.schedulers.tvm_names import TVMNames
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.trial_log import log_trials
 from tilewright.tune.without_search import has_result, keep_without_search

@@ -18,7 +18,7 @@ from tilewright.database import Database
 from tilewright.errors import StoredDataError
 from tilewright.search.statistics import SearchStatistics
 from tilewright.support.decoding import decoding
-from tilewright.tune.search_setting import setting_of
+from tilewright.tune.resume.fingerprint import setting_of
 from tilewright.tune.task import TaskRecord
 
 FORMAT = 1

@@ -13,7 +13,7 @@ from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.records import RunnerResult
 from tilewright.tune.callbacks import MeasureCallback
-from tilewright.tune.statistics import statistics_table
+from tilewright.tune.tables import statistics_table
 from tilewright.tune.task import TaskRecord
 
 

@@ -1,0 +1,1 @@
+"""Going on where an earlier call stopped."""
