@@ -1,8 +1,9 @@
-"""The values that travel between search, measuring and the database. No behaviour of their own."""
+"""Values that travel between search, measuring and the database."""
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,18 @@ class MeasureCandidate:
     args_info: tuple[TensorInfo, ...]
     shash: int | None = field(default=None, compare=False)  # of the module, where it is known
 
+    @property
+    def program_hash(self) -> int:
+        """Tells the candidates of one workload apart."""
+        return structural_hash(self.sch.mod) if self.shash is None else self.shash
+
+    @property
+    def trace(self) -> Trace:
+        """The steps that led to the candidate."""
+        if self.sch.trace is None:
+            raise TuneError("a candidate without a trace cannot be kept: use Schedule, traced")
+        return self.sch.trace
+
 
 @dataclass(frozen=True)
 class BuilderInput:
@@ -133,9 +146,17 @@ class RunnerResult:
             object.__setattr__(self, "run_secs", tuple(map(float, self.run_secs)))
 
 
+class BuilderFuture(Protocol):
+    """The result of a builder, which may not be there yet."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> BuilderResult: ...
+
+
 @runtime_checkable
 class RunnerFuture(Protocol):
-    """A result that may not be there yet."""
+    """The result of a runner, which may not be there yet."""
 
     def done(self) -> bool: ...
 
@@ -212,6 +233,54 @@ class TuningRecord:
             self.trace.apply_to_schedule(sch, remove_postproc=False)
         return MeasureCandidate(sch, args_info_of(sch.mod))
 
+    @staticmethod
+    def of(
+        candidate: MeasureCandidate,
+        workload: Workload,
+        target: Target | None,
+        result: RunnerResult,
+        extra: Mapping[str, Any],
+    ) -> TuningRecord:
+        """The record of a candidate that was measured; what `extra` has no value for is left out.
+
+        The hash of the program and how it was timed are added to it.
+        """
+        noted = {
+            CANDIDATE_HASH: candidate_hash(candidate),
+            "protocol": result.protocol or None,
+            "checked": result.checked,
+            **extra,
+        }
+        return TuningRecord(
+            trace=candidate.trace,
+            workload=workload,
+            run_secs=result.run_secs or (FAILED_RUN_SECS,),
+            target=target,
+            args_info=candidate.args_info,
+            failure=result.failure,
+            error_msg=result.error_msg,
+            extra={key: value for key, value in noted.items() if value is not None},
+        )
+
+    def as_result(self) -> RunnerResult:
+        """The result that the record was made of."""
+        failed = self.failure is not None or self.mean_secs >= FAILED_RUN_SECS
+        return RunnerResult(
+            run_secs=None if failed else self.run_secs,
+            error_msg=self.error_msg,
+            failure=self.failure,
+            checked=bool(self.extra.get("checked")),
+            stopped_early=bool(self.extra.get("stopped_early")),
+            protocol=self.protocol,
+        )
+
+    def as_made(self) -> TuningRecord:
+        """The record without what a final found out later."""
+        first = self.extra.get("first_run_secs")
+        if not first:
+            return self
+        return dataclasses.replace(self, run_secs=tuple(first), failure=None, error_msg=None)
+
     def as_json(self) -> list[Any]:
         """`[trace, run_secs, target, args_info]`, as TVM writes it."""
         return [
@@ -250,8 +319,36 @@ class TuningRecord:
         if self.failure is not None or not self.run_secs:
             return False
         ran = any(secs != FAILED_RUN_SECS for secs in self.run_secs)
-        is_whole = self.extra.get(BASELINE) == PLAIN or self.trace.has_steps()
+        is_whole = self.baseline == PLAIN or self.trace.has_steps()
         return ran and all(0 <= secs < math.inf for secs in self.run_secs) and is_whole
+
+    def is_for(self, target: Target | None) -> bool:
+        """False when it was measured on a machine that says nothing about the target."""
+        if self.target is None or target is None:
+            return True
+        return self.target.fingerprint == target.fingerprint
+
+    @property
+    def program_hash(self) -> int | None:
+        """The hash of the program that was measured, if it was noted."""
+        noted = self.extra.get(CANDIDATE_HASH)
+        return int(noted, 16) if isinstance(noted, str) else None
+
+    @property
+    def baseline(self) -> str | None:
+        """`ZERO_SEARCH` or `PLAIN` if it was not found by a search."""
+        return self.extra.get(BASELINE)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences about the untransformed program that its user should know."""
+        found: Sequence[str] = self.extra.get(PROGRAM_NOTES, ())
+        return found
+
+    @property
+    def protocol(self) -> str:
+        """The way it was timed."""
+        return str(self.extra.get("protocol", ""))
 
     @property
     def plain_secs(self) -> list[float] | None:
@@ -276,13 +373,9 @@ def read_target(description: Mapping[str, Any]) -> Target | None:
         return None
 
 
-# Where a tuning record notes, in `extra`, the hash of the program it measured.
+# The keys of `TuningRecord.extra` that its properties read.
 CANDIDATE_HASH = "candidate_hash"
-
-
-# Where a tuning record keeps, in `extra`, what the user should know of its program.
 PROGRAM_NOTES = "notes"
-# Where it says, if it was not found by a search, what it is: one of the two below.
 BASELINE = "baseline"
 ZERO_SEARCH = "zero-search"  # the schedule that is calculated
 PLAIN = "plain"  # the program as it is
@@ -290,8 +383,7 @@ PLAIN = "plain"  # the program as it is
 
 def candidate_hash(candidate: MeasureCandidate) -> str:
     """What tells candidates of one workload apart; goes into a record under `CANDIDATE_HASH`."""
-    shash = structural_hash(candidate.sch.mod) if candidate.shash is None else candidate.shash
-    return f"{shash:016x}"
+    return f"{candidate.program_hash:016x}"
 
 
 def normalize_mod(mod: PrimFunc | IRModule) -> IRModule:

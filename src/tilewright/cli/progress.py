@@ -10,7 +10,6 @@ from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
 from tilewright.report.peaks import MeasuredPeaks, Peaks
 from tilewright.report.roofline import Roofline, bytes_of, roofline_of
-from tilewright.tune.api import UNLIMITED_TRIALS
 from tilewright.tune.events import (
     Event,
     PhaseChanged,
@@ -20,6 +19,7 @@ from tilewright.tune.events import (
     TuningStarted,
 )
 from tilewright.tune.funnel import Funnel
+from tilewright.tune.options import UNLIMITED_TRIALS
 from tilewright.tune.task import TaskRecord
 
 WAITING, DONE = "waiting", "done"

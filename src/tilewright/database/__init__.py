@@ -4,6 +4,7 @@ from tilewright.database.anchor_block import find_anchor_block as find_anchor_bl
 from tilewright.database.base import (
     Database as Database,
     NotSupportedError as NotSupportedError,
+    TaskRecords as TaskRecords,
     databases as databases,
 )
 from tilewright.database.history import (

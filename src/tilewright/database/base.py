@@ -1,4 +1,4 @@
-"""The interface of a database of tuning records."""
+"""`Database`: the contract of all databases of tuning records."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -49,6 +50,26 @@ class NotSupportedError(DatabaseError, NotImplementedError):
     """An operation that this kind of database cannot carry out."""
 
 
+@dataclass(frozen=True)
+class TaskRecords:
+    """The records of one program that say something about a machine, for a search of it."""
+
+    source: Database
+    workload: Workload
+    target: Target | None
+
+    def all(self) -> list[TuningRecord]:
+        """All of them, failed ones too."""
+        return self._fitting(self.source.get_tuning_records_of(self.workload))
+
+    def best(self, count: int) -> list[TuningRecord]:
+        """The fastest, at most `count`, fastest first."""
+        return self._fitting(self.source.get_top_k(self.workload, count))
+
+    def _fitting(self, records: list[TuningRecord]) -> list[TuningRecord]:
+        return [record for record in records if record.is_for(self.target)]
+
+
 class Database(ABC):
     """Workloads and what was measured of them. `with database:` makes it the current one.
 
@@ -85,6 +106,10 @@ class Database(ABC):
         """All records of a workload, failed ones too, in the order of `get_all_tuning_records`."""
         own = self.commit_workload(workload.mod) if self.has_workload(workload.mod) else None
         return [record for record in self.get_all_tuning_records() if record.workload is own]
+
+    def task_records(self, mod: IRModule, target: Target | None) -> TaskRecords:
+        """The records of a program that say something about a machine, as a search takes them."""
+        return TaskRecords(self, self.commit_workload(mod), target)
 
     # --- committing many --------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The arguments and the expected results of the workload that a runner's worker is busy with."""
+"""`ArgumentCache`: the arguments and expected results that the candidates of a workload share."""
 
 from __future__ import annotations
 
@@ -128,13 +128,12 @@ def expectation_for(reference: str, args: Sequence[Any]) -> tuple[Expectation, A
     return Expectation(accesses, False, rounding, ran.results, ran.precise), arguments
 
 
-class Workbench:
-    """Keeps what the candidates of one workload share."""
+class ArgumentCache:
+    """Keeps the arguments and the expected results of the workload that came last."""
 
     def __init__(self) -> None:
         self._expectations: dict[tuple[Any, ...], Expectation] = {}
         self._sets: dict[tuple[Any, ...], list[ArgumentSet]] = {}
-        self.under_way: object = None  # the candidate between its first look and its measurement
 
     def argument_sets(
         self,

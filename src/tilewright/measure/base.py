@@ -1,4 +1,4 @@
-"""What a builder and a runner are."""
+"""`Builder` and `Runner`: the contracts of those that compile and run candidates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.measure.futures import FinishedFuture
 from tilewright.records import (
+    BuilderFuture,
     BuilderInput,
     BuilderResult,
     RunnerFuture,
@@ -21,6 +23,10 @@ class Builder(ABC):
     @abstractmethod
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """One result for each input, in order."""
+
+    def submit(self, build_inputs: Sequence[BuilderInput]) -> Sequence[BuilderFuture]:
+        """One future for each input, in order; for builders that work on after they returned."""
+        return [FinishedFuture(result) for result in self.build(build_inputs)]
 
     @staticmethod
     def create(kind: str = "local", *args: Any, **options: Any) -> Builder:

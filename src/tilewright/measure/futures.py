@@ -1,39 +1,40 @@
-"""Results of runners that are there already, or that somebody fetches when they are asked for."""
+"""Futures of builders and runners: results that are there, or fetched when asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from tilewright.records import RunnerResult
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
-class FinishedFuture:
-    """A result that is there."""
+class FinishedFuture(Generic[ResultT]):
+    """A completed result."""
 
-    value: RunnerResult
+    value: ResultT
 
     def done(self) -> bool:
         """Always."""
         return True
 
-    def result(self) -> RunnerResult:
+    def result(self) -> ResultT:
         """The result."""
         return self.value
 
 
 @dataclass(frozen=True)
-class FunctionFuture:
-    """A future made of two functions, for runners that wait for something of their own."""
+class FunctionFuture(Generic[ResultT]):
+    """A future made of two functions, for members that wait for something of their own."""
 
     f_done: Callable[[], bool]
-    f_result: Callable[[], RunnerResult]
+    f_result: Callable[[], ResultT]
 
     def done(self) -> bool:
         """Whether the result is there."""
         return self.f_done()
 
-    def result(self) -> RunnerResult:
+    def result(self) -> ResultT:
         """The result; waits for it."""
         return self.f_result()

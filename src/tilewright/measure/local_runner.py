@@ -6,13 +6,11 @@ import dataclasses
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import msgspec
 
 from tilewright.measure import run_task
-from tilewright.measure.argument_cache import Workbench
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.base import Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
@@ -22,10 +20,15 @@ from tilewright.measure.in_process import run_in_process
 from tilewright.measure.memory import usable_memory
 from tilewright.measure.placement import place
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
-from tilewright.measure.run_task import AgainRequest, Prepared, RunHooks, RunReport, RunRequest
+from tilewright.measure.run_task import (
+    CandidateRuns,
+    Prepared,
+    RunHooks,
+    RunReport,
+    RunRequest,
+    Step,
+)
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
-
-_Request = TypeVar("_Request", bound=msgspec.Struct)
 
 _ROUGH = "first look"
 _log = logging.getLogger("tilewright.measure")
@@ -88,7 +91,7 @@ class LocalRunner(Runner):
             initializer,
         )
         self._hooks = RunHooks(**self._placement.hooks)
-        self._workbench = Workbench()  # used by hooks that run in this process
+        self._runs = CandidateRuns()  # used by hooks that run in this process
 
     @property
     def protocol(self) -> str:
@@ -128,10 +131,7 @@ class LocalRunner(Runner):
             self._request(dataclasses.replace(each, seed=self._seed_of(each) + 1))
             for each in runner_inputs
         ]
-        again = AgainRequest(requests, rounds)
-        outcome = self._perform(
-            run_task.PERFORM_AGAIN, again, run_task.run_again, self.timeout_sec * len(requests)
-        )
+        outcome = self._perform(Step("again", requests, rounds), self.timeout_sec * len(requests))
         if outcome.failure is not None:  # one of them took the worker down: find out which
             return [future.result() for future in self.run(runner_inputs)]
         protocol = f"median of {rounds} rows of {self.adaptive.row_ms:g} ms, in turns"
@@ -153,9 +153,7 @@ class LocalRunner(Runner):
             spent = time.monotonic() - start
             if look.failure is not None or look.stopped_early:
                 return look
-        outcome = self._perform(
-            run_task.PERFORM, request, run_task.run_candidate, max(self.timeout_sec - spent, 0.1)
-        )
+        outcome = self._perform(Step("run", [request]), max(self.timeout_sec - spent, 0.1))
         result = self._result(outcome, self.timeout_sec)
         if request.reference is not None and result.checked and result.run_secs:
             self.notify_best(request.reference, min(result.run_secs))
@@ -179,7 +177,7 @@ class LocalRunner(Runner):
         limit = self.timeout_sec
         if request.best_secs is not None:
             limit = min(limit, self.adaptive.look_limit(request.best_secs))
-        outcome = self._perform(run_task.PERFORM_LOOK, request, run_task.look_at_candidate, limit)
+        outcome = self._perform(Step("look", [request]), limit)
         return self._result(outcome, round(limit, 3))
 
     def _request(self, runner_input: RunnerInput) -> RunRequest:
@@ -209,9 +207,7 @@ class LocalRunner(Runner):
         """Run the untransformed program once for each workload, with more time than candidates."""
         key = (reference, request.seed)
         if key not in self._references and self._hooks.f_alloc_argument is None:
-            outcome = self._perform(
-                run_task.PREPARE, request, run_task.expect, self.reference_timeout_sec
-            )
+            outcome = self._perform(Step("expect", [request]), self.reference_timeout_sec)
             self._references[key] = outcome.failure is None
             if outcome.failure is None:
                 self._prepared.setdefault(reference, _prepared.decode(outcome.payload))
@@ -223,20 +219,12 @@ class LocalRunner(Runner):
                 )
         return self._references.get(key, True)
 
-    def _perform(
-        self,
-        task: str,
-        request: _Request,
-        here: Callable[[_Request, Workbench], object],
-        timeout_sec: float,
-    ) -> Outcome:
-        """Let the worker do a task, or do the same here."""
+    def _perform(self, step: Step, timeout_sec: float) -> Outcome:
+        """Let the worker take a step, or take it here."""
         if self._placement.pool is None:
-            return run_in_process(
-                lambda: msgspec.msgpack.encode(here(request, self._workbench)), timeout_sec
-            )
-        payload = msgspec.msgpack.encode(request)
-        (outcome,) = self._placement.pool.run([Task(task, payload, timeout_sec)])
+            return run_in_process(lambda: self._runs.perform(step), timeout_sec)
+        task = Task(run_task.PERFORM, msgspec.msgpack.encode(step), timeout_sec)
+        (outcome,) = self._placement.pool.run([task])
         return outcome
 
     # --- results ---

@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import Call, DType, IRModule, Node, post_order_visit
 from tilewright.ir.op import CallEffect, Op
 from tilewright.lowering.prepacking import separate_packing
-from tilewright.measure.argument_cache import Workbench
+from tilewright.measure.argument_cache import ArgumentCache
 from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.build_task import build_candidate, build_with_twins
 from tilewright.measure.evaluator import AdaptiveProtocol
@@ -77,14 +77,14 @@ def difference_from_plain(plain: IRModule, scheduled: IRModule, target: Target) 
             TensorSpec(info.dtype, info.shape, offsets.get(position))
             for position, info in enumerate(args_info_of(plain))
         )
-        workbench = Workbench()
-        workbench.expectation(reference, infos, _SEED)
+        arguments = ArgumentCache()
+        arguments.expectation(reference, infos, _SEED)
         try:
             artifact = build_candidate(_as_called(scheduled), target, None, folder, None, None)
             request = RunRequest(
                 artifact, "cpu", infos, _SEED, AdaptiveProtocol(), reference=reference
             )
-            return wrong_result(request, workbench)
+            return wrong_result(request, arguments)
         except TilewrightError as error:
             return str(error)
 

@@ -1,4 +1,4 @@
-"""What the worker of a runner does: load a candidate, check it, time it.
+"""Loads, checks and times candidates, in the worker of a runner.
 
 The arguments and the expected results of a workload are kept for its next candidates. Expected
 results are also written beside the reference, so that a new worker does not compute them again.
@@ -11,13 +11,13 @@ import functools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from tilewright.measure.argument_cache import (
+    ArgumentCache,
     Expectation,
-    Workbench,
     accesses_of,
     entry_of,
     expectation_for,
@@ -37,10 +37,7 @@ from tilewright.measure.wire import IMPOSSIBLE_SPEED, RUN_ERROR, WRONG_RESULT
 from tilewright.runtime import cpu, threads
 from tilewright.support.machine_faults import machine_fault
 
-PERFORM_LOOK = "tilewright.measure.run_task:perform_look"
 PERFORM = "tilewright.measure.run_task:perform"
-PERFORM_AGAIN = "tilewright.measure.run_task:perform_again"
-PREPARE = "tilewright.measure.run_task:prepare"
 PRELOAD = "tilewright.measure.run_task:preload"
 
 
@@ -79,11 +76,12 @@ class RunReport(msgspec.Struct, frozen=True):
     step_secs: dict[str, float] = {}
 
 
-class AgainRequest(msgspec.Struct, frozen=True):
-    """Contenders to measure against each other."""
+class Step(msgspec.Struct, frozen=True):
+    """A step of a candidate; "again" measures several against each other."""
 
+    kind: Literal["expect", "look", "run", "again"]
     requests: list[RunRequest]
-    rounds: int
+    rounds: int = 0
 
 
 class CandidateFailed(Exception):
@@ -94,13 +92,7 @@ class CandidateFailed(Exception):
         self.kind = kind
 
 
-_decoder = msgspec.msgpack.Decoder(RunRequest)
-_again_decoder = msgspec.msgpack.Decoder(AgainRequest)
-
-
-@functools.cache
-def _workbench() -> Workbench:
-    return Workbench()
+_decoder = msgspec.msgpack.Decoder(Step)
 
 
 def preload() -> None:
@@ -109,66 +101,88 @@ def preload() -> None:
     threads.num_threads()
 
 
-def prepare(payload: bytes) -> bytes:
-    """The task: compute what is expected of the candidates of a request's workload."""
-    return msgspec.msgpack.encode(expect(_decoder.decode(payload), _workbench()))
-
-
 class Prepared(msgspec.Struct, frozen=True):
-    """What running the untransformed program showed."""
+    """The result of running the untransformed program."""
 
-    notes: tuple[str, ...] = ()  # what is wrong with it
+    notes: tuple[str, ...] = ()  # about what is wrong with it
     secs: float | None = None
 
 
-def expect(request: RunRequest, workbench: Workbench) -> Prepared:
-    """Make sure that the expected results of a request's workload are known."""
-    assert request.reference is not None
-    found = workbench.expectation(request.reference, request.args_info, request.seed)
-    return Prepared(found.notes, found.plain_secs)
+class CandidateRuns:
+    """Runs candidates, and owns the one that is between its first look and its measurement."""
+
+    def __init__(self) -> None:
+        self.arguments = ArgumentCache()
+        self.pending_run: _Run | None = None
+
+    def perform(self, step: Step) -> bytes:
+        """Take a step; its result as bytes."""
+        match step.kind:
+            case "expect":
+                return msgspec.msgpack.encode(self._expect(step.requests[0]))
+            case "look":
+                return msgspec.msgpack.encode(self._look_at(step.requests[0]))
+            case "run":
+                return msgspec.msgpack.encode(self._run(step.requests[0]))
+            case "again":
+                return msgspec.msgpack.encode(self._run_again(step.requests, step.rounds))
+
+    def _expect(self, request: RunRequest) -> Prepared:
+        """Make sure that the expected results of a request's workload are known."""
+        assert request.reference is not None
+        found = self.arguments.expectation(request.reference, request.args_info, request.seed)
+        return Prepared(found.notes, found.plain_secs)
+
+    def _look_at(self, request: RunRequest) -> RunReport:
+        """Load, allocate, run once or a few times; the seconds are rough."""
+        abandoned, self.pending_run = self.pending_run, None
+        if abandoned is not None:
+            abandoned.clean_up()
+        run = _Run(request, self.arguments)
+        try:
+            run.load()
+            found = run.first_look()
+            if not found.hopeless:
+                self.pending_run = run
+            return RunReport((found.secs,), stopped_early=found.hopeless, step_secs=run.step_secs)
+        finally:
+            if self.pending_run is not run:
+                run.clean_up()
+
+    def _run(self, request: RunRequest) -> RunReport:
+        """Check and time, after a first look or without; clean up whatever happens."""
+        run, self.pending_run = self.pending_run, None
+        if run is None or run.request.artifact_path != request.artifact_path:
+            run = _Run(request, self.arguments)
+        try:
+            return run.check_and_time()
+        except CandidateFailed as failure:
+            return RunReport(failure=failure.kind, message=str(failure), step_secs=run.step_secs)
+        finally:
+            run.clean_up()
+
+    def _run_again(self, requests: Sequence[RunRequest], rounds: int) -> list[RunReport]:
+        """Rows of all candidates in turns, so that what disturbs the machine disturbs them all."""
+        contenders = [_Contender(each, self.arguments) for each in requests]
+        for contender in contenders:
+            contender.prepare()
+        for turn in range(rounds):
+            for contender in contenders if turn % 2 == 0 else reversed(contenders):
+                contender.take_turn()
+        return [contender.report() for contender in contenders]
 
 
-def perform_look(payload: bytes) -> bytes:
-    """The task: run a candidate for the first time."""
-    return msgspec.msgpack.encode(look_at_candidate(_decoder.decode(payload), _workbench()))
+_runs = functools.cache(CandidateRuns)  # of this worker
 
 
 def perform(payload: bytes) -> bytes:
-    """The task: check and time a candidate, after a first look at it or without."""
-    return msgspec.msgpack.encode(run_candidate(_decoder.decode(payload), _workbench()))
+    """The task of a runner's worker."""
+    return _runs().perform(_decoder.decode(payload))
 
 
-def look_at_candidate(request: RunRequest, workbench: Workbench) -> RunReport:
-    """Load, allocate, run once or a few times; the seconds are rough."""
-    run = _Run(request, workbench)
-    workbench.under_way = None
-    try:
-        run.load()
-        found = run.first_look()
-        if not found.hopeless:
-            workbench.under_way = run
-        return RunReport((found.secs,), stopped_early=found.hopeless, step_secs=run.step_secs)
-    finally:
-        if workbench.under_way is not run:
-            run.clean_up()
-
-
-def run_candidate(request: RunRequest, workbench: Workbench) -> RunReport:
-    """Check and time; clean up whatever happens."""
-    run, workbench.under_way = workbench.under_way, None
-    if not isinstance(run, _Run) or run.request.artifact_path != request.artifact_path:
-        run = _Run(request, workbench)
-    try:
-        return run.check_and_time()
-    except CandidateFailed as failure:
-        return RunReport(failure=failure.kind, message=str(failure), step_secs=run.step_secs)
-    finally:
-        run.clean_up()
-
-
-def wrong_result(request: RunRequest, workbench: Workbench) -> str:
+def wrong_result(request: RunRequest, arguments: ArgumentCache) -> str:
     """How the results of a candidate differ from those of its reference; empty if they do not."""
-    run = _Run(request, workbench)
+    run = _Run(request, arguments)
     try:
         run.load()
         run.check()
@@ -180,9 +194,9 @@ def wrong_result(request: RunRequest, workbench: Workbench) -> str:
 class _Run:
     """One candidate on its way."""
 
-    def __init__(self, request: RunRequest, workbench: Workbench) -> None:
+    def __init__(self, request: RunRequest, arguments: ArgumentCache) -> None:
         self.request = request
-        self.workbench = workbench
+        self.arguments = arguments
         self.step_secs: dict[str, float] = {}
         self.is_loaded = False
         self._about: float | None = None
@@ -228,7 +242,7 @@ class _Run:
         request = self.request
         if request.reference is None or request.hooks.f_alloc_argument is not None:
             return None
-        return self.workbench.expectation(request.reference, request.args_info, request.seed)
+        return self.arguments.expectation(request.reference, request.args_info, request.seed)
 
     def _allocate(self) -> list[list[Any]]:
         """The sets of arguments to run with."""
@@ -237,7 +251,7 @@ class _Run:
             infos = [["TENSOR", info.dtype, list(info.shape)] for info in request.args_info]
             allocate = resolve_hook(request.hooks.f_alloc_argument)
             return [list(args) for args in allocate(self.device, infos, request.alloc_repeat)]
-        self._own_sets = self.workbench.argument_sets(
+        self._own_sets = self.arguments.argument_sets(
             request.args_info,
             accesses_of(self.function) if expected is None else expected.accesses,
             request.seed,
@@ -297,27 +311,11 @@ class _Run:
             )
 
 
-def perform_again(payload: bytes) -> bytes:
-    """The task: measure contenders again, in turns."""
-    return msgspec.msgpack.encode(run_again(_again_decoder.decode(payload), _workbench()))
-
-
-def run_again(request: AgainRequest, workbench: Workbench) -> list[RunReport]:
-    """Rows of all candidates in turns, so that what disturbs the machine disturbs them all."""
-    contenders = [_Contender(each, workbench) for each in request.requests]
-    for contender in contenders:
-        contender.prepare()
-    for turn in range(request.rounds):
-        for contender in contenders if turn % 2 == 0 else reversed(contenders):
-            contender.take_turn()
-    return [contender.report() for contender in contenders]
-
-
 class _Contender:
     """A candidate that runs in turns with others; its failures are its own."""
 
-    def __init__(self, request: RunRequest, workbench: Workbench) -> None:
-        self._run = _Run(request, workbench)
+    def __init__(self, request: RunRequest, arguments: ArgumentCache) -> None:
+        self._run = _Run(request, arguments)
         self._rows: list[float] = []
         self._about = 0.0
         self._checked = False

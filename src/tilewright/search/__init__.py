@@ -5,6 +5,5 @@ from tilewright.search.base import (
     search_strategies as search_strategies,
 )
 from tilewright.search.evolutionary_search import EvolutionarySearch as EvolutionarySearch
-from tilewright.search.replay_func import ReplayFunc as ReplayFunc
-from tilewright.search.replay_trace import ReplayTrace as ReplayTrace
+from tilewright.search.random_search import ReplayFunc as ReplayFunc, ReplayTrace as ReplayTrace
 from tilewright.search.statistics import SearchStatistics as SearchStatistics

@@ -1,4 +1,7 @@
-"""What a search strategy is: ask for candidates, tell what was measured. No clock, no I/O."""
+"""`SearchStrategy`: ask it for candidates, tell it what was measured. No clock, no I/O.
+
+Measurements of earlier rounds and runs are handed to it as `MeasuredRecords`.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,28 @@ from typing import Any, Protocol
 
 from tilewright.cost_model.base import CostModel
 from tilewright.ir import IRModule
-from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord, Workload
+from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.schedule import Schedule
 from tilewright.space.base import Member
 from tilewright.support.plugins import Family
+from tilewright.target import Target
+
+
+class MeasuredRecords(Protocol):
+    """The records of a task; whoever runs the search keeps them."""
+
+    @property
+    def source(self) -> object: ...
+
+    def all(self) -> Sequence[TuningRecord]: ...
+
+    def best(self, count: int) -> Sequence[TuningRecord]: ...
 
 
 class DatabaseLike(Protocol):
-    """What a search needs of a database."""
+    """A database hands over the records of a task when its search begins."""
 
-    def commit_workload(self, mod: IRModule) -> Workload: ...
-
-    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]: ...
+    def task_records(self, mod: IRModule, target: Target | None) -> MeasuredRecords: ...
 
 
 class SearchStrategy(Member, ABC):
@@ -61,7 +74,7 @@ class SearchStrategy(Member, ABC):
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on, after `pre_tuning`, from what `state_dict` told.
+        """Go on, after `pre_tuning`, from what `state_dict` returned.
 
         Candidates that were proposed but not measured by then are proposed again.
         """

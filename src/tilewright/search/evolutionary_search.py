@@ -13,7 +13,6 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import search_strategies
 from tilewright.search.evolution import Evolution, EvolutionSettings
-from tilewright.search.measured import for_same_machine, hash_of_record
 from tilewright.search.picking import pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning, restored, traces_as_json
@@ -85,8 +84,8 @@ class EvolutionarySearch(TaskSearch):
         return type(self)(**self.settings())
 
     def _begin(self, tuning: Tuning) -> None:
-        missing = "database" if tuning.database is None else "cost model"
-        if tuning.database is None or tuning.cost_model is None:
+        missing = "database" if tuning.records is None else "cost model"
+        if tuning.records is None or tuning.cost_model is None:
             raise TuneError(f"EvolutionarySearch needs a {missing}; give pre_tuning one")
         self._engine = self.random.fork()
         self._empty_iters = 0
@@ -149,7 +148,7 @@ class EvolutionarySearch(TaskSearch):
         """The best drafts that were measured, in this run or an earlier one."""
         drafts: list[Draft] = []
         for record in self._best_records(tuning):
-            shash = hash_of_record(record)
+            shash = record.program_hash
             draft = None if shash is None else self._library.get(shash)
             # All decisions are taken: the seed decides nothing.
             draft = draft or tuning.replayer.replay(record.trace, seed=1)
@@ -160,17 +159,16 @@ class EvolutionarySearch(TaskSearch):
 
     def _best_records(self, tuning: Tuning) -> list[TuningRecord]:
         wanted = int(self.population_size * self.init_measured_ratio)
-        if wanted == 0 or tuning.database is None or tuning.workload is None:
+        if wanted == 0 or tuning.records is None:
             return []
         try:
-            records = tuning.database.get_top_k(tuning.workload, wanted)
+            records = tuning.records.best(wanted)
         except Exception as error:
             counter = self.statistics.other_failures
-            tuning.replayer.failed(counter, error, "database", tuning.database)
+            tuning.replayer.failed(counter, error, "database", tuning.records.source)
             return []
-        target = self.context.target
         # The program as it is has nothing to pass on.
-        return [r for r in records if for_same_machine(r, target) and r.trace.has_steps()]
+        return [record for record in records if record.trace.has_steps()]
 
     # --- the parts of a round, for those who put one together themselves -------------------------
 
@@ -222,7 +220,7 @@ class EvolutionarySearch(TaskSearch):
         evolution = Evolution(
             settings,
             tuning.replayer,
-            self.context.space_generator.mutator_probs,
+            self.space.mutator_probs,
             tuning.known,
             scorer,
             self._engine,

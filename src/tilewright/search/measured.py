@@ -1,4 +1,4 @@
-"""The candidates of a task that need not be measured again: this search's and earlier runs'."""
+"""Programs of a task that were measured, and those that a search need not propose again."""
 
 from __future__ import annotations
 
@@ -7,17 +7,51 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.records import CANDIDATE_HASH, TuningRecord, Workload
+from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.schedule import Trace
-from tilewright.search.base import DatabaseLike
 from tilewright.search.replayer import Draft
-from tilewright.target import Target
 
-_ALL = 2**31 - 1
+
+class MeasuredResults:
+    """Results by the hash of a program, or by its trace where a record has no hash."""
+
+    def __init__(self, records: Iterable[TuningRecord] = ()) -> None:
+        self.by_hash: dict[int, RunnerResult] = {}
+        self.by_trace: dict[str, RunnerResult] = {}
+        for record in records:
+            self.add_record(record)
+
+    def __len__(self) -> int:
+        return len(self.by_hash) + len(self.by_trace)
+
+    def add_record(self, record: TuningRecord) -> None:
+        """Remember what a record says; of several for one program, the first."""
+        shash, result = record.program_hash, record.as_result()
+        if shash is not None:
+            self.by_hash.setdefault(shash, result)
+        else:
+            self.by_trace.setdefault(trace_key(record.trace), result)
+
+    def add(self, candidate: MeasureCandidate, result: RunnerResult) -> None:
+        """Remember what was measured just now."""
+        self.by_hash.setdefault(candidate.program_hash, result)
+
+    def find(self, candidate: MeasureCandidate) -> RunnerResult | None:
+        """The result of a candidate, if it was measured."""
+        found = self.by_hash.get(candidate.program_hash)
+        if found is None and self.by_trace:
+            found = self.by_trace.get(trace_key(candidate.trace))
+        return found
+
+    @property
+    def best_secs(self) -> float | None:
+        """The best running time among them."""
+        results = [*self.by_hash.values(), *self.by_trace.values()]
+        return min((min(each.run_secs) for each in results if each.run_secs), default=None)
 
 
 class KnownCandidates:
-    """Candidates by the hash of their program, or by their trace where a record has no hash."""
+    """Candidates that a search has proposed, or that were measured without it."""
 
     def __init__(self, hashes: Iterable[int] = (), traces: Iterable[str] = ()) -> None:
         self.hashes = set(hashes)
@@ -35,14 +69,6 @@ class KnownCandidates:
         """Remember a draft."""
         self.hashes.add(draft.shash)
 
-    def add_record(self, record: TuningRecord) -> None:
-        """Remember what a record measured."""
-        shash = hash_of_record(record)
-        if shash is None:
-            self.traces.add(trace_key(record.trace))
-        else:
-            self.hashes.add(shash)
-
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
@@ -51,42 +77,12 @@ class KnownCandidates:
         }
 
     def include(self, state: Any) -> None:
-        """Add what `as_json` told."""
+        """Add what `as_json` wrote."""
         self.hashes.update(int(text, 16) for text in state["hashes"])
         self.traces.update(state["traces"])
-
-
-def hash_of_record(record: TuningRecord) -> int | None:
-    """The hash of the program that a record measured, if it was noted."""
-    noted = record.extra.get(CANDIDATE_HASH)
-    return int(noted, 16) if isinstance(noted, str) else None
 
 
 def trace_key(trace: Trace) -> str:
     """A short text that equal traces share, post-processing left out."""
     text = json.dumps(trace.as_json(remove_postproc=True), separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def records_of(
-    database: DatabaseLike, workload: Workload, target: Target | None
-) -> list[TuningRecord]:
-    """All records of a workload for the same machine, failed ones too where a database tells."""
-    get_all = getattr(database, "get_all_tuning_records", None)
-    records = database.get_top_k(workload, _ALL) if get_all is None else get_all()
-    return [
-        record
-        for record in records
-        if _same_workload(record.workload, workload) and for_same_machine(record, target)
-    ]
-
-
-def _same_workload(one: Workload, other: Workload) -> bool:
-    return one is other or one.shash == other.shash
-
-
-def for_same_machine(record: TuningRecord, target: Target | None) -> bool:
-    """False when a record was measured on a machine that says nothing about the target."""
-    if record.target is None or target is None:
-        return True
-    return record.target.fingerprint == target.fingerprint

@@ -1,4 +1,4 @@
-"""What our strategies share: the task, the count of trials, what is known, and resuming."""
+"""`TaskSearch`: the part that our strategies share, from counting trials to resuming."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from typing import Any, ClassVar
 
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import TuneError
+from tilewright.ir import IRModule
 from tilewright.records import (
     MeasureCandidate,
     RunnerResult,
-    Workload,
     args_info_of,
-    candidate_hash,
 )
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.search.base import DatabaseLike, SearchStrategy
-from tilewright.search.measured import KnownCandidates, records_of
+from tilewright.search.base import DatabaseLike, MeasuredRecords, SearchStrategy
+from tilewright.search.measured import KnownCandidates, MeasuredResults
 from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.sketch import Sketch
 from tilewright.search.statistics import SearchStatistics
-from tilewright.space.base import fork_rand_state
-from tilewright.support.member_failures import failures_of
+from tilewright.space.base import SpaceGenerator, TaskContext, fork_rand_state
 
 _STATE_VERSION = 1
 
@@ -38,8 +36,7 @@ class Tuning:
     sketches: list[Sketch]
     replayer: Replayer
     known: KnownCandidates
-    database: DatabaseLike | None
-    workload: Workload | None
+    records: MeasuredRecords | None
     cost_model: CostModel | None
     trials: int = 0  # how many were measured
     pending: list[Draft] = field(default_factory=list)  # proposed, not measured yet
@@ -50,9 +47,12 @@ class TaskSearch(SearchStrategy):
     """A strategy for one task. Subclasses say which drafts come next (`_propose`)."""
 
     kind: ClassVar[str]
+    # Once the strategy is initialised:
+    context: TaskContext
+    mod: IRModule
+    space: SpaceGenerator
 
     def __init__(self) -> None:
-        self.context: Any = None
         self.random = RandomEngine(1)
         self.statistics = SearchStatistics()
         self._tuning: Tuning | None = None
@@ -79,13 +79,13 @@ class TaskSearch(SearchStrategy):
 
     # --- the contract ---------------------------------------------------------------------------
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         name = type(self).__name__
         if context.mod is None:
             raise TuneError(f"{name} needs a program; give TuneContext a mod")
-        if getattr(context, "space_generator", None) is None:
+        if context.space_generator is None:
             raise TuneError(f"{name} needs a search space; give TuneContext a space_generator")
-        self.context = context
+        self.context, self.mod, self.space = context, context.mod, context.space_generator
         self.random = RandomEngine(fork_rand_state(context))
         self.statistics = SearchStatistics()
         self._tuning = None
@@ -99,9 +99,9 @@ class TaskSearch(SearchStrategy):
         cost_model: CostModel | None = None,
     ) -> None:
         self._check_can_begin(max_trials, num_trials_per_iter, design_spaces)
-        mod = self.context.mod
-        workload = None if database is None else database.commit_workload(mod)
-        postprocs = self.context.space_generator.postprocs
+        context, mod = self.context, self.mod
+        records = None if database is None else database.task_records(mod, context.target)
+        earlier = MeasuredResults(() if records is None else records.all())
         tuning = Tuning(
             max_trials=max_trials,
             trials_per_iter=num_trials_per_iter,
@@ -109,19 +109,15 @@ class TaskSearch(SearchStrategy):
             replayer=Replayer(
                 mod,
                 args_info_of(mod),
-                postprocs,
+                self.space.postprocs,
                 self.statistics,
-                self.context.logger,
-                failures_of(self.context),
+                context.logger,
+                context.failures,
             ),
-            known=KnownCandidates(),
-            database=database,
-            workload=workload,
+            known=KnownCandidates(earlier.by_hash, earlier.by_trace),
+            records=records,
             cost_model=cost_model,
         )
-        if database is not None and workload is not None:
-            for record in records_of(database, workload, self.context.target):
-                tuning.known.add_record(record)
         self._begin(tuning)
         self._tuning = tuning
 
@@ -129,7 +125,7 @@ class TaskSearch(SearchStrategy):
         self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Schedule]
     ) -> None:
         name = type(self).__name__
-        if self.context is None:
+        if not hasattr(self, "space"):
             raise TuneError(f"{name} was not initialised; call _initialize_with_tune_context first")
         if self._tuning is not None:
             raise TuneError(f"{name}: pre_tuning was called twice without post_tuning in between")
@@ -168,7 +164,7 @@ class TaskSearch(SearchStrategy):
 
     def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
         known = self._running("notify_known").known
-        known.hashes.update(int(candidate_hash(candidate), 16) for candidate in candidates)
+        known.hashes.update(candidate.program_hash for candidate in candidates)
 
     def _running(self, method: str) -> Tuning:
         if self._tuning is None:
@@ -222,6 +218,6 @@ def traces_as_json(drafts: Sequence[Draft]) -> list[Any]:
 
 
 def restored(replayer: Replayer, traces: Sequence[Any]) -> list[Draft]:
-    """Drafts again from what `traces_as_json` told; what no longer works is left out."""
+    """Rebuilds drafts from `traces_as_json`; what no longer works is left out."""
     found = (replayer.replay_json(trace) for trace in traces)
     return [draft for draft in found if draft is not None]

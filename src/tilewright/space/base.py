@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import Self
 
 from tilewright.ir import IRModule
 from tilewright.schedule import BlockRV, Schedule, Trace
 from tilewright.schedule.trace.random import RandomEngine, normalize_seed
+from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
+from tilewright.target import Target
 
 MakerT = TypeVar("MakerT", bound=Callable[..., Any])
 
 
+@runtime_checkable
 class HasRandState(Protocol):
     """A task or member with a random engine, kept as the number that is its state."""
 
@@ -37,6 +41,21 @@ def fork_rand_state(holder: HasRandState) -> int:
     seed = engine.fork_seed()
     holder.rand_state = engine.state
     return seed
+
+
+class TaskContext(Protocol):
+    """The task that members work for, as far as they may know it."""
+
+    mod: IRModule | None
+    target: Target | None
+    num_threads: int
+    rand_state: int
+    task_name: str
+    logger: logging.Logger
+    failures: MemberFailures
+
+    @property
+    def space_generator(self) -> SpaceGenerator | None: ...
 
 
 class DefaultLists:
@@ -69,7 +88,7 @@ default_lists = DefaultLists()
 class Member:
     """What all members share: they may look at the task, and they can be cloned."""
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         """Take what is needed from the task; most members need nothing."""
 
     def clone(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +19,34 @@ from tilewright.cost_model.base import CostModel
 from tilewright.database import Database, MemoryDatabase
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
-from tilewright.measure import Builder, Runner, builders, runners
+from tilewright.measure import Builder, Runner, builders
 from tilewright.records import entry_function
 from tilewright.schedule import Schedule
 from tilewright.search.base import SearchStrategy
 from tilewright.space.layout_free import with_bound_weights
+from tilewright.support.member_failures import MemberFailures
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
+from tilewright.tune.abilities import make_member
 from tilewright.tune.callbacks import MeasureCallback
 from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.logs import close_loggers, run_logger, task_loggers
-from tilewright.tune.measuring import make_member
-from tilewright.tune.options import (
-    UNLIMITED_TRIALS as UNLIMITED_TRIALS,
+from tilewright.tune.members import (
+    REPLAY,
     SpaceLike,
     copy_of,
     make_callbacks,
     make_cost_model,
     make_database,
-    make_limits,
     make_scheduler,
     make_strategy,
+    replay_runner,
 )
+from tilewright.tune.options import TuneOptions
 from tilewright.tune.policy import TaskScheduler
-from tilewright.tune.policy.base import require_tasks
-from tilewright.tune.replaying import REPLAY, replay_runner
+from tilewright.tune.policy.base import weighted
 from tilewright.tune.task import TaskRecord
 
 
@@ -90,8 +92,22 @@ def tune_tir(
     found comes back in a new one. An exception in a member of your own (rule, cost model, ...) ends
     the tuning with a `MemberError`; with `keep_going=True` it is shown once, and tuning goes on.
     """
-    limits = make_limits(
-        max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
+    options = TuneOptions(
+        work_dir=work_dir,
+        max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task,
+        num_trials_per_iter=num_trials_per_iter,
+        builder=builder,
+        runner=runner,
+        database=database,
+        cost_model=cost_model,
+        measure_callbacks=measure_callbacks,
+        module_equality=module_equality,
+        budget_secs=budget_secs,
+        plateau_trials=plateau_trials,
+        check=check,
+        console=console,
+        keep_going=keep_going,
     )
     module = with_bound_weights(as_module(mod)) if bound else as_module(mod)
     check_can_be_tuned(module)
@@ -106,6 +122,7 @@ def tune_tir(
         loggers = task_loggers(work_dir, names)
         closing.callback(close_loggers, loggers)
         seeds = _seeds(store, [module.functions[name] for name in names], wanted, seed)
+        failures = MemberFailures(keep_going=keep_going)
         tasks = []
         for name, logger, task_seed in zip(names, loggers, seeds, strict=True):
             context = TuneContext(
@@ -117,29 +134,11 @@ def tune_tir(
                 rand_state=task_seed,
                 num_threads=num_tuning_cores,
                 logger=logger,
+                failures=failures,
             )
-            tasks.append(TaskRecord(context.clone(), seed=task_seed, asked_seed=seed))
-        return tune_tasks(
-            tasks=tasks,
-            task_weights=[float(len(group)) for group in groups],
-            work_dir=work_dir,
-            max_trials_global=limits.max_trials_global,
-            max_trials_per_task=limits.max_trials_per_task,
-            num_trials_per_iter=limits.num_trials_per_iter,
-            builder=builder,
-            runner=runner,
-            database=store,
-            cost_model=cost_model,
-            measure_callbacks=measure_callbacks,
-            task_scheduler=task_scheduler,
-            module_equality=module_equality,
-            budget_secs=budget_secs,
-            plateau_trials=plateau_trials,
-            observers=observers,
-            check=check,
-            console=console,
-            keep_going=keep_going,
-        )
+            tasks.append(TaskRecord(context, seed=task_seed, asked_seed=seed))
+        records = weighted(tasks, [len(group) for group in groups])
+        return _tune(records, replace(options, database=store), task_scheduler, observers, failures)
 
 
 def tune_te(
@@ -176,46 +175,58 @@ def tune_tasks(
     keep_going: bool = False,
 ) -> Database:
     """Tune tasks together; `task_weights` say how often each of them runs in what they are from."""
-    require_tasks(tasks, task_weights)
-    limits = make_limits(
-        max_trials_global, max_trials_per_task, num_trials_per_iter, budget_secs, plateau_trials
+    options = TuneOptions(
+        work_dir=work_dir,
+        max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task,
+        num_trials_per_iter=num_trials_per_iter,
+        builder=builder,
+        runner=runner,
+        database=database,
+        cost_model=cost_model,
+        measure_callbacks=measure_callbacks,
+        module_equality=module_equality,
+        budget_secs=budget_secs,
+        plateau_trials=plateau_trials,
+        check=check,
+        console=console,
+        keep_going=keep_going,
     )
-    given = [task if isinstance(task, TaskRecord) else TaskRecord(task) for task in tasks]
-    for record, weight in zip(given, task_weights, strict=True):
-        record.task_weight = float(weight)
+    return _tune(weighted(tasks, task_weights), options, task_scheduler, observers)
+
+
+def _tune(
+    given: Sequence[TaskRecord],
+    options: TuneOptions,
+    task_scheduler: TaskScheduler | str,
+    observers: Sequence[Observer],
+    failures: MemberFailures | None = None,
+) -> Database:
+    """Tune those tasks that can be tuned; the database that the records go into."""
     refusals = [refusal_of(record) for record in given]
     records = [record for record, refusal in zip(given, refusals, strict=True) if refusal is None]
-    callbacks = make_callbacks(measure_callbacks)
-    store = make_database(database, work_dir, module_equality)
+    store = make_database(options.database, options.work_dir, options.module_equality)
+    builder, runner = options.builder, options.runner
     if runner == REPLAY:
-        runner, store = replay_runner(store), MemoryDatabase(module_equality)
+        runner, store = replay_runner(store), MemoryDatabase(options.module_equality)
         builder = REPLAY if builder == "local" else builder
     with ExitStack() as closing:
-        logger = run_logger(work_dir, console=console)
+        logger = run_logger(options.work_dir, console=options.console)
         closing.callback(close_loggers, [logger])
         for refusal in filter(None, refusals):
             logger.warning("%s", refusal.reason)
         if not records:
             return store
         workers = records[0].ctx.num_threads
-        if not console and not observers:
+        if not options.console and not observers:
             observers = [show_failures]
-        make_scheduler(task_scheduler, logger, observers).tune(
-            records,
-            [record.task_weight for record in records],
-            limits.max_trials_global,
-            limits.max_trials_per_task,
-            limits.num_trials_per_iter,
-            make_member(builder, builders, closing, **_builder_options(builder, workers)),
-            make_member(runner, runners, closing),
-            callbacks,
-            store,
-            make_cost_model(cost_model, workers),
-            budget_secs=budget_secs,
-            plateau_trials=plateau_trials,
-            check=check,
-            keep_going=keep_going,
-        )
+        scheduler = make_scheduler(task_scheduler, logger, observers)
+        scheduler.database = store
+        scheduler.cost_model = make_cost_model(options.cost_model, workers)
+        scheduler.measure_callbacks = make_callbacks(options.measure_callbacks)
+        if builder == "local":
+            builder = make_member(builder, builders, closing, max_workers=workers)
+        scheduler.run(records, replace(options, builder=builder, runner=runner), failures)
     return store
 
 
@@ -229,12 +240,7 @@ def compile_tir(
 
 def refusal_of(task: TaskRecord) -> Refusal | None:
     """Why a task is left out."""
-    assert task.ctx.mod is not None
-    return why_not_tuned(task.ctx.task_name, entry_function(task.ctx.mod))
-
-
-def _builder_options(builder: Builder | str, workers: int) -> dict[str, Any]:
-    return {"max_workers": workers} if builder == "local" else {}
+    return why_not_tuned(task.ctx.task_name, entry_function(task.mod))
 
 
 # --- the tasks of a module ----------------------------------------------------------------------

@@ -18,10 +18,9 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
 
     Spaces of the user's own have none: their searches stay inside of them.
     """
-    space, mod = task.ctx.space_generator, task.ctx.mod
+    space, mod = task.ctx.space_generator, task.mod
     if task.trials or space is None or not space.has_baselines:
         return {}
-    assert mod is not None
     infos, plain = args_info_of(mod), Schedule(mod)
     found = {PLAIN: MeasureCandidate(plain, infos)}
     best = best_of_sketches(task.ctx, task.sketches)

@@ -59,6 +59,7 @@ class TuneContext:
         rand_state: int = -1,
         num_threads: int | str = "physical",
         logger: logging.Logger | None = None,
+        failures: MemberFailures | None = None,
     ) -> None:
         self.mod = task_mod(mod) if mod is not None else None
         self.target = Target(target) if isinstance(target, (str, Mapping)) else target
@@ -68,7 +69,7 @@ class TuneContext:
         self.rand_state = RandomEngine(rand_state).state
         self.num_threads = thread_count(num_threads)
         self.logger = logger or logging.getLogger("tilewright.tune")
-        self.failures = MemberFailures()
+        self.failures = failures or MemberFailures()
         self.initialize()
 
     def initialize(self) -> None:
@@ -76,6 +77,12 @@ class TuneContext:
         for member in (self.space_generator, self.search_strategy):
             if member is not None:
                 member._initialize_with_tune_context(self)
+
+    def report_to(self, failures: MemberFailures) -> None:
+        """Let members report exceptions of the user's own code there, and start anew for that."""
+        if self.failures is not failures:
+            self.failures = failures
+            self.initialize()
 
     def generate_design_space(self) -> list[Schedule]:
         """The sketches of the task."""

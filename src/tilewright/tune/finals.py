@@ -1,4 +1,4 @@
-"""The best candidates of a task are measured once more, against each other.
+"""Finals: the best candidates of a task are measured once more, against each other.
 
 The best of many noisy figures is often one that was lucky. So at the end of a task its contenders
 run again, in turns, on other data, until their order is beyond noise; what they take there is what
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
-from tilewright.database import Database
+from tilewright.database import Database, TaskRecords
 from tilewright.errors import TilewrightError
 from tilewright.records import (
     FAILED_RUN_SECS,
@@ -20,9 +19,8 @@ from tilewright.records import (
     RunnerResult,
     TuningRecord,
 )
-from tilewright.search.measured import for_same_machine
-from tilewright.tune.heats import LEAST_HEATS, run_heats
-from tilewright.tune.measuring import Measurer, build_input, target_of
+from tilewright.tune.heats import LEAST_HEATS
+from tilewright.tune.measuring import Measuring
 from tilewright.tune.task import FAILED_MS, TaskRecord
 
 MOST = 5
@@ -31,18 +29,15 @@ CLOSE_SECOND = 2.0  # the second may take longer: the best may have been lucky
 SECONDS = 0.5  # for the heats that all contenders run in at least
 MOST_ROWS = 3  # of a contender in a heat
 _ROW_SECS = 0.005  # of a fast kernel
-# Other data are checked against the untransformed program, which may run for seconds.
-QUICKLY_CHECKED_FLOP = 1e8
 # If the contenders as a group are so much slower than before, the machine is disturbed.
 _DISTURBED = 1.1
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A record, its program, and what it takes in the final."""
+    """A record, and its result in the final."""
 
     record: TuningRecord
-    candidate: MeasureCandidate
     result: RunnerResult
 
     def __str__(self) -> str:
@@ -50,12 +45,11 @@ class Contender:
         return f"{_secs(self.result) * 1e6:.4f} us ({first:.4f} us at first)"
 
 
-def hold_final(
-    task: TaskRecord, database: Database, measurer: Measurer, seconds: float
-) -> list[Contender]:
+def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Contender]:
     """Measure the contenders of a task again and correct their records; the best comes first."""
-    again = getattr(measurer.runner, "measure_again", None)
-    records = [] if again is None else _that_fit(_contenders(task, database))
+    if task.records is None or not measurer.can_rematch:
+        return []
+    records, database = _that_fit(_contenders(task.records)), task.records.source
     if len(records) < 2:
         return []
     contenders = _measure(task, measurer, records, seconds)
@@ -69,14 +63,8 @@ def hold_final(
     return sorted(ran, key=lambda contender: _secs(contender.result))
 
 
-def _contenders(task: TaskRecord, database: Database) -> list[TuningRecord]:
-    assert task.ctx.mod is not None
-    workload = database.commit_workload(task.ctx.mod)
-    best = [
-        record
-        for record in database.get_top_k(workload, 2 * MOST)
-        if for_same_machine(record, task.ctx.target)
-    ][:MOST]
+def _contenders(records: TaskRecords) -> list[TuningRecord]:
+    best = records.best(2 * MOST)[:MOST]
     limits = [CLOSE, CLOSE_SECOND, *[CLOSE] * MOST]
     return [
         record
@@ -102,24 +90,16 @@ def _turn_secs(records: Sequence[TuningRecord]) -> float:
 
 
 def _measure(
-    task: TaskRecord, measurer: Measurer, records: Sequence[TuningRecord], seconds: float
+    task: TaskRecord, measurer: Measuring, records: Sequence[TuningRecord], seconds: float
 ) -> list[Contender]:
     replayed = [(record, _replayed(record)) for record in records]
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
-    target = target_of(task)
-    built = measurer.builder.build([build_input(c, target) for _, c in found])
-    reference = measurer.reference(task) if task.flop <= QUICKLY_CHECKED_FLOP else None
-    runnable = [
-        (record, candidate, measurer.runner_input(task, candidate, result, reference))
-        for (record, candidate), result in zip(found, built, strict=True)
-        if result.artifact_path is not None
-    ]
-    runner: Any = measurer.runner
-    inputs, rows = [each for _, _, each in runnable], _rows(records)
-    results = run_heats(inputs, lambda some: runner.measure_again(some, rows), seconds)
+    candidates = [candidate for _, candidate in found]
+    results = measurer.rematch(task, candidates, _rows(records), seconds)
     return [
-        Contender(record, candidate, result)
-        for (record, candidate, _), result in zip(runnable, results, strict=True)
+        Contender(record, result)
+        for (record, _), result in zip(found, results, strict=True)
+        if result is not None
     ]
 
 

@@ -1,4 +1,4 @@
-"""How far the candidates of a round got: proposed, legal, built, ran, correct, and why not."""
+"""The funnel of a round: how many candidates were proposed, legal, built, ran, were correct."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.database import Database
 from tilewright.records import BuilderResult, FailureKind, RunnerResult
 from tilewright.search.statistics import SearchStatistics
+from tilewright.tune.abilities import statistics_of
 
 if TYPE_CHECKING:
     from tilewright.tune.task import TaskRecord
@@ -65,8 +66,8 @@ def funnel_of(
 
 def _drafts(task: TaskRecord, sent: int) -> SearchStatistics:
     """What the search did since the last funnel; a strategy that does not count lost nothing."""
-    now = getattr(task.ctx.search_strategy, "statistics", None)
-    if not isinstance(now, SearchStatistics):
+    now = statistics_of(task.ctx.search_strategy)
+    if now is None:
         return SearchStatistics(proposed=sent, legal=sent, sent=sent)
     since = now.since(task.counted)
     task.counted = now.copy()
@@ -103,7 +104,7 @@ def keep_funnel(funnel: Funnel, task: TaskRecord, database: Database) -> None:
     if task.run is None:
         return
     for stage in funnel.stages:
-        place = (task.run, task.ctx.task_name, task.round, stage.name)
+        place = (task.run, task.ctx.task_name, task.round.number, stage.name)
         database.history.set_count(*place, stage.count)
         for reason, number in stage.losses.items():
             database.history.set_count(*place, number, reason)

@@ -1,4 +1,4 @@
-"""Builders and runners of the user's own may raise: their candidates count as failed then.
+"""Calls builders and runners of the user's own, which may raise: their candidates fail then.
 
 That happens in a run that keeps going; otherwise an exception ends it.
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tilewright.measure import Builder, Runner
 from tilewright.measure.futures import FinishedFuture
 from tilewright.records import (
+    BuilderFuture,
     BuilderInput,
     BuilderResult,
     FailureKind,
@@ -20,15 +21,23 @@ from tilewright.records import (
 from tilewright.support.member_failures import MemberFailures
 
 
-def built_by(
+def submit_to(
     builder: Builder, inputs: Sequence[BuilderInput], failures: MemberFailures
-) -> list[BuilderResult]:
-    """What a builder gives for candidates."""
+) -> list[BuilderFuture]:
+    """The futures that a builder gives for candidates."""
     try:
-        return list(builder.build(inputs))
+        return list(builder.submit(inputs))
     except Exception as error:
-        text = _taken(failures, "builder", builder, error)
-        return [BuilderResult(None, text, FailureKind.BUILD_ERROR) for _ in inputs]
+        failed = _not_built(failures, builder, error)
+        return [FinishedFuture(failed) for _ in inputs]
+
+
+def built_by(builder: Builder, future: BuilderFuture, failures: MemberFailures) -> BuilderResult:
+    """The result of a builder's future."""
+    try:
+        return future.result()
+    except Exception as error:
+        return _not_built(failures, builder, error)
 
 
 def run_by(
@@ -38,18 +47,26 @@ def run_by(
     try:
         return list(runner.run(inputs))
     except Exception as error:
-        text = _taken(failures, "runner", runner, error)
-        failed = RunnerResult(None, text, FailureKind.RUN_ERROR)
+        failed = _not_run(failures, runner, error)
         return [FinishedFuture(failed) for _ in inputs]
 
 
 def result_by(runner: Runner, future: RunnerFuture, failures: MemberFailures) -> RunnerResult:
-    """What a future of a runner comes to."""
+    """The result of a runner's future."""
     try:
         return future.result()
     except Exception as error:
-        text = _taken(failures, "runner", runner, error)
-        return RunnerResult(None, text, FailureKind.RUN_ERROR)
+        return _not_run(failures, runner, error)
+
+
+def _not_built(failures: MemberFailures, builder: Builder, error: Exception) -> BuilderResult:
+    text = _taken(failures, "builder", builder, error)
+    return BuilderResult(None, text, FailureKind.BUILD_ERROR)
+
+
+def _not_run(failures: MemberFailures, runner: Runner, error: Exception) -> RunnerResult:
+    text = _taken(failures, "runner", runner, error)
+    return RunnerResult(None, text, FailureKind.RUN_ERROR)
 
 
 def _taken(failures: MemberFailures, what: str, member: object, error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Loggers of a tuning run: console and a file for the run, a file of its own for each task."""
+"""Logs of a tuning run: the console and a file for the run, a file of its own for each task."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from tilewright.errors import TuneError
+from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
 from tilewright.support.folders import make_folder
+from tilewright.tune.task import TaskRecord
 
 ROOT = "tilewright.tune"
 FORMAT = logging.Formatter("%(asctime)s [%(levelname)s] %(message)s", "%Y-%m-%d %H:%M:%S")
@@ -100,3 +103,45 @@ def _drop_handlers(logger: logging.Logger) -> None:
     for handler in list(logger.handlers):
         logger.removeHandler(handler)
         handler.close()
+
+
+# --- the lines of a task ------------------------------------------------------------------------
+
+
+def log_space(task: TaskRecord) -> None:
+    """The program and the sketches of a task."""
+    logger = task.ctx.logger
+    logger.info("%s\n%s", task.ctx.task_name, task.ctx.mod)
+    logger.info("Total %d design space(s) generated", len(task.sketches))
+    for number, sketch in enumerate(task.sketches):
+        logger.info("Design space #%d:\n%s\n%s", number, sketch.mod, sketch.trace)
+
+
+def log_trials(
+    task_id: int,
+    task: TaskRecord,
+    candidates: Sequence[MeasureCandidate],
+    built: Sequence[BuilderResult],
+    results: Sequence[RunnerResult],
+) -> None:
+    """The trials of a round that are not counted yet, each with its trace."""
+    best = task.gflops or 0.0
+    for place in range(task.restored_count, len(results)):
+        candidate, result = candidates[place], results[place]
+        number = task.round.first_trial + place + 1
+        head = f"[Task #{task_id}: {task.ctx.task_name}] Trial #{number}:"
+        if result.run_secs:
+            secs = median(result.run_secs)
+            speed = task.flop / secs / 1e9
+            best = max(best, speed)
+            known = " (known already)" if place in task.round.reused else ""
+            task.ctx.logger.info(
+                "%s GFLOPs: %.4f. Time: %.4f us. Best GFLOPs: %.4f%s\n%s",
+                head, speed, secs * 1e6, best, known, candidate.sch.trace,
+            )  # fmt: skip
+        else:
+            what = "running" if built[place].error_msg is None else "building"
+            task.ctx.logger.info(
+                "%s Error in %s:\n%s\n%s\n%s",
+                head, what, result.error_msg, candidate.sch.mod, candidate.sch.trace,
+            )  # fmt: skip

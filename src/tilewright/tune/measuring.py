@@ -1,13 +1,12 @@
-"""Builds and runs the candidates of a round; what is known already is not measured again."""
+"""Builds and runs the candidates of a round; those that were measured before are left out."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.cost_model.prior import Machine
@@ -26,7 +25,9 @@ from tilewright.records import (
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
-from tilewright.tune.guarded import built_by, result_by, run_by
+from tilewright.tune.abilities import as_rematchable, notify_best, warm_up
+from tilewright.tune.guarded import built_by, result_by, run_by, submit_to
+from tilewright.tune.heats import run_heats
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 
@@ -34,28 +35,43 @@ from tilewright.tune.task import TaskRecord
 # estimate counts may be skipped (padding), but not nearly all of them.
 IMPOSSIBLE = 16.0
 KNOWN = BuilderResult(None)
+# Plain loops that take longer are not run just for a comparison.
+QUICKLY_CHECKED_FLOP = 1e8
 
 Phase = Callable[[str, int], None]  # what happens now, and to how many candidates
 HasTime = Callable[[], bool]
 
 
 @dataclass
-class Measured:
-    """The first candidates of a round, in order, and what became of them."""
+class RoundResults:
+    """The results of the first candidates of a round, in order."""
 
     built: list[BuilderResult] = field(default_factory=list)
     results: list[RunnerResult] = field(default_factory=list)
     interrupt: BaseException | None = None  # Ctrl-C, for example, while the next one was run
 
 
-def make_member(given: Any, family: Any, closing: ExitStack, **options: Any) -> Any:
-    """A builder or a runner by name, closed at the end; one that was given stays open."""
-    if not isinstance(given, str):
-        return given
-    made = family.create(given, **options)
-    if hasattr(made, "close"):
-        closing.callback(made.close)
-    return made
+class Measuring(Protocol):
+    """Measures candidates for the loop."""
+
+    @property
+    def can_rematch(self) -> bool: ...
+
+    def warm_up(self) -> None: ...
+
+    def measure(
+        self,
+        task: TaskRecord,
+        candidates: Sequence[MeasureCandidate],
+        tell: Phase,
+        has_time: HasTime = ...,
+        *,
+        is_quick: bool = False,
+    ) -> RoundResults: ...
+
+    def rematch(
+        self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float
+    ) -> list[RunnerResult | None]: ...
 
 
 @dataclass
@@ -69,12 +85,14 @@ class Measurer:
     failures: MemberFailures = field(default_factory=MemberFailures)
     _references: dict[int, str | None] = field(default_factory=dict)
 
+    @property
+    def can_rematch(self) -> bool:
+        """Whether the runner can measure candidates against each other."""
+        return as_rematchable(self.runner) is not None
+
     def warm_up(self) -> None:
         """Let workers start while something else is being done."""
-        for member in (self.builder, self.runner):
-            start = getattr(member, "warm_up", None)
-            if start is not None:
-                start()
+        warm_up(self.builder, self.runner)
 
     def measure(
         self,
@@ -82,18 +100,24 @@ class Measurer:
         candidates: Sequence[MeasureCandidate],
         tell: Phase,
         has_time: HasTime = lambda: True,
-    ) -> Measured:
-        """Results for the candidates, or for the first of them if time runs out."""
+        *,
+        is_quick: bool = False,
+    ) -> RoundResults:
+        """Results for the candidates, or for the first of them if time runs out.
+
+        `is_quick`: they are not compared with a program that takes long.
+        """
         known = task.look_up(candidates)
         fresh = [c for c, result in zip(candidates, known, strict=True) if result is None]
         if fresh:
             tell("build", len(fresh))
         built = iter(self._build(task, fresh))
-        measured = Measured([KNOWN if result is not None else next(built) for result in known])
+        measured = RoundResults([KNOWN if result is not None else next(built) for result in known])
         if fresh:
             tell("run", sum(each.artifact_path is not None for each in measured.built))
         try:
-            self._run(task, candidates, known, measured, has_time)
+            inputs = self._runner_inputs(task, candidates, measured.built, is_quick)
+            self._take_results(task, inputs, known, measured, has_time)
         except BaseException as interrupt:  # whoever gets this raises it, after taking notes
             measured.interrupt = interrupt
         del measured.built[len(measured.results) :]
@@ -104,30 +128,24 @@ class Measurer:
     ) -> list[BuilderResult]:
         if not candidates:
             return []
-        target = target_of(task)
         with Profiler.timeit("SendToBuilder"):
-            inputs = [build_input(c, target) for c in candidates]
-            results = built_by(self.builder, inputs, self.failures)
-        _check_count(self.builder, len(candidates), len(results))
-        return list(results)
+            inputs = [build_input(candidate, task.target) for candidate in candidates]
+            futures = submit_to(self.builder, inputs, self.failures)
+            _check_count(self.builder, len(candidates), len(futures))
+            return [built_by(self.builder, future, self.failures) for future in futures]
 
-    def _run(
+    def _take_results(
         self,
         task: TaskRecord,
-        candidates: Sequence[MeasureCandidate],
+        inputs: Sequence[RunnerInput],
         known: Sequence[RunnerResult | None],
-        measured: Measured,
+        measured: RoundResults,
         has_time: HasTime,
     ) -> None:
         """Append results one by one, so that those that are there outlive whatever happens.
 
         However little time there is, one candidate is run.
         """
-        places = [n for n, built in enumerate(measured.built) if built.artifact_path is not None]
-        reference = self.reference(task) if places else None
-        inputs = [
-            self.runner_input(task, candidates[n], measured.built[n], reference) for n in places
-        ]
         results, is_first = self._results(inputs), True
         for built, result in zip(measured.built, known, strict=True):
             if result is None and built.artifact_path is None:
@@ -163,35 +181,57 @@ class Measurer:
                     Profiler.count(f"{type(self.runner).__name__}/{step}", seconds)
                 yield _checked(result)
 
-    def runner_input(
+    def rematch(
+        self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float
+    ) -> list[RunnerResult | None]:
+        """Results of candidates that run in turns; None for those that cannot be built."""
+        runner = as_rematchable(self.runner)
+        assert runner is not None
+        built = self.builder.build([build_input(each, task.target) for each in candidates])
+        inputs = self._runner_inputs(task, candidates, built, is_quick=True)
+        results = iter(run_heats(inputs, lambda some: runner.measure_again(some, rows), seconds))
+        return [None if each.artifact_path is None else next(results) for each in built]
+
+    def _runner_inputs(
         self,
         task: TaskRecord,
-        candidate: MeasureCandidate,
-        built: BuilderResult,
-        reference: str | None,
-    ) -> RunnerInput:
-        """A compiled candidate as a runner takes it."""
-        assert built.artifact_path is not None
-        return RunnerInput(
-            built.artifact_path,
-            target_of(task).kind.name,
-            candidate.args_info,
-            reference_path=reference,
+        candidates: Sequence[MeasureCandidate],
+        built: Sequence[BuilderResult],
+        is_quick: bool,
+    ) -> list[RunnerInput]:
+        """The candidates that were compiled, as a runner takes them."""
+        pairs = zip(candidates, built, strict=True)
+        paths = [(each, made.artifact_path) for each, made in pairs if made.artifact_path]
+        if not paths:
+            return []
+        is_slow = is_quick and task.flop > QUICKLY_CHECKED_FLOP
+        common = RunnerInput(
+            "",
+            task.target.kind.name,
+            (),
+            reference_path=None if is_slow else self._reference(task),
             best_secs=task.best_secs,
             min_secs=_least_secs(task),
-            candidate=candidate,
-            is_plain=candidate.sch.trace is not None and not candidate.sch.trace.insts,
             row_offsets=task.row_offsets,
         )
+        return [
+            replace(
+                common,
+                artifact_path=path,
+                args_info=candidate.args_info,
+                candidate=candidate,
+                is_plain=candidate.sch.trace is not None and not candidate.sch.trace.insts,
+            )
+            for candidate, path in paths
+        ]
 
-    def reference(self, task: TaskRecord) -> str | None:
+    def _reference(self, task: TaskRecord) -> str | None:
         """The untransformed program, compiled once a task."""
         key = id(task)
         if not self.check:
             return None
         if key not in self._references:
-            assert task.ctx.mod is not None
-            program = BuilderInput(task.ctx.mod, target_of(task), is_reference=True)
+            program = BuilderInput(task.mod, task.target, is_reference=True)
             with Profiler.timeit("SendToBuilder"):
                 (result,) = self.builder.build([program])
             self._references[key] = result.artifact_path
@@ -203,15 +243,8 @@ class Measurer:
                     result.error_msg,
                 )
             else:
-                self._tell_best(task, result.artifact_path)
+                notify_best(self.runner, result.artifact_path, task.measured.best_secs)
         return self._references[key]
-
-    def _tell_best(self, task: TaskRecord, reference: str) -> None:
-        """A runner need not time what is clearly slower than what earlier runs found."""
-        notify = getattr(self.runner, "notify_best", None)
-        best = task.known.best_secs
-        if notify is not None and best is not None:
-            notify(reference, best)
 
 
 def build_input(candidate: MeasureCandidate, target: Target) -> BuilderInput:
@@ -224,12 +257,6 @@ def build_input(candidate: MeasureCandidate, target: Target) -> BuilderInput:
     return BuilderInput(separate_packing(mod) if is_bound else mod, target)
 
 
-def target_of(task: TaskRecord) -> Target:
-    """The target of a task, which has one."""
-    assert task.ctx.target is not None
-    return task.ctx.target
-
-
 def _check_count(member: object, expected: int, found: int) -> None:
     if found != expected:
         raise TuneError(
@@ -240,12 +267,11 @@ def _check_count(member: object, expected: int, found: int) -> None:
 
 def _least_secs(task: TaskRecord) -> float | None:
     """What no candidate can be faster than."""
-    target = target_of(task)
+    target = task.target
     if not target.is_cpu:
         return None
-    assert task.ctx.mod is not None
     machine = Machine.of(target)
-    dtypes = [info.dtype for info in args_info_of(task.ctx.mod)]
+    dtypes = [info.dtype for info in args_info_of(task.mod)]
     peak = machine.cores * operations_per_cycle(target, dtypes) * machine.hertz
     return task.flop / peak / IMPOSSIBLE
 

@@ -1,139 +1,81 @@
-"""What callers of the tuner write, turned into what it works with."""
+"""`TuneOptions`: the options that `tune_tir` and `tune_tasks` share, checked once."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
-from tilewright.cost_model.base import CostModel, cost_models
-from tilewright.cost_model.prior import AnalyticPrior
-from tilewright.database import Database, databases
+from tilewright.cost_model.base import CostModel
+from tilewright.database import Database
 from tilewright.errors import TuneError
-from tilewright.features import feature_extractors
-from tilewright.search import EvolutionarySearch
-from tilewright.search.base import SearchStrategy
-from tilewright.space.base import SpaceGenerator
-from tilewright.space.generators import DefaultSpace
-from tilewright.space.mutators import MutateCategorical
-from tilewright.support.folders import make_folder
-from tilewright.tune.callbacks import MeasureCallback, default_callbacks
-from tilewright.tune.events import Observer
-from tilewright.tune.limits import Limits
-from tilewright.tune.policy import TaskScheduler, task_schedulers
-from tilewright.tune.remembered import RememberedFeatures, RememberedPrior
+from tilewright.measure import Builder, Runner
+from tilewright.tune.callbacks import MeasureCallback
 
-SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
 UNLIMITED_TRIALS = 1_000_000
 # Small rounds, so that the search learns early; large ones once it knows enough.
 _ROUNDS = 4
 _SMALLEST_ROUND, _LARGEST_ROUND, _ROUND_OF_BUDGET = 8, 64, 16
 
 
-def make_limits(
-    total: int | None,
-    per_task: int | None,
-    per_iter: int | None,
-    budget_secs: float | None,
-    plateau: int | None,
-) -> Limits:
-    """When tuning ends; something must end it."""
-    if total is None and budget_secs is None:
-        raise TuneError("say how long to tune: max_trials_global, budget_secs, or both")
-    for name, value in (
-        ("max_trials_global", total),
-        ("max_trials_per_task", per_task),
-        ("num_trials_per_iter", per_iter),
-        ("budget_secs", budget_secs),
-        ("plateau_trials", plateau),
-    ):
-        if value is not None and not value > 0:
-            raise TuneError(f"{name} must be positive, got {value}")
-    trials = UNLIMITED_TRIALS if total is None else total
-    size = _ROUND_OF_BUDGET
-    if total is not None:
-        size = min(_LARGEST_ROUND, max(_SMALLEST_ROUND, total // _ROUNDS))
-    return Limits(trials, per_task or trials, per_iter or size, budget_secs, plateau)
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """The members of a run, as the caller gave them, and its limits.
 
-
-def make_database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
-    """The database itself, or one of that kind in the directory; in memory without one."""
-    if isinstance(given, Database):
-        return given
-    options: dict[str, Any] = {}
-    if work_dir is None and given in ("sqlite", "json"):
-        given = "memory"
-    elif work_dir is not None and given != "memory":
-        make_folder(work_dir)
-        options["work_dir"] = work_dir
-    made: Database = databases.create(given, module_equality=equality, **options)
-    return made
-
-
-def make_scheduler(
-    given: TaskScheduler | str, logger: logging.Logger, observers: Sequence[Observer]
-) -> TaskScheduler:
-    """A scheduler with observers."""
-    if isinstance(given, TaskScheduler):
-        given.observers += [each for each in observers if each not in given.observers]
-        return given
-    made: TaskScheduler = task_schedulers.create(given, logger=logger, observers=list(observers))
-    return made
-
-
-def make_callbacks(
-    given: Sequence[MeasureCallback] | MeasureCallback | str,
-) -> list[MeasureCallback]:
-    """The callbacks, or the default ones."""
-    if isinstance(given, MeasureCallback):
-        return [given]
-    if isinstance(given, str):
-        if given != "default":
-            raise TuneError(f"measure_callbacks is a list or 'default', got {given!r}")
-        return default_callbacks()
-    return list(given)
-
-
-def make_cost_model(given: CostModel | str | None, cores: int) -> CostModel | None:
-    """A model by name; ours know a prior, and look at each program once."""
-    if not isinstance(given, str):
-        return given
-    if given == "none":
-        return None
-    options: dict[str, Any] = {}
-    if given in ("gbdt", "xgb"):
-        options = {
-            "extractor": RememberedFeatures(feature_extractors.create("per-store-feature")),
-            "prior": RememberedPrior(AnalyticPrior()) if given == "gbdt" else None,
-            "num_tuning_cores": cores,
-        }
-    made: CostModel = cost_models.create(given, **options)
-    return made
-
-
-def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy | str:
-    """A strategy for one task; the usual one suits itself to the space.
-
-    Our own sketches leave few decisions open, and most of what they lead to is good: a small
-    population that evolves twice finds as much as a large one, in a fraction of the time.
+    Whichever limit is reached first ends tuning, or the tuning of a task.
     """
-    if given == "evolutionary" and _has_own_sketches(space):
-        return EvolutionarySearch.frugal(
-            population_size=48, genetic_num_iters=2, init_min_unmeasured=8
-        )
-    chosen: SearchStrategy | str = copy_of(given)
-    return chosen
+
+    max_trials_global: int | None = None
+    max_trials_per_task: int | None = None
+    num_trials_per_iter: int | None = None
+    budget_secs: float | None = None
+    plateau_trials: int | None = None  # a task without a gain for so long is done
+    work_dir: str | Path | None = None
+    builder: Builder | str = "local"
+    runner: Runner | str = "local"
+    database: Database | str = "sqlite"
+    cost_model: CostModel | str | None = "gbdt"
+    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default"
+    module_equality: str = "structural"
+    check: bool = True  # compare results with those of the untransformed program
+    keep_going: bool = False  # after an exception in a member of the user's own
+    console: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_trials_global is None and self.budget_secs is None:
+            raise TuneError("say how long to tune: max_trials_global, budget_secs, or both")
+        for name in _LIMITS:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise TuneError(f"{name} must be positive, got {value}")
+        if isinstance(self.measure_callbacks, str) and self.measure_callbacks != "default":
+            given = self.measure_callbacks
+            raise TuneError(f"measure_callbacks is a list or 'default', got {given!r}")
+
+    @property
+    def trials(self) -> int:
+        """The trials of all tasks together."""
+        return self.max_trials_global or UNLIMITED_TRIALS
+
+    @property
+    def task_trials(self) -> int:
+        """The trials of each task."""
+        return self.max_trials_per_task or self.trials
+
+    @property
+    def round_trials(self) -> int:
+        """The candidates of a round."""
+        if self.num_trials_per_iter is not None:
+            return self.num_trials_per_iter
+        if self.max_trials_global is None:
+            return _ROUND_OF_BUDGET
+        return min(_LARGEST_ROUND, max(_SMALLEST_ROUND, self.max_trials_global // _ROUNDS))
 
 
-def _has_own_sketches(space: object) -> bool:
-    """Are the decisions of a space choices among a few, as ours are?"""
-    if space == "tilewright" or isinstance(space, DefaultSpace):
-        return True
-    mutators = space.mutator_probs if isinstance(space, SpaceGenerator) else {}
-    return bool(mutators) and all(isinstance(each, MutateCategorical) for each in mutators)
-
-
-def copy_of(member: Any) -> Any:
-    """A member for one task; what is no member is shared."""
-    return member.clone() if hasattr(member, "clone") else member
+_LIMITS = (
+    "max_trials_global",
+    "max_trials_per_task",
+    "num_trials_per_iter",
+    "budget_secs",
+    "plateau_trials",
+)

@@ -1,4 +1,4 @@
-"""Where the time of a tuning run goes.
+"""`Profiler`: where the time of a tuning run goes.
 
 with Profiler() as profiler:
     tune_tir(...)
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing_extensions import Self
 
 from tilewright.errors import TuneError
-from tilewright.tune.text_table import text_table
+from tilewright.tune.tables import text_table
 
 _current: contextvars.ContextVar[tuple[Profiler, ...]] = contextvars.ContextVar(
     "tilewright_profilers", default=()

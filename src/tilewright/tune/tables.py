@@ -1,11 +1,9 @@
-"""The table of all tasks that tuning logs after every round."""
+"""Plain tables, in the layout that logs of MetaSchedule have, and the one of all tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from tilewright.tune.text_table import text_table
 
 if TYPE_CHECKING:
     from tilewright.tune.task import TaskRecord
@@ -39,3 +37,16 @@ def statistics_table(tasks: Sequence[TaskRecord]) -> str:
         rows.append([*fixed, *speed, task.trials, done])
     totals = f"Total trials: {trials}\nTotal latency (us): {latency:g}"
     return f"{text_table(COLUMNS, rows)}\n{totals}"
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Right-aligned cells between bars; fractions with four decimals."""
+    lines = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    texts = ["|".join(f" {c:>{w}} " for c, w in zip(line, widths, strict=True)) for line in lines]
+    dashes = "-" * (sum(widths) + 3 * len(widths) - 1)
+    return "\n".join([texts[0], dashes, *texts[1:]])
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What an interrupted run leaves for tasks of which nothing was measured: no task has no result.
+"""Gives tasks of an interrupted run a result if nothing of them was measured.
 
 The schedule is calculated and measured, and checked if that is quick. Whoever presses Ctrl-C again
 does not wait for it.
@@ -6,59 +6,25 @@ does not wait for it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.database import Database
-from tilewright.records import (
-    BASELINE,
-    CANDIDATE_HASH,
-    FAILED_RUN_SECS,
-    ZERO_SEARCH,
-    MeasureCandidate,
-    TuningRecord,
-    args_info_of,
-    candidate_hash,
-)
+from tilewright.records import BASELINE, ZERO_SEARCH, MeasureCandidate, TuningRecord, args_info_of
 from tilewright.tune.fallback import default_schedule
-from tilewright.tune.finals import QUICKLY_CHECKED_FLOP
-from tilewright.tune.measuring import Measurer, target_of
+from tilewright.tune.measuring import Measuring
 from tilewright.tune.task import TaskRecord
-from tilewright.tune.traces import trace_of
 
 
 def has_result(task: TaskRecord, database: Database) -> bool:
     """Is there a schedule of the task that works on its target?"""
-    assert task.ctx.mod is not None
-    found = database.query_tuning_record(task.ctx.mod, target_of(task), task.ctx.task_name)
-    return found is not None
+    return database.query_tuning_record(task.mod, task.target, task.ctx.task_name) is not None
 
 
-def keep_without_search(task: TaskRecord, database: Database, measurer: Measurer) -> None:
+def keep_without_search(task: TaskRecord, database: Database, measurer: Measuring) -> None:
     """Measure the schedule that needs no search, and make it a record."""
-    assert task.ctx.mod is not None
-    sch = default_schedule(task.ctx.mod, target_of(task))
+    sch = default_schedule(task.mod, task.target)
     candidate = MeasureCandidate(sch, args_info_of(sch.mod))
-    is_quick = measurer.check and task.flop <= QUICKLY_CHECKED_FLOP
-    measured = replace(measurer, check=is_quick).measure(task, [candidate], lambda *phase: None)
+    measured = measurer.measure(task, [candidate], lambda *phase: None, is_quick=True)
     if measured.interrupt is not None:
         raise measured.interrupt
-    (result,) = measured.results
-    extra = {
-        CANDIDATE_HASH: candidate_hash(candidate),
-        "protocol": result.protocol,
-        "run": task.run,
-        "task": task.ctx.task_name,
-        "checked": result.checked,
-        BASELINE: ZERO_SEARCH,
-    }
-    record = TuningRecord(
-        trace_of(candidate),
-        database.commit_workload(task.ctx.mod),
-        result.run_secs or (FAILED_RUN_SECS,),
-        target_of(task),
-        candidate.args_info,
-        failure=result.failure,
-        error_msg=result.error_msg,
-        extra=extra,
-    )
-    database.commit_tuning_record(record)
+    workload, (result,) = database.commit_workload(task.mod), measured.results
+    extra = {"run": task.run, "task": task.ctx.task_name, BASELINE: ZERO_SEARCH}
+    database.commit_tuning_record(TuningRecord.of(candidate, workload, task.target, result, extra))

@@ -17,7 +17,6 @@ from tilewright.records import FailureKind, MeasureCandidate, RunnerResult, args
 from tilewright.schedule import Schedule
 from tilewright.target import Target
 from tilewright.testing.conformance.database import matmul
-from tilewright.tune.api import UNLIMITED_TRIALS
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import (
     Event,
@@ -29,6 +28,7 @@ from tilewright.tune.events import (
     TuningStarted,
 )
 from tilewright.tune.funnel import Funnel, Stage
+from tilewright.tune.options import UNLIMITED_TRIALS
 from tilewright.tune.task import TaskRecord
 
 # 2 cores x 8 lanes x 4 operations x 3.5 GHz = 224 GFLOPS
@@ -63,7 +63,8 @@ def measure(task: TaskRecord, *times: float | None, reused: int = 0) -> None:
         for secs in times
     ]
     candidates = [MeasureCandidate(sch, args_info_of(sch.mod)) for _ in times]
-    task.add_round(candidates, results)
+    task.add_trials(candidates, results)
+    task.end_round()
     task.reused += reused
 
 

@@ -13,7 +13,7 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search import SearchStatistics
 from tilewright.search.evolution import mutator_chances, parent_weights
-from tilewright.search.measured import KnownCandidates, for_same_machine, trace_key
+from tilewright.search.measured import KnownCandidates, MeasuredResults, trace_key
 from tilewright.search.picking import pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.space.base import Postproc
@@ -190,18 +190,18 @@ def test_known_candidates_go_to_json_and_back() -> None:
 def test_records_are_known_by_hash_or_trace() -> None:
     assert _SCH.trace is not None
     workload = Workload(MODULE, 0)
-    known = KnownCandidates()
-    known.add_record(TuningRecord(_SCH.trace, workload, extra={"candidate_hash": "ff"}))
-    assert (known.hashes, known.traces) == ({255}, set())
-    known.add_record(TuningRecord(_SCH.trace, workload))
-    assert known.traces == {trace_key(_SCH.trace)}
-    assert Draft(_SCH, _ARGS) in known
+    measured = MeasuredResults()
+    measured.add_record(TuningRecord(_SCH.trace, workload, extra={"candidate_hash": "ff"}))
+    assert (set(measured.by_hash), set(measured.by_trace)) == ({255}, set())
+    measured.add_record(TuningRecord(_SCH.trace, workload))
+    assert set(measured.by_trace) == {trace_key(_SCH.trace)}
+    assert Draft(_SCH, _ARGS) in KnownCandidates(measured.by_hash, measured.by_trace)
 
 
 def test_machines() -> None:
     assert _SCH.trace is not None
     here = Target("llvm -mcpu=haswell -num-cores=2")
     record = TuningRecord(_SCH.trace, Workload(MODULE, 0), target=here)
-    assert for_same_machine(record, here)
-    assert for_same_machine(record, None)
-    assert not for_same_machine(record, Target("llvm -mcpu=haswell -num-cores=4"))
+    assert record.is_for(here)
+    assert record.is_for(None)
+    assert not record.is_for(Target("llvm -mcpu=haswell -num-cores=4"))

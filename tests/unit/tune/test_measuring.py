@@ -27,7 +27,7 @@ from tilewright.schedule import Schedule
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner, seconds_of_hash
 from tilewright.testing.small_search import matmul, nothing
 from tilewright.tune.context import TuneContext
-from tilewright.tune.measuring import KNOWN, Measured, Measurer
+from tilewright.tune.measuring import KNOWN, Measurer, RoundResults
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
 
@@ -52,7 +52,7 @@ def a_task() -> TaskRecord:
 
 def measure(
     builder: Builder, runner: Runner, task: TaskRecord | None = None, **more: Any
-) -> tuple[Measured, list[tuple[str, int]]]:
+) -> tuple[RoundResults, list[tuple[str, int]]]:
     told: list[tuple[str, int]] = []
     measurer = Measurer(builder, runner, LOGGER, more.pop("check", True))
     measured = measurer.measure(
@@ -92,20 +92,20 @@ def test_a_failure_without_a_kind_is_one_of_building() -> None:
 
 def test_what_is_known_is_neither_built_nor_run() -> None:
     task = a_task()
-    task.known.add(CANDIDATES[2], RunnerResult((1.0,)))
+    task.measured.add(CANDIDATES[2], RunnerResult((1.0,)))
     builder, runner = FakeBuilder(), FakeRunner()
     measured, told = measure(builder, runner, task)
     assert measured.results[2].run_secs == (1.0,)
     assert measured.built[2] is KNOWN
     assert HASHES[2] not in runner.ran
-    assert task.reused_now == {2}
+    assert task.round.reused == {2}
     assert told == [("build", 4), ("run", 4)]
 
 
 def test_if_all_are_known_nothing_happens() -> None:
     task = a_task()
     for each in CANDIDATES:
-        task.known.add(each, RunnerResult((1.0,)))
+        task.measured.add(each, RunnerResult((1.0,)))
     builder, runner = FakeBuilder(), FakeRunner()
     measured, told = measure(builder, runner, task)
     assert (builder.built, runner.ran, told) == ([], [], [])
@@ -166,7 +166,7 @@ def test_the_runner_hears_of_the_best_of_earlier_runs() -> None:
     other = candidate(32)
     assert other.sch.trace is not None
     record = TuningRecord(other.sch.trace, workload, (3e-5,), task.ctx.target)
-    task.known.add_record(record)
+    task.measured.add_record(record)
     measure(FakeBuilder(), runner, task)
     assert runner.heard == (f"fake:{REFERENCE:x}", 3e-5)
 

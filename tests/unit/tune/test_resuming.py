@@ -22,7 +22,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all, tile_two
 from tilewright.tune import TuneContext, tune_tir
 from tilewright.tune.events import Event, PhaseChanged, RoundMeasured, TaskFinished, TuningStarted
-from tilewright.tune.resume.fingerprint import setting_of
+from tilewright.tune.resume.fingerprint import fingerprint_of
 
 
 def space() -> ScheduleFn:
@@ -289,7 +289,7 @@ def test_another_strategy_is_another_search(database: Database) -> None:
 
 def test_settings_tell_searches_apart() -> None:
     def setting(space: Any = tile_all, strategy: Any = "replay-trace") -> str:
-        return setting_of(
+        return fingerprint_of(
             TuneContext(matmul, target="llvm", space_generator=space, search_strategy=strategy)
         )
 

@@ -8,9 +8,8 @@ from tilewright.errors import TuneError
 from tilewright.testing.small_search import matmul
 from tilewright.tune.context import TuneContext
 from tilewright.tune.profiler import Profiler
-from tilewright.tune.tables import statistics_table
+from tilewright.tune.tables import statistics_table, text_table
 from tilewright.tune.task import FAILED_MS, TaskRecord
-from tilewright.tune.text_table import text_table
 
 
 def task(name: str, *latency_ms: float, weight: float = 1.0, done: bool = False) -> TaskRecord:

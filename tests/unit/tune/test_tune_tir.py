@@ -23,7 +23,8 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, nothing, tile_all, tile_two
 from tilewright.tune import TuneContext, compile_tir, tune_tasks, tune_te, tune_tir
 from tilewright.tune.events import Event, RoundMeasured, TuningStarted
-from tilewright.tune.options import make_limits, make_strategy
+from tilewright.tune.members import make_strategy
+from tilewright.tune.options import TuneOptions
 from tilewright.tune.policy import RoundRobin
 from tilewright.tune.task import TaskRecord
 
@@ -179,7 +180,10 @@ def test_a_tensor_expression() -> None:
 
 def test_small_rounds_at_first() -> None:
     def size(trials: int | None, per_iter: int | None = None, budget: float | None = None) -> int:
-        return make_limits(trials, None, per_iter, budget, None).num_trials_per_iter
+        options = TuneOptions(
+            max_trials_global=trials, num_trials_per_iter=per_iter, budget_secs=budget
+        )
+        return options.round_trials
 
     assert [size(n) for n in (4, 32, 64, 200, 256, 2000)] == [8, 8, 16, 50, 64, 64]
     assert size(64, 10) == 10

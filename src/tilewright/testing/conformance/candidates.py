@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from tilewright.ir import IntImm, IRModule
 from tilewright.records import FailureKind, MeasureCandidate, RunnerResult, args_info_of
 from tilewright.schedule import LoopRV, Schedule
+from tilewright.space.base import SpaceGenerator
+from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.testing.te_workload import create_te_workload
 
 
 @dataclass
 class SmallContext:
-    """What members may know of a task."""
+    """As much of a task as members may look at."""
 
     mod: IRModule | None
     target: Target | None
@@ -24,6 +26,8 @@ class SmallContext:
     rand_state: int = 1
     task_name: str = "matmul"
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
+    failures: MemberFailures = field(default_factory=MemberFailures)
+    space_generator: SpaceGenerator | None = None
 
 
 @functools.cache

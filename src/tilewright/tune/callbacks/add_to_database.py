@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.measure.interrupts import delayed_interrupts
-from tilewright.records import (
-    FAILED_RUN_SECS,
-    BuilderResult,
-    MeasureCandidate,
-    RunnerResult,
-    TuningRecord,
-)
+from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.tune.callbacks.base import MeasureCallback, measure_callbacks
 from tilewright.tune.funnel import keep_funnel
 from tilewright.tune.resume.saved_search import save_search
-from tilewright.tune.traces import trace_of
 
 
 @measure_callbacks.register("add-to-database")
@@ -37,23 +30,20 @@ class AddToDatabase(MeasureCallback):
         task = task_scheduler.tasks[task_id]
         workload = database.commit_workload(task.ctx.mod)
         records = [
-            TuningRecord(
-                trace=trace_of(candidate),
-                workload=workload,
-                run_secs=result.run_secs or (FAILED_RUN_SECS,),
-                target=task.ctx.target,
-                args_info=candidate.args_info,
-                failure=result.failure,
-                error_msg=result.error_msg,
-                extra=task.extra_of(position, candidate, built, result),
+            TuningRecord.of(
+                candidate,
+                workload,
+                task.ctx.target,
+                result,
+                task.extra_of(position, built, result),
             )
             for position, (candidate, built, result) in enumerate(
                 zip(measure_candidates, builder_results, runner_results, strict=True)
             )
-            if position not in task.reused_now
+            if position not in task.round.reused
         ]
         with delayed_interrupts(), database.transaction():
             database.commit_tuning_records(records)
-            if task.funnel is not None:
-                keep_funnel(task.funnel, task, database)
+            if task.round.funnel is not None:
+                keep_funnel(task.round.funnel, task, database)
             save_search(task, database)

@@ -35,7 +35,7 @@ class UpdateCostModel(MeasureCallback):
             )
             if built.error_msg is None
             and (result.error_msg or sum(result.run_secs or ()) > 0)
-            and PLAIN not in task.baselines[number : number + 1]
+            and PLAIN not in task.round.baselines[number : number + 1]
         ]
         if kept:
             model.update(task.ctx, [c for c, _ in kept], [r for _, r in kept])

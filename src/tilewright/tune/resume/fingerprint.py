@@ -1,4 +1,4 @@
-"""What a search depends on besides its program, machine and seed: the space and the strategy."""
+"""The fingerprint of a search: its space and its strategy, besides program, machine and seed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 from tilewright.search.base import SearchStrategy
 from tilewright.space.base import SpaceGenerator
+from tilewright.tune.abilities import settings_of
 from tilewright.tune.context import TuneContext
 from tilewright.version import __version__
 
 _LISTS = ("sch_rules", "postprocs", "mutator_probs")
 
 
-def setting_of(context: TuneContext) -> str:
+def fingerprint_of(context: TuneContext) -> str:
     """Equal for searches of which one may go on where the other stopped."""
     space, strategy = context.space_generator, context.search_strategy
     parts = [
@@ -44,8 +45,8 @@ def _space(space: SpaceGenerator) -> str:
 
 
 def _strategy(strategy: SearchStrategy) -> str:
-    settings = getattr(strategy, "settings", None)
-    chosen = settings() if callable(settings) else _plain(vars(strategy))
+    settings = settings_of(strategy)
+    chosen = _plain(vars(strategy)) if settings is None else settings
     return f"{_name(type(strategy))}{sorted(chosen.items())}"
 
 

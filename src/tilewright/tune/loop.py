@@ -1,0 +1,215 @@
+"""`TuningLoop`: from where earlier calls stopped, round by round, to the finals of all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from tilewright.database import Database
+from tilewright.errors import DatabaseError, MachineError, TilewrightError, TuneError
+from tilewright.measure.interrupts import lasting_interrupts
+from tilewright.support.machine_faults import as_machine_faults
+from tilewright.support.member_failures import MemberFailures
+from tilewright.tune.events import PhaseChanged, TaskFinished, TuningFinished, TuningStarted
+from tilewright.tune.finals import hold_final
+from tilewright.tune.measuring import Measuring
+from tilewright.tune.options import TuneOptions
+from tilewright.tune.profiler import Profiler
+from tilewright.tune.resume.retrain import retrain
+from tilewright.tune.resume.saved_search import load_search, save_search
+from tilewright.tune.resume.start_search import start_search
+from tilewright.tune.round import run_round
+from tilewright.tune.session import Policy, Session
+from tilewright.tune.task import TaskRecord
+from tilewright.tune.without_search import has_result, keep_without_search
+
+FINISHED, INTERRUPTED, FAILED = "finished", "interrupted", "failed"  # in the history
+
+
+class TuningLoop:
+    """Tunes the tasks of a policy. Whatever was measured is kept when it ends or is ended."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        options: TuneOptions,
+        measurer: Measuring,
+        failures: MemberFailures | None = None,
+    ) -> None:
+        failures = failures or MemberFailures(keep_going=options.keep_going)
+        self._session = Session(policy, options, measurer, failures)
+        self._policy, self._options, self._measurer = policy, options, measurer
+
+    @property
+    def _tasks(self) -> list[TaskRecord]:
+        return self._policy.tasks
+
+    def run(self) -> None:
+        """Tune until a limit is reached."""
+        database, run = self._policy.database, None
+        status, reason = FAILED, "failed"
+        try:
+            with as_machine_faults():
+                self._resume()
+                if database is not None:
+                    run = self._begin_run(database)
+                with lasting_interrupts() as check_interrupt:
+                    self._begin()
+                    ended = self._run_rounds(check_interrupt)
+                self._end_tasks(ended)
+            status, reason = FINISHED, ended
+        except KeyboardInterrupt:
+            status = reason = INTERRUPTED
+            self._keep_results()
+            raise
+        except MachineError:
+            with suppress(TuneError):  # as far as the machine lets us
+                self._keep_results()
+            raise
+        except Exception as error:
+            if not isinstance(error, TilewrightError):
+                self._session.failures.take("code of your own", error)
+            raise
+        finally:
+            self._post_tuning()
+            if database is not None and run is not None:
+                # Why a run ended is more important than that this cannot be noted.
+                with suppress(*([] if status is FINISHED else [DatabaseError])):
+                    database.history.finish_run(run, status)
+            self._session.tell(TuningFinished(reason, self._session.budget.elapsed))
+
+    # --- the beginning --------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        """Let tasks go on from where earlier calls stopped; nothing is searched or built yet."""
+        logger, database = self._session.logger, self._policy.database
+        for number, task in enumerate(self._tasks):
+            logger.info('Initializing Task #%d: "%s"', number, task.ctx.task_name)
+            task.ctx.report_to(self._session.failures)
+            if database is not None and load_search(task, database):
+                logger.info(
+                    "Task #%d goes on from an earlier run: %d trial(s) are known already",
+                    number,
+                    task.trials,
+                )
+        self._session.earlier_secs = max((task.elapsed for task in self._tasks), default=0.0)
+
+    def _begin_run(self, database: Database) -> int:
+        """The number of the run in the history; a run that is resumed keeps its own."""
+        earlier = {task.run for task in self._tasks}
+        (run,) = earlier if len(earlier) == 1 else (None,)
+        if run is None or not database.history.resume_run(run):
+            first, options = self._tasks[0], self._options
+            run = database.history.begin_run(
+                ", ".join(task.ctx.task_name for task in self._tasks),
+                target=str(first.target),
+                seed=first.seed if first.asked_seed is None else first.asked_seed,
+                options={"max_trials": options.trials, "budget_secs": options.budget_secs},
+            )
+        for task in self._tasks:
+            task.run = run
+        return run
+
+    def _begin(self) -> None:
+        """Make the search spaces of the tasks that need one."""
+        session, policy = self._session, self._policy
+        ends = [self._nothing_to_do(task) for task in self._tasks]
+        if not all(ends):
+            self._measurer.warm_up()
+        for number, task in enumerate(self._tasks):
+            if not ends[number]:
+                start = partial(start_search, task, self._options, policy, session.logger)
+                with Profiler.timeit("InitializeTask"):
+                    ends[number] = session.search_failure(number, start, "search space or strategy")
+        if policy.cost_model is not None:
+            alive = [task for task in self._tasks if task.is_searching]
+            with Profiler.timeit("MeasureCallback/UpdateCostModel"):
+                retrain(policy.cost_model, alive, session.model_failed)
+        session.tell(TuningStarted(self._tasks, self._options.trials, self._options.budget_secs))
+        for number, end in enumerate(ends):
+            if end:
+                self.end_task(number, end)
+
+    def _nothing_to_do(self, task: TaskRecord) -> str:
+        """Why a task needs no search at all: everything was done by earlier calls."""
+        if task.trials and self._session.trials_left(task) <= 0:
+            return f"all {task.trials} trials are known already, nothing is measured again"
+        if task.finished:
+            return f"known already: {task.finished}"
+        return self._session.plateau(task)
+
+    # --- the rounds -----------------------------------------------------------------------------
+
+    def _run_rounds(self, check_interrupt: Callable[[], None]) -> str:
+        session = self._session
+        while sum(task.trials for task in self._tasks) < self._options.trials:
+            check_interrupt()
+            if not session.budget.allows_round():
+                return "budget"
+            task_id = self._policy.next_task_id()
+            if task_id < 0:
+                break
+            if session.trials_left(self._tasks[task_id]) <= 0:
+                self.end_task(task_id, "all its trials are done")
+                continue
+            end = run_round(session, task_id)
+            if end.task_ends:
+                self.end_task(task_id, end.task_ends)
+            if end.out_of_time:
+                return "budget"
+        return "done"
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def end_task(self, task_id: int, reason: str) -> None:
+        """Give a task no more trials; the others go on."""
+        if not self._tasks[task_id].is_terminated:
+            self._finish(task_id, reason)
+            self._session.tell(TaskFinished(task_id, reason))
+
+    def _finish(self, task_id: int, reason: str) -> None:
+        """Measure the best candidates of a task against each other; then it is finished."""
+        self._tasks[task_id].is_terminated = True
+        if self._session.kept_in is not None:
+            self._hold_final(task_id, self._session.kept_in)
+        left = sum(not task.is_terminated for task in self._tasks)
+        self._session.logger.info(
+            "Task #%d has finished (%s). Remaining task(s): %d", task_id, reason, left
+        )
+
+    def _hold_final(self, task_id: int, database: Database) -> None:
+        task, session = self._tasks[task_id], self._session
+        if task.rematched_at != task.trials:
+            session.tell(PhaseChanged(task_id, "final", 0))
+            with Profiler.timeit("Final"):
+                ranked = hold_final(task, self._measurer, session.budget.final_secs())
+            for place, contender in enumerate(ranked, 1):
+                session.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
+            task.rematched_at = task.trials
+        save_search(task, database)
+
+    def _end_tasks(self, reason: str) -> None:
+        why = "the time is used up" if reason == "budget" else "all trials are done"
+        for number, task in enumerate(self._tasks):
+            if not task.is_terminated:
+                self._finish(number, why)
+        error = self._session.error
+        if error is not None and not any(task.trials for task in self._tasks):
+            raise error
+
+    def _keep_results(self) -> None:
+        """Every task has a result: at least the schedule that needs no search."""
+        database = self._session.kept_in
+        if database is None:
+            return
+        for number, task in enumerate(self._tasks):
+            if not has_result(task, database):
+                self._session.tell(PhaseChanged(number, "zero-search", 1))
+                keep_without_search(task, database, self._measurer)
+
+    def _post_tuning(self) -> None:
+        for task in self._tasks:
+            if task.is_searching:
+                task.is_searching = False
+                task.ctx.post_tuning()
