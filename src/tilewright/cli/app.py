@@ -121,7 +121,7 @@ def tune(
     """Search for fast schedules; the same command again continues where the last one stopped."""
     with early_interrupt() as pending:
         work = work_of("tune")
-        options = work.TuneOptions(
+        options = work.TuneCommand(
             programs, budget, trials, effort, db, seed, target, json, profile, space, keep_going,
             bound, pending,
         )  # fmt: skip

@@ -60,7 +60,7 @@ EFFORTS = {
 
 
 @dataclass(frozen=True)
-class TuneOptions:
+class TuneCommand:
     """What the user asked for."""
 
     programs: Sequence[str]
@@ -87,7 +87,7 @@ class RunLimits:
     plateau: int | None
 
 
-def limits_of(options: TuneOptions, tasks: int) -> RunLimits:
+def limits_of(options: TuneCommand, tasks: int) -> RunLimits:
     """When a run of so many tasks ends."""
     if options.effort not in EFFORTS:
         hint = did_you_mean(options.effort, EFFORTS)
@@ -103,7 +103,7 @@ def limits_of(options: TuneOptions, tasks: int) -> RunLimits:
     return RunLimits(effort.trials * tasks, None, effort.plateau)
 
 
-def run(options: TuneOptions) -> int:
+def run(options: TuneCommand) -> int:
     """Tune; the exit status is 0 if every task has a working schedule."""
     programs = load_all(options.programs)
     if options.bound:
@@ -147,7 +147,7 @@ def _tell(refusals: Sequence[Refusal], console: Console, *, as_json: bool) -> No
 class _Search:
     """One search for schedules, shown while it runs."""
 
-    options: TuneOptions
+    options: TuneCommand
     programs: Sequence[Program]
     target: Target
     limits: RunLimits

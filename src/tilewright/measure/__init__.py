@@ -10,65 +10,46 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.measure.artifact import load_artifact
-    from tilewright.measure.build_task import default_build
-    from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
-    from tilewright.measure.futures import FinishedFuture, FunctionFuture
-    from tilewright.measure.members import (
-        Builder,
-        LocalBuilder,
-        LocalRunner,
-        ReplayBuilder,
-        ReplayRunner,
-        Runner,
-        builders,
-        runners,
+    from tilewright.measure.artifact import load_artifact as load_artifact
+    from tilewright.measure.build_task import default_build as default_build
+    from tilewright.measure.evaluator import (
+        AdaptiveProtocol as AdaptiveProtocol,
+        EvaluatorConfig as EvaluatorConfig,
     )
-    from tilewright.measure.pool import PoolOptions, Task, WorkerPool
+    from tilewright.measure.futures import (
+        FinishedFuture as FinishedFuture,
+        FunctionFuture as FunctionFuture,
+    )
+    from tilewright.measure.members import (
+        Builder as Builder,
+        LocalBuilder as LocalBuilder,
+        LocalRunner as LocalRunner,
+        ReplayBuilder as ReplayBuilder,
+        ReplayRunner as ReplayRunner,
+        Runner as Runner,
+        builders as builders,
+        runners as runners,
+    )
+    from tilewright.measure.pool import (
+        PoolOptions as PoolOptions,
+        Task as Task,
+        WorkerPool as WorkerPool,
+    )
 
-_LAZY = {
-    "AdaptiveProtocol": "evaluator",
-    "Builder": "members",
-    "EvaluatorConfig": "evaluator",
-    "FinishedFuture": "futures",
-    "FunctionFuture": "futures",
-    "LocalBuilder": "members",
-    "LocalRunner": "members",
-    "PoolOptions": "pool",
-    "ReplayBuilder": "members",
-    "ReplayRunner": "members",
-    "Runner": "members",
-    "Task": "pool",
-    "WorkerPool": "pool",
-    "builders": "members",
-    "default_build": "build_task",
-    "load_artifact": "artifact",
-    "runners": "members",
-}
-
-__all__ = [
-    "AdaptiveProtocol",
-    "Builder",
-    "EvaluatorConfig",
-    "FinishedFuture",
-    "FunctionFuture",
-    "LocalBuilder",
-    "LocalRunner",
-    "PoolOptions",
-    "ReplayBuilder",
-    "ReplayRunner",
-    "Runner",
-    "Task",
-    "WorkerPool",
-    "builders",
-    "default_build",
-    "load_artifact",
+_NAMES = {
+    "artifact": "load_artifact",
+    "build_task": "default_build",
+    "evaluator": "AdaptiveProtocol EvaluatorConfig",
+    "futures": "FinishedFuture FunctionFuture",
+    "members": "Builder LocalBuilder LocalRunner ReplayBuilder ReplayRunner Runner builders "
     "runners",
-]
+    "pool": "PoolOptions Task WorkerPool",
+}
+_SOURCES = {name: source for source, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    source = _LAZY.get(name)
+    source = _SOURCES.get(name)
     if source is None:
         raise AttributeError(f"module 'tilewright.measure' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"tilewright.measure.{source}"), name)
@@ -77,4 +58,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_SOURCES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _ATTEMPTS_TO_FILL = 3  # for each place in a batch
 
 
 @search_strategies.register("evolutionary-tvm")
+@dataclass(kw_only=True, eq=False)
 class EvolutionarySearch(TaskSearch):
     """Each round: the best measured drafts and random ones evolve; the best of all are proposed.
 
@@ -32,31 +34,19 @@ class EvolutionarySearch(TaskSearch):
 
     kind = "evolutionary"
 
-    def __init__(
-        self,
-        *,
-        population_size: int = 512,
-        init_measured_ratio: float = 0.2,
-        init_min_unmeasured: int = 50,
-        max_fail_count: int = 5,
-        genetic_num_iters: int = 4,
-        genetic_mutate_prob: float = 0.85,
-        genetic_max_fail_count: int = 10,
-        eps_greedy: float = 0.05,
-        carry_over_ratio: float = 0.0,
-        num_empty_iters_before_early_stop: int = 5,
-    ) -> None:
+    population_size: int = 512
+    init_measured_ratio: float = 0.2
+    init_min_unmeasured: int = 50
+    max_fail_count: int = 5
+    genetic_num_iters: int = 4
+    genetic_mutate_prob: float = 0.85
+    genetic_max_fail_count: int = 10
+    eps_greedy: float = 0.05
+    carry_over_ratio: float = 0.0
+    num_empty_iters_before_early_stop: int = 5
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.population_size = population_size
-        self.init_measured_ratio = init_measured_ratio
-        self.init_min_unmeasured = init_min_unmeasured
-        self.max_fail_count = max_fail_count
-        self.genetic_num_iters = genetic_num_iters
-        self.genetic_mutate_prob = genetic_mutate_prob
-        self.genetic_max_fail_count = genetic_max_fail_count
-        self.eps_greedy = eps_greedy
-        self.carry_over_ratio = carry_over_ratio
-        self.num_empty_iters_before_early_stop = num_empty_iters_before_early_stop
         _check(self.settings())
         self._engine = RandomEngine(1)  # for everything but the random picks
         self._empty_iters = 0
@@ -78,7 +68,7 @@ class EvolutionarySearch(TaskSearch):
 
     def settings(self) -> dict[str, Any]:
         """What the search was made with."""
-        return {name: getattr(self, name) for name in _SETTINGS}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def clone(self) -> EvolutionarySearch:
         return type(self)(**self.settings())
@@ -285,18 +275,6 @@ def _score_lines(drafts: Sequence[Draft]) -> str:
     return "".join(lines)
 
 
-_SETTINGS = (
-    "population_size",
-    "init_measured_ratio",
-    "init_min_unmeasured",
-    "max_fail_count",
-    "genetic_num_iters",
-    "genetic_mutate_prob",
-    "genetic_max_fail_count",
-    "eps_greedy",
-    "carry_over_ratio",
-    "num_empty_iters_before_early_stop",
-)
 _SHARES = ("init_measured_ratio", "genetic_mutate_prob", "eps_greedy", "carry_over_ratio")
 _POSITIVE = ("population_size", "max_fail_count", "num_empty_iters_before_early_stop")
 

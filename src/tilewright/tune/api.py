@@ -156,43 +156,16 @@ def tune_tasks(
     *,
     tasks: Sequence[TuneContext | TaskRecord],
     task_weights: Sequence[float],
-    work_dir: str | Path | None = None,
-    max_trials_global: int | None = None,
-    max_trials_per_task: int | None = None,
-    num_trials_per_iter: int | None = None,
-    builder: Builder | str = "local",
-    runner: Runner | str = "local",
-    database: Database | str = "sqlite",
-    cost_model: CostModel | str | None = "gbdt",
-    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     task_scheduler: TaskScheduler | str = "gradient",
-    module_equality: str = "structural",
-    budget_secs: float | None = None,
-    plateau_trials: int | None = None,
     observers: Sequence[Observer] = (),
-    check: bool = True,
-    console: bool = True,
-    keep_going: bool = False,
+    **options: Any,
 ) -> Database:
-    """Tune tasks together; `task_weights` say how often each of them runs in what they are from."""
-    options = TuneOptions(
-        work_dir=work_dir,
-        max_trials_global=max_trials_global,
-        max_trials_per_task=max_trials_per_task,
-        num_trials_per_iter=num_trials_per_iter,
-        builder=builder,
-        runner=runner,
-        database=database,
-        cost_model=cost_model,
-        measure_callbacks=measure_callbacks,
-        module_equality=module_equality,
-        budget_secs=budget_secs,
-        plateau_trials=plateau_trials,
-        check=check,
-        console=console,
-        keep_going=keep_going,
-    )
-    return _tune(weighted(tasks, task_weights), options, task_scheduler, observers)
+    """Tune tasks together; `task_weights` say how often each of them runs in what they are from.
+
+    The other options are fields of `TuneOptions`, which `tune_tir` has, too.
+    """
+    records = weighted(tasks, task_weights)
+    return _tune(records, TuneOptions(**options), task_scheduler, observers)
 
 
 def _tune(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tilewright.database import Database
 from tilewright.errors import DatabaseError, MachineError, TilewrightError, TuneError
@@ -20,9 +21,12 @@ from tilewright.tune.resume.retrain import retrain
 from tilewright.tune.resume.saved_search import load_search, save_search
 from tilewright.tune.resume.start_search import start_search
 from tilewright.tune.round import run_round
-from tilewright.tune.session import Policy, Session
+from tilewright.tune.session import Session
 from tilewright.tune.task import TaskRecord
 from tilewright.tune.without_search import has_result, keep_without_search
+
+if TYPE_CHECKING:
+    from tilewright.tune.policy import TaskScheduler
 
 FINISHED, INTERRUPTED, FAILED = "finished", "interrupted", "failed"  # in the history
 
@@ -32,7 +36,7 @@ class TuningLoop:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: TaskScheduler,
         options: TuneOptions,
         measurer: Measuring,
         failures: MemberFailures | None = None,
@@ -119,7 +123,7 @@ class TuningLoop:
             self._measurer.warm_up()
         for number, task in enumerate(self._tasks):
             if not ends[number]:
-                start = partial(start_search, task, self._options, policy, session.logger)
+                start = partial(start_search, task, session)
                 with Profiler.timeit("InitializeTask"):
                     ends[number] = session.search_failure(number, start, "search space or strategy")
         if policy.cost_model is not None:

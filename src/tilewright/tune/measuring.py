@@ -6,18 +6,19 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tilewright.cost_model.peak import operations_per_cycle
 from tilewright.cost_model.prior import Machine
 from tilewright.errors import TuneError
 from tilewright.lowering.prepacking import separate_packing
-from tilewright.measure import Builder, Runner
+from tilewright.measure import Builder, FinishedFuture, Runner
 from tilewright.records import (
     BuilderInput,
     BuilderResult,
     FailureKind,
     MeasureCandidate,
+    RunnerFuture,
     RunnerInput,
     RunnerResult,
     args_info_of,
@@ -26,7 +27,7 @@ from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.tune.abilities import as_rematchable, notify_best, warm_up
-from tilewright.tune.guarded import built_by, result_by, run_by, submit_to
+from tilewright.tune.guarded import guarded
 from tilewright.tune.heats import run_heats
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
@@ -38,6 +39,7 @@ KNOWN = BuilderResult(None)
 # Plain loops that take longer are not run just for a comparison.
 QUICKLY_CHECKED_FLOP = 1e8
 
+ValueT = TypeVar("ValueT")
 Phase = Callable[[str, int], None]  # what happens now, and to how many candidates
 HasTime = Callable[[], bool]
 
@@ -130,9 +132,15 @@ class Measurer:
             return []
         with Profiler.timeit("SendToBuilder"):
             inputs = [build_input(candidate, task.target) for candidate in candidates]
-            futures = submit_to(self.builder, inputs, self.failures)
-            _check_count(self.builder, len(candidates), len(futures))
-            return [built_by(self.builder, future, self.failures) for future in futures]
+            results = guarded(
+                lambda: [future.result() for future in self.builder.submit(inputs)],
+                lambda text: [BuilderResult(None, text, FailureKind.BUILD_ERROR)] * len(inputs),
+                "builder",
+                self.builder,
+                self.failures,
+            )
+        _check_count(self.builder, len(candidates), len(results))
+        return results
 
     def _take_results(
         self,
@@ -166,20 +174,38 @@ class Measurer:
         waiting = list(inputs)
         while waiting:
             with Profiler.timeit("SendToRunner"):
-                futures = run_by(self.runner, waiting[:1], self.failures)
+                futures = self._start(waiting[:1])
             del waiting[:1]
             _check_count(self.runner, 1, len(futures))
             if waiting and not futures[0].done():
                 with Profiler.timeit("SendToRunner"):
-                    futures.extend(run_by(self.runner, waiting, self.failures))
+                    futures.extend(self._start(waiting))
                 _check_count(self.runner, 1 + len(waiting), len(futures))
                 waiting.clear()
             for future in futures:
                 with Profiler.timeit("JoinRunnerFutures"):
-                    result = result_by(self.runner, future, self.failures)
+                    result = self._guarded(future.result, lambda failed: failed)
                 for step, seconds in result.step_secs.items():
                     Profiler.count(f"{type(self.runner).__name__}/{step}", seconds)
                 yield _checked(result)
+
+    def _start(self, inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        return self._guarded(
+            lambda: list(self.runner.run(inputs)),
+            lambda failed: [FinishedFuture(failed) for _ in inputs],
+        )
+
+    def _guarded(
+        self, call: Callable[[], ValueT], failed: Callable[[RunnerResult], ValueT]
+    ) -> ValueT:
+        """The value of a call of the runner."""
+        return guarded(
+            call,
+            lambda text: failed(RunnerResult(None, text, FailureKind.RUN_ERROR)),
+            "runner",
+            self.runner,
+            self.failures,
+        )
 
     def rematch(
         self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float

@@ -5,46 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
-from tilewright.records import MeasureCandidate, RunnerResult
+from tilewright.records import MeasureCandidate
 from tilewright.support.member_failures import MemberFailures
 from tilewright.tune.abilities import predictions_of
 from tilewright.tune.budget import Budget
-from tilewright.tune.callbacks import AddToDatabase, MeasureCallback
-from tilewright.tune.events import Event, MemberFailed, Observer
+from tilewright.tune.callbacks import AddToDatabase
+from tilewright.tune.events import Event, MemberFailed
 from tilewright.tune.measuring import Measuring
 from tilewright.tune.options import TuneOptions
 from tilewright.tune.task import TaskRecord
 
-
-class Policy(Protocol):
-    """Chooses the task of the next round; callbacks are handed it with all that it knows."""
-
-    logger: logging.Logger
-    observers: list[Observer]
-    tasks: list[TaskRecord]
-    database: Database | None
-    cost_model: CostModel | None
-    measure_callbacks: list[MeasureCallback]
-
-    @property
-    def clock(self) -> Callable[[], float]: ...
-
-    def next_task_id(self) -> int: ...
-
-    def join_running_task(self, task_id: int) -> Sequence[RunnerResult]: ...
-
-    def print_tuning_statistics(self) -> None: ...
+if TYPE_CHECKING:
+    from tilewright.tune.policy import TaskScheduler
 
 
 @dataclass
 class Session:
     """One tuning run."""
 
-    policy: Policy
+    policy: TaskScheduler
     options: TuneOptions
     measurer: Measuring
     failures: MemberFailures

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.cli import options
 from tilewright.cli.options import runnable_target
-from tilewright.cli.tune import TuneOptions, limits_of
+from tilewright.cli.tune import TuneCommand, limits_of
 from tilewright.errors import TargetError, TuneError
 from tilewright.tune.budget import parse_seconds
 
@@ -57,7 +57,7 @@ def test_targets_of_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_limits() -> None:
     def limits(tasks: int = 1, **given: object) -> tuple[object, ...]:
-        found = limits_of(TuneOptions(["GMM"], **given), tasks)  # type: ignore[arg-type]
+        found = limits_of(TuneCommand(["GMM"], **given), tasks)  # type: ignore[arg-type]
         return found.trials, found.budget_secs, found.plateau
 
     assert limits() == (256, None, 128)
@@ -70,6 +70,6 @@ def test_limits() -> None:
 
 def test_bad_limits() -> None:
     with pytest.raises(TuneError, match="--effort fst: there is no such effort; did you mean 'f"):
-        limits_of(TuneOptions(["GMM"], effort="fst"), 1)
+        limits_of(TuneCommand(["GMM"], effort="fst"), 1)
     with pytest.raises(TuneError, match="--trials 0: expected at least 1"):
-        limits_of(TuneOptions(["GMM"], trials=0), 1)
+        limits_of(TuneCommand(["GMM"], trials=0), 1)

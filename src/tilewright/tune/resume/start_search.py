@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-
 from tilewright.errors import MachineError, TilewrightError
 from tilewright.tune.left_alone import left_alone
 from tilewright.tune.logs import log_space
-from tilewright.tune.options import TuneOptions
-from tilewright.tune.session import Policy
+from tilewright.tune.session import Session
 from tilewright.tune.task import TaskRecord
 
 
-def start_search(
-    task: TaskRecord, options: TuneOptions, policy: Policy, logger: logging.Logger
-) -> None:
+def start_search(task: TaskRecord, session: Session) -> None:
     """Make the sketches of a task and let its strategy begin, or go on."""
     task.sketches = task.ctx.generate_design_space()
     log_space(task)
-    task.note(left_alone(task.mod), logger)
-    _pre_tuning(task, options, policy)
+    task.note(left_alone(task.mod), session.logger)
+    _pre_tuning(task, session)
     if not task.search_state:
         task.restored_count = 0
         return
@@ -32,13 +27,14 @@ def start_search(
     except Exception as error:
         if not isinstance(error, TilewrightError):
             task.ctx.failures.take("search strategy " + type(strategy).__name__, error, strategy)
-        logger.warning("the search starts anew: %s", error)
+        session.logger.warning("the search starts anew: %s", error)
         strategy.post_tuning()
-        _pre_tuning(task, options, policy)
+        _pre_tuning(task, session)
         task.restored_count = 0
 
 
-def _pre_tuning(task: TaskRecord, options: TuneOptions, policy: Policy) -> None:
+def _pre_tuning(task: TaskRecord, session: Session) -> None:
+    options, policy = session.options, session.policy
     task.ctx.pre_tuning(
         options.task_trials,
         options.round_trials,
