@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.records import MeasureCandidate, RunnerResult
-from tilewright.space.base import Member
+from tilewright.space.base import Member, TaskContext
 from tilewright.support.plugins import Family
 
 
@@ -28,7 +28,7 @@ class CostModel(Member, ABC):
     @abstractmethod
     def update(
         self,
-        context: Any,
+        context: TaskContext,
         candidates: Sequence[MeasureCandidate],
         results: Sequence[RunnerResult],
     ) -> None:
@@ -36,7 +36,7 @@ class CostModel(Member, ABC):
 
     @abstractmethod
     def predict(
-        self, context: Any, candidates: Sequence[MeasureCandidate]
+        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
     ) -> npt.NDArray[np.float64]:
         """One score a candidate."""
 

@@ -30,6 +30,7 @@ from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, feature_extractors
 from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
 from tilewright.schedule.trace.random import RandomEngine
+from tilewright.space.base import TaskContext
 
 _logger = logging.getLogger(__name__)
 _WARMUP, _WARMUP_WITH_PRIOR = 100, 16
@@ -40,7 +41,7 @@ _MANY_ROWS = 16_000
 class Prior(Protocol):
     """Knows something about candidates before anything was measured."""
 
-    def score(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Any:
+    def score(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Any:
         """An array: the predicted log2 of the seconds that each candidate takes."""
 
 
@@ -126,7 +127,7 @@ class GBDTModel(CostModel):
 
     # --- scores ---------------------------------------------------------------------------------
 
-    def predict(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def predict(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
         if not candidates:
             return np.zeros(0)
         if self._uses_trees:
@@ -147,14 +148,14 @@ class GBDTModel(CostModel):
         predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
         return self._labels.scores(predicted, priors, group)
 
-    def _known_group(self, context: Any) -> Group:
+    def _known_group(self, context: TaskContext) -> Group:
         return self._store.groups.get(workload_key(context.mod), Group())
 
-    def _extract(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
+    def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
         matrices = self.extractor.extract_from(context, candidates)
         return [np.asarray(matrix, dtype=np.float32) for matrix in matrices]
 
-    def _prior_scores(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def _prior_scores(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
         if self.prior is None:
             return np.zeros(len(candidates))
         return np.asarray(self.prior.score(context, candidates), dtype=np.float64)
@@ -163,7 +164,7 @@ class GBDTModel(CostModel):
 
     def update(
         self,
-        context: Any,
+        context: TaskContext,
         candidates: Sequence[MeasureCandidate],
         results: Sequence[RunnerResult],
     ) -> None:

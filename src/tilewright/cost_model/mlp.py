@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from tilewright.cost_model.samples import (
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, PerStoreFeature
 from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
+from tilewright.space.base import TaskContext
 
 _logger = logging.getLogger(__name__)
 _GROWTH_FOR_FULL_TRAINING = 0.2
@@ -79,10 +79,10 @@ class MLPModel(CostModel):
 
     # --- scores ---------------------------------------------------------------------------------
 
-    def predict(self, context: Any, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def predict(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
         return self._scores(self._extract(context, candidates))
 
-    def _extract(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
+    def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
         matrices = self.extractor.extract_from(context, candidates)
         for matrix in matrices:
             if matrix.shape[1] != self.config.input_dim:
@@ -107,7 +107,7 @@ class MLPModel(CostModel):
 
     def update(
         self,
-        context: Any,
+        context: TaskContext,
         candidates: Sequence[MeasureCandidate],
         results: Sequence[RunnerResult],
     ) -> None:

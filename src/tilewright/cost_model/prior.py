@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from tilewright.cost_model.nests import (
 )
 from tilewright.ir import ForKind, PrimFunc, Var
 from tilewright.records import MeasureCandidate, entry_function
+from tilewright.space.base import TaskContext
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 
@@ -70,7 +70,7 @@ class AnalyticPrior:
     """Predicts the running time of candidates without running anything."""
 
     def score(
-        self, context: Any, candidates: Sequence[MeasureCandidate]
+        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
     ) -> npt.NDArray[np.float64]:
         """The logarithm (base 2) of the seconds that each candidate would take."""
         machine = Machine.of(getattr(context, "target", None))

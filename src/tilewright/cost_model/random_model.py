@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from tilewright.cost_model.samples import read_arrays, write_arrays
 from tilewright.errors import TuneError
 from tilewright.records import MeasureCandidate, RunnerResult
 from tilewright.schedule.trace.random import RandomEngine
+from tilewright.space.base import TaskContext
 
 
 @cost_models.register("random")
@@ -29,20 +29,20 @@ class RandomModel(CostModel):
             self.load(path)
             self._seed = self._random.state
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         if self._seed is None:
             self._random = RandomEngine(context.rand_state)
 
     def update(
         self,
-        context: Any,
+        context: TaskContext,
         candidates: Sequence[MeasureCandidate],
         results: Sequence[RunnerResult],
     ) -> None:
         """Nothing to learn."""
 
     def predict(
-        self, context: Any, candidates: Sequence[MeasureCandidate]
+        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
     ) -> npt.NDArray[np.float64]:
         return np.array([self._random.canonical() * self.max_range for _ in candidates])
 

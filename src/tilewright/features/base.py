@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.records import MeasureCandidate
-from tilewright.space.base import Member
+from tilewright.space.base import Member, TaskContext
 from tilewright.support.plugins import Family
 
 Matrix = npt.NDArray[np.float64]
@@ -28,7 +28,9 @@ class FeatureExtractor(Member, ABC):
     """Turns candidates into matrices: a row for each store, a column for each feature."""
 
     @abstractmethod
-    def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
+    def extract_from(
+        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
+    ) -> list[Matrix]:
         """One matrix a candidate."""
 
     @staticmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tilewright.features.placement import Placements
 from tilewright.features.workload_embedding import WIDTH, workload_embedding
 from tilewright.ir import Buffer, IRModule, PrimFunc
 from tilewright.records import MeasureCandidate
+from tilewright.space.base import TaskContext
 
 
 @feature_extractors.register("per-store-feature")
@@ -56,7 +56,9 @@ class PerStoreFeature(FeatureExtractor):
         """The number of columns."""
         return len(self.column_names)
 
-    def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
+    def extract_from(
+        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
+    ) -> list[Matrix]:
         target = context.target
         is_gpu = target is not None and target.kind.name == "cuda"
         embedding: list[float] = []

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.features.base import FeatureExtractor, FeatureMatrix, Matrix, feature_extractors
 from tilewright.records import MeasureCandidate
+from tilewright.space.base import TaskContext
 
 
 @feature_extractors.register("random")
@@ -29,7 +30,9 @@ class RandomFeatureExtractor(FeatureExtractor):
     def random_state(self, state: Any) -> None:
         self._random.set_state(state)
 
-    def extract_from(self, context: Any, candidates: Sequence[MeasureCandidate]) -> list[Matrix]:
+    def extract_from(
+        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
+    ) -> list[Matrix]:
         return [self._noise().view(FeatureMatrix) for _ in candidates]
 
     def _noise(self) -> Matrix:

@@ -80,12 +80,6 @@ def _as_member_error(error: MemberError) -> tuple[type[MemberError], tuple[Any, 
     return MemberError, error.args
 
 
-def failures_of(context: Any) -> MemberFailures:
-    """Where the members of a task report to."""
-    found = getattr(context, "failures", None)
-    return found if isinstance(found, MemberFailures) else MemberFailures()
-
-
 def _is_users_class(member: object) -> bool:
     return member is not None and not _is_our_module(type(member).__module__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tilewright.cost_model.gbdt import Prior
 from tilewright.features.base import FeatureExtractor, Matrix
 from tilewright.records import MeasureCandidate
+from tilewright.space.base import TaskContext
 
 MOST = 256
 ValueT = TypeVar("ValueT")
@@ -31,7 +32,7 @@ class Memory(Generic[ValueT]):
 
     def values_of(
         self,
-        context: Any,
+        context: TaskContext,
         candidates: Candidates,
         compute: Callable[[Candidates], Sequence[ValueT]],
     ) -> list[ValueT]:
@@ -65,10 +66,10 @@ class RememberedFeatures(FeatureExtractor):
         self._extractor = extractor
         self._memory: Memory[Matrix] = Memory()
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._extractor._initialize_with_tune_context(context)
 
-    def extract_from(self, context: Any, candidates: Candidates) -> list[Matrix]:
+    def extract_from(self, context: TaskContext, candidates: Candidates) -> list[Matrix]:
         return self._memory.values_of(
             context, candidates, lambda new: self._extractor.extract_from(context, new)
         )
@@ -81,7 +82,7 @@ class RememberedPrior:
         self._prior = prior
         self._memory: Memory[float] = Memory()
 
-    def score(self, context: Any, candidates: Candidates) -> npt.NDArray[np.float64]:
+    def score(self, context: TaskContext, candidates: Candidates) -> npt.NDArray[np.float64]:
         """The scores of the prior behind this."""
         scores = self._memory.values_of(
             context, candidates, lambda new: list(self._prior.score(context, new))

@@ -29,5 +29,5 @@ def test_members_are_known_by_name() -> None:
 
 def test_random_features_have_the_shape_that_was_asked_for() -> None:
     from_seed = RandomFeatureExtractor(feature_size=7, max_block_num=2, seed=5)
-    matrices = from_seed.extract_from(None, [None] * 20)  # type: ignore[list-item]
+    matrices = from_seed.extract_from(None, [None] * 20)  # type: ignore[arg-type, list-item]
     assert {matrix.shape for matrix in matrices} == {(1, 7), (2, 7)}

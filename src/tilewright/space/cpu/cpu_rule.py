@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Final
+from typing import Final
 
 from tilewright.errors import ScheduleError
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.space.base import NotApplied, ScheduleRule
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext
 from tilewright.space.conditions import why_not_free
 from tilewright.space.cpu.vector_shape import VectorShape
 
@@ -22,7 +22,7 @@ class CpuRule(ScheduleRule):
         self._cores = 1
         self._features: frozenset[str] = frozenset()
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         if context.target is not None:
             self._shape = VectorShape.of(context.target)
             self._cores = max(1, context.target.num_cores)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from tilewright.errors import TuneError
-from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator
+from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, TaskContext
 from tilewright.space.defaults import (
     FROM_TARGET,
     create_mutators,
@@ -46,12 +46,12 @@ class ConfiguredGenerator(SpaceGenerator):
                 value: Any = create(given) if isinstance(given, str) else given
                 setattr(self, name, value)
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._fill_from_target(context)
         for member in (*self.sch_rules, *self.postprocs, *self.mutator_probs):
             member._initialize_with_tune_context(context)
 
-    def _fill_from_target(self, context: Any) -> None:
+    def _fill_from_target(self, context: TaskContext) -> None:
         open_lists = [
             (name, create)
             for name, (given, create) in self._by_kind.items()

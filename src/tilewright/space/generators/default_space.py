@@ -11,12 +11,19 @@ packed and padded for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tilewright.ir import IRModule
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, TILING_STRUCTURE
 from tilewright.schedule import Schedule
-from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator, space_generators
+from tilewright.space.base import (
+    Mutator,
+    Postproc,
+    ScheduleRule,
+    SpaceGenerator,
+    TaskContext,
+    space_generators,
+)
 from tilewright.space.conditions import runs_never
 from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
@@ -38,7 +45,7 @@ class DefaultSpace(SpaceGenerator):
         self._is_cpu = False
         self._intrin_rules: list[MultiLevelTilingWithIntrin] = []
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._is_cpu = context.target is not None and context.target.is_cpu
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)

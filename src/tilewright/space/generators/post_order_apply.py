@@ -15,7 +15,13 @@ from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
 from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
-from tilewright.space.base import NotApplied, ScheduleRule, fork_rand_state, space_generators
+from tilewright.space.base import (
+    NotApplied,
+    ScheduleRule,
+    TaskContext,
+    fork_rand_state,
+    space_generators,
+)
 from tilewright.space.blocks import blocks_inner_first
 from tilewright.space.conditions import runs_never
 from tilewright.space.defaults import FROM_TARGET
@@ -27,7 +33,7 @@ from tilewright.space.generators.configured import (
 )
 from tilewright.space.generators.statistics import RuleApplication, RuleStatistics, summarize
 from tilewright.space.tvm.apply_custom_rule import ApplyCustomRule
-from tilewright.support.member_failures import MemberFailures, failures_of
+from tilewright.support.member_failures import MemberFailures
 
 
 @space_generators.register("post-order-apply")
@@ -54,10 +60,10 @@ class PostOrderApply(ConfiguredGenerator):
         self.failures = MemberFailures()
         self.applications: list[RuleApplication] = []
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         super()._initialize_with_tune_context(context)
         self.rand_state = fork_rand_state(context)
-        self.logger, self.failures = context.logger, failures_of(context)
+        self.logger, self.failures = context.logger, context.failures
 
     @property
     def statistics(self) -> dict[str, RuleStatistics]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
-from tilewright.space.base import fork_rand_state, space_generators
+from tilewright.space.base import TaskContext, fork_rand_state, space_generators
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
     ConfiguredGenerator,
@@ -39,7 +39,7 @@ class ScheduleFn(ConfiguredGenerator):
         self.sch_fn = sch_fn
         self.rand_state = -1
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         super()._initialize_with_tune_context(context)
         self.rand_state = fork_rand_state(context)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule
-from tilewright.space.base import SpaceGenerator, space_generators
+from tilewright.space.base import SpaceGenerator, TaskContext, space_generators
 from tilewright.space.defaults import FROM_TARGET
 from tilewright.space.generators.configured import (
     ConfiguredGenerator,
@@ -17,7 +16,7 @@ from tilewright.space.generators.configured import (
     PostprocsLike,
     RulesLike,
 )
-from tilewright.support.member_failures import MemberFailures, failures_of
+from tilewright.support.member_failures import MemberFailures
 
 
 @space_generators.register("union")
@@ -42,9 +41,9 @@ class SpaceGeneratorUnion(ConfiguredGenerator):
         self.logger = logging.getLogger(__name__)
         self.failures = MemberFailures()
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         super()._initialize_with_tune_context(context)
-        self.logger, self.failures = context.logger, failures_of(context)
+        self.logger, self.failures = context.logger, context.failures
         for generator in self.space_generators:
             generator._initialize_with_tune_context(context)
 

@@ -10,7 +10,7 @@ from tilewright.ir import IRModule
 from tilewright.schedule import Instruction, Schedule, Trace
 from tilewright.schedule.primitives.sample_compute_location import compute_locations
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.space.base import Mutator, mutators
+from tilewright.space.base import Mutator, TaskContext, mutators
 from tilewright.space.mutators.decisions import main_part
 
 _KIND = "SampleComputeLocation"
@@ -23,7 +23,7 @@ class MutateComputeLocation(Mutator):
     def __init__(self) -> None:
         self.mod: IRModule | None = None
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.mod = context.mod
 
     def apply(self, trace: Trace, seed: int) -> Trace | None:

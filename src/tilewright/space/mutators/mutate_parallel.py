@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
@@ -13,7 +12,7 @@ from tilewright.ir.annotation_keys import PARALLEL
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.space.base import Mutator, mutators
+from tilewright.space.base import Mutator, TaskContext, mutators
 from tilewright.space.loop_nest import nest_above
 from tilewright.space.mutators.decisions import main_part, notes
 
@@ -30,7 +29,7 @@ class MutateParallel(Mutator):
         self.max_parallel_extent = -1
         self.mod: IRModule | None = None
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.mod = context.mod
         self.max_parallel_extent = context.target.num_cores * self.max_jobs_per_core
 

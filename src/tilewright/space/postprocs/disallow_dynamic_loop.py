@@ -5,11 +5,9 @@ Loops of the program itself may run as often as its data say.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import For, IntImm, IRModule, Node, Stmt, children
 from tilewright.schedule import Schedule
-from tilewright.space.base import Postproc, postprocs
+from tilewright.space.base import Postproc, TaskContext, postprocs
 
 
 @postprocs.register("DisallowDynamicLoop")
@@ -19,7 +17,7 @@ class DisallowDynamicLoop(Postproc):
     def __init__(self) -> None:
         self._allowed = 0
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._allowed = 0 if context.mod is None else _dynamic_loops_of(context.mod)
 
     def apply(self, sch: Schedule) -> bool:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import BufferLoad, BufferStore, Call, Cast, Node, post_order_visit
 from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
 from tilewright.schedule import BlockRV, Instruction, Schedule
-from tilewright.space.base import Postproc, postprocs
+from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.conditions import constant_extent
 from tilewright.space.gpu.gpu_limits import WARP_SIZE, gpu_number
 
@@ -41,7 +40,7 @@ class RewriteCooperativeFetch(Postproc):
     def __init__(self) -> None:
         self.thread_warp_size: int | None = None
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.thread_warp_size = gpu_number(context.target, WARP_SIZE)
 
     def apply(self, sch: Schedule) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import Postproc, postprocs
+from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.blocks import blocks_inner_first
 from tilewright.space.layout_free import layout_free_buffers
 from tilewright.space.postprocs.rewrite_layout import rewrite_layout
@@ -28,7 +27,7 @@ class RewriteTensorize(Postproc):
         self.vectorize_init_loop = vectorize_init_loop
         self.logger = _log
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.logger = getattr(context, "logger", None) or _log
 
     def apply(self, sch: Schedule) -> bool:

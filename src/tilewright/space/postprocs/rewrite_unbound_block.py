@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.space.base import Postproc, postprocs
+from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, largest_factor, thread_tag
 
@@ -21,7 +20,7 @@ class RewriteUnboundBlock(Postproc):
         self.max_threadblocks = max_threadblocks
         self.max_threads_per_block = -1
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         name = type(self).__name__
         self.max_threads_per_block = required_gpu_number(context.target, MAX_THREADS, name)
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from tilewright.ir import For, PrimFunc
 from tilewright.ir.annotation_keys import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
 from tilewright.schedule import Schedule
-from tilewright.space.base import Postproc, postprocs
+from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
 from tilewright.space.gpu.gpu_limits import (
     MAX_SHARED_MEMORY,
@@ -43,7 +42,7 @@ class VerifyGPUCode(Postproc):
         self.max_threads_per_block = -1
         self.thread_warp_size = -1
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         name, target = type(self).__name__, context.target
         self.max_shared_memory_per_block = required_gpu_number(target, MAX_SHARED_MEMORY, name)
         self.max_threads_per_block = required_gpu_number(target, MAX_THREADS, name)

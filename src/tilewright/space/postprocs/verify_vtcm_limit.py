@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.ir import Allocate, IntImm, Stmt, children
 from tilewright.ir.expr import PointerType
 from tilewright.schedule import Schedule
-from tilewright.space.base import Postproc, postprocs
+from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.gpu.gpu_limits import gpu_number
 from tilewright.space.postprocs.partial_lowering import flattened
 
@@ -24,7 +23,7 @@ class VerifyVTCMLimit(Postproc):
     def __init__(self) -> None:
         self.vtcm_capacity = 0
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.vtcm_capacity = gpu_number(context.target, CAPACITY) or 0
 
     def apply(self, sch: Schedule) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.errors import ScheduleError
 from tilewright.ir.annotation_keys import RANDOM_COMPUTE_PRODUCER
 from tilewright.schedule import BlockRV, LoopRV, Schedule
-from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import why_not_split_reduction
 from tilewright.space.tvm.parallelize_vectorize_unroll import max_parallel_extent
 from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
@@ -24,7 +22,7 @@ class AddRFactor(ScheduleRule):
         self.max_innermost_factor = -1 if max_innermost_factor is None else max_innermost_factor
         self.max_parallel_extent = -1
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.max_parallel_extent = max_parallel_extent(context, self.max_jobs_per_core)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir.annotation_keys import SCHEDULE_RULE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.tvm.custom_rules import PREFIX, find_custom_rule
 from tilewright.target import Target
 
@@ -21,7 +20,7 @@ class ApplyCustomRule(ScheduleRule):
         self.target: Target | None = None
         self.logger = logging.getLogger(__name__)
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         if context.target is None:
             raise TuneError("ApplyCustomRule needs a target; give one to the TuneContext")
         self.target, self.logger = context.target, context.logger

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, sampled_factor
 
@@ -31,7 +30,7 @@ class AutoBind(ScheduleRule):
         self.thread_extents = tuple(THREAD_EXTENTS if thread_extents is None else thread_extents)
         self.max_threads_per_block = max_threads_per_block
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.max_threads_per_block = required_gpu_number(context.target, MAX_THREADS, "AutoBind")
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir import IterType
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.schedule.state.scope import lowest_common_ancestor
-from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import (
     constant_extent,
     needs_multi_level_tiling,
@@ -55,7 +54,7 @@ class CrossThreadReduction(ScheduleRule):
         self.max_threads_per_block: int | None = None
         self.warp_size: int | None = None
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.max_threads_per_block = gpu_number(context.target, MAX_THREADS)
         self.warp_size = gpu_number(context.target, WARP_SIZE)
         if self.max_threads_per_block is None or self.warp_size is None:

@@ -26,7 +26,7 @@ from tilewright.ir.annotation_keys import (
 from tilewright.schedule import BlockRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.analysis import is_write_cache
 from tilewright.schedule.state.scope import loops_of
-from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import constant_extent, why_not_multi_level_tiling
 from tilewright.space.tvm.reuse import ReuseLike, ReuseType, as_reuse
 from tilewright.space.tvm.tiling_state import Factor, TilingState
@@ -89,7 +89,7 @@ class MultiLevelTiling(ScheduleRule):
                     f"{self.structure!r} has the levels 1 to {len(self.structure)}"
                 )
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         target: Target | None = context.target
         if target is None:
             return

@@ -6,12 +6,11 @@ What the notes do is up to the post-processor RewriteParallelVectorizeUnroll.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir.annotation_keys import PARALLEL, UNROLL_EXPLICIT, UNROLL_IMPLICIT, VECTORIZE
 from tilewright.schedule import BlockRV, Schedule
-from tilewright.space.base import NotApplied, ScheduleRule, schedule_rules
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import is_root, is_spatial_function
 from tilewright.target import Target
 
@@ -33,7 +32,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         self.unroll_explicit = unroll_explicit
         self.max_parallel_extent = -1
 
-    def _initialize_with_tune_context(self, context: Any) -> None:
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self.max_parallel_extent = max_parallel_extent(context, self.max_jobs_per_core)
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
@@ -53,7 +52,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         return [sch]
 
 
-def max_parallel_extent(context: Any, max_jobs_per_core: int) -> int:
+def max_parallel_extent(context: TaskContext, max_jobs_per_core: int) -> int:
     """Jobs for all cores of the target together; -1 if the jobs of a core are not limited."""
     if max_jobs_per_core == -1:
         return -1
