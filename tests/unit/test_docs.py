@@ -15,7 +15,7 @@ from tilewright.features.base import feature_extractors
 from tilewright.measure.base import builders, runners
 from tilewright.search.base import search_strategies
 from tilewright.space.base import mutators, postprocs, schedule_rules, space_generators
-from tilewright.tune.callbacks.base import measure_callbacks
+from tilewright.tune.callbacks import measure_callbacks
 from tilewright.tune.policy.base import task_schedulers
 
 FAMILIES = (

@@ -1,4 +1,4 @@
-"""What a worker of a builder does: scheduled module in, artefact out."""
+"""Compiles a scheduled module to an artefact, in the worker of a builder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -42,6 +42,14 @@ class Parameter(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
 
+class Scheduled(NamedTuple):
+    """A scheduled module and the target to compile it for."""
+
+    mod: IRModule
+    target: Target
+    params: Mapping[str, NDArray] | None = None
+
+
 class BuildRequest(msgspec.Struct, frozen=True):
     """A candidate to compile; the artefact goes into a new folder below `folder`."""
 
@@ -71,9 +79,7 @@ def perform(payload: bytes) -> bytes:
     twins = request.with_twins
     own_build = None if twins is None else partial(build_with_twins, twins)
     path = build_candidate(
-        load_json(request.module),
-        Target(request.target),
-        params,
+        Scheduled(load_json(request.module), Target(request.target), params),
         request.folder,
         resolve_hook(request.f_build) if request.f_build else own_build,
         resolve_hook(request.f_export) if request.f_export else None,
@@ -82,17 +88,10 @@ def perform(payload: bytes) -> bytes:
 
 
 def build_candidate(
-    mod: IRModule,
-    target: Target,
-    params: Mapping[str, NDArray] | None,
-    folder: str,
-    f_build: Build | None,
-    f_export: Export | None,
+    given: Scheduled, folder: str, f_build: Build | None = None, f_export: Export | None = None
 ) -> str:
     """Compile with the hooks, or with ours where there are none; the path of the artefact."""
-    compiled = (
-        default_build(mod, target, params) if f_build is None else f_build(mod, target, params)
-    )
+    compiled = (f_build or default_build)(given.mod, given.target, given.params)
     if f_export is not None:
         path: Any = f_export(compiled)
         if not isinstance(path, str | Path):
@@ -103,7 +102,7 @@ def build_candidate(
             f"f_build returned {type(compiled).__name__}; return what tilewright.build() makes, or "
             "give an f_export that knows how to write it"
         )
-    return str(_written(compiled, rounding_of(mod), folder))
+    return str(_written(compiled, rounding_of(given.mod), folder))
 
 
 def _written(compiled: Module, rounding: Rounding, folder: str) -> Path:

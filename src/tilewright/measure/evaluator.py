@@ -47,10 +47,6 @@ class EvaluatorConfig:
             f"{flush}"
         )
 
-    @staticmethod
-    def _normalized(config: EvaluatorConfig | None) -> EvaluatorConfig:
-        return EvaluatorConfig() if config is None else config
-
 
 @dataclass(frozen=True)
 class AdaptiveProtocol:

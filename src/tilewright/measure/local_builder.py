@@ -15,7 +15,7 @@ from tilewright.ir.json import save_json
 from tilewright.ir.numpy_bridge import from_numpy
 from tilewright.measure import build_task
 from tilewright.measure.base import Builder, builders
-from tilewright.measure.build_task import BuildRequest, Parameter
+from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
 from tilewright.measure.hooks import Hook
 from tilewright.measure.in_process import run_in_process
@@ -106,15 +106,8 @@ class LocalBuilder(Builder):
 
     def _build_here(self, build_input: BuilderInput) -> BuilderResult:
         hooks: Any = self._placement.hooks
-        work = partial(
-            build_task.build_candidate,
-            build_input.mod,
-            build_input.target,
-            build_input.params,
-            self._folder.path,
-            hooks.get("f_build"),
-            hooks.get("f_export"),
-        )
+        given = Scheduled(build_input.mod, build_input.target, build_input.params)
+        work = partial(build_task.build_candidate, given, self._folder.path, **hooks)
         return self._result(run_in_process(lambda: work().encode(), self.timeout_sec))
 
     def _result(self, outcome: Outcome) -> BuilderResult:

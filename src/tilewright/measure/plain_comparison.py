@@ -16,7 +16,7 @@ from tilewright.ir.op import CallEffect, Op
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.argument_cache import ArgumentCache
 from tilewright.measure.arguments import TensorSpec
-from tilewright.measure.build_task import build_candidate, build_with_twins
+from tilewright.measure.build_task import Scheduled, build_candidate, build_with_twins
 from tilewright.measure.evaluator import AdaptiveProtocol
 from tilewright.measure.local_builder import with_twins
 from tilewright.measure.row_offsets import row_offsets_in
@@ -71,7 +71,7 @@ def difference_from_plain(plain: IRModule, scheduled: IRModule, target: Target) 
     with tempfile.TemporaryDirectory(prefix="tilewright-check-") as folder:
         twins = with_twins(plain)
         own_build = None if twins is None else partial(build_with_twins, twins)
-        reference = build_candidate(plain, target, None, folder, own_build, None)
+        reference = build_candidate(Scheduled(plain, target), folder, own_build)
         offsets = row_offsets_in(plain)
         infos = tuple(
             TensorSpec(info.dtype, info.shape, offsets.get(position))
@@ -80,7 +80,7 @@ def difference_from_plain(plain: IRModule, scheduled: IRModule, target: Target) 
         arguments = ArgumentCache()
         arguments.expectation(reference, infos, _SEED)
         try:
-            artifact = build_candidate(_as_called(scheduled), target, None, folder, None, None)
+            artifact = build_candidate(Scheduled(_as_called(scheduled), target), folder)
             request = RunRequest(
                 artifact, "cpu", infos, _SEED, AdaptiveProtocol(), reference=reference
             )

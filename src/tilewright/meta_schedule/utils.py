@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule, structural_hash
 from tilewright.meta_schedule.derived_object import derived_object as derived_object
 from tilewright.runtime import get_global_func
-from tilewright.tune.callbacks.remove_build_artifact import remove_build_dir as remove_build_dir
+from tilewright.tune.callbacks import remove_build_dir as remove_build_dir
 from tilewright.tune.context import thread_count
 
 # Found by name without being in the registry, which holds what users registered.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import TuneError
@@ -151,3 +151,37 @@ def mutator_chances(probabilities: Sequence[float], mutate_prob: float) -> list[
         return [1.0]
     shares = [mutate_prob * probability / total for probability in probabilities]
     return [1.0 - mutate_prob, *shares]
+
+
+def pick_with_eps_greedy(
+    random: RandomEngine,
+    known: KnownCandidates,
+    bests: Sequence[Draft],
+    others: Sequence[Draft],
+    count: int,
+    eps_greedy: float,
+) -> list[Draft]:
+    """At most `count` drafts that are not known, which they are from then on.
+
+    One that is known is replaced by the next one, so a batch is full as long as there are enough.
+    """
+    num_bests = count - int(count * eps_greedy)
+    best = iter(bests)
+    other = (others[place] for place in _permutation(random, len(others)))
+    picked: list[Draft] = []
+    for place in range(count):
+        sources = (best, other) if place < num_bests else (other, best)
+        draft = _next_new(sources[0], known) or _next_new(sources[1], known)
+        if draft is None:
+            break
+        known.add(draft)
+        picked.append(draft)
+    return picked
+
+
+def _permutation(random: RandomEngine, count: int) -> list[int]:
+    return random.without_replacement(count, count) if count else []
+
+
+def _next_new(drafts: Iterator[Draft], known: KnownCandidates) -> Draft | None:
+    return next((draft for draft in drafts if draft not in known), None)

@@ -13,8 +13,7 @@ from tilewright.records import TuningRecord
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import search_strategies
-from tilewright.search.evolution import Evolution, EvolutionSettings
-from tilewright.search.picking import pick_with_eps_greedy
+from tilewright.search.evolution import Evolution, EvolutionSettings, pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning, restored, traces_as_json
 

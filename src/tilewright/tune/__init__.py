@@ -1,5 +1,7 @@
-"""Where search, measuring and the database are wired together."""
+"""The tuner: the one place that wires search, measuring and the database together."""
 
+from tilewright.runtime import get_global_func
+from tilewright.space.custom_rules import add_custom_rule_lookup
 from tilewright.tune.api import (
     compile_tir as compile_tir,
     tune_tasks as tune_tasks,
@@ -7,8 +9,8 @@ from tilewright.tune.api import (
     tune_tir as tune_tir,
 )
 from tilewright.tune.context import TuneContext as TuneContext
-from tilewright.tune.custom_rules import connect_global_functions
 from tilewright.tune.fallback import default_schedule as default_schedule
 from tilewright.tune.profiler import Profiler as Profiler
 
-connect_global_functions()
+# Schedule rules that a block names may be global functions, as in TVM.
+add_custom_rule_lookup(lambda name: get_global_func(name, allow_missing=True))

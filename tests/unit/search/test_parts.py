@@ -12,9 +12,8 @@ from tilewright.records import TuningRecord, Workload, args_info_of
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search import SearchStatistics
-from tilewright.search.evolution import mutator_chances, parent_weights
+from tilewright.search.evolution import mutator_chances, parent_weights, pick_with_eps_greedy
 from tilewright.search.measured import KnownCandidates, MeasuredResults, trace_key
-from tilewright.search.picking import pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.space.base import Postproc
 from tilewright.target import Target

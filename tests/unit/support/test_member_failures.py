@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.errors import MemberError, ScheduleError
 from tilewright.schedule import Schedule
-from tilewright.support.member_failures import MemberFailures, failures_of
+from tilewright.support.member_failures import MemberFailures
 from tilewright.testing.small_search import matmul
 
 
@@ -92,10 +92,6 @@ def test_a_library_is_not_the_users() -> None:
         MemberFailures().take("cost model Mine", raised_by(wrong))
     assert "return np.linalg.inv(np.zeros((2, 2)))" in str(caught.value)
     assert "site-packages" not in str(caught.value)
-
-
-def test_tasks_that_know_nothing_of_it() -> None:
-    assert not failures_of(object()).keep_going
 
 
 def test_clones_report_to_the_same_place() -> None:
