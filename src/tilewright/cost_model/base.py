@@ -47,11 +47,10 @@ class CostModel(Member, ABC):
             return None
         if kind not in WITH_CORES:
             options.pop("num_tuning_cores", None)
-        made: CostModel = cost_models.create(kind, *args, **options)
-        return made
+        return cost_models.create(kind, *args, **options)
 
 
 WITH_CORES = ("gbdt", "xgb")  # those that say how many cores they may use
 
 
-cost_models: Family[Any] = Family("cost model", "tilewright.cost_model")
+cost_models: Family[CostModel] = Family("cost model", "tilewright.cost_model")

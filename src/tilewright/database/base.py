@@ -349,11 +349,10 @@ class Database(ABC):
             return kind
         if callable(kind):
             kind, args = "schedule_fn", (kind, *args)
-        made: Database = databases.create(kind, *args, **kwargs)
-        return made
+        return databases.create(kind, *args, **kwargs)
 
 
-databases: Family[Any] = Family("database", "tilewright.database")
+databases: Family[Database] = Family("database", "tilewright.database")
 # What schedules a program that no database knows; (mod, target) -> Schedule.
 fallback_schedules: Family[Any] = Family("fallback schedule", "tilewright.fallback_schedule")
 

@@ -25,13 +25,12 @@ class ModuleEquality(ABC):
         """Are the two the same workload?"""
 
 
-module_equalities: Family[Any] = Family("module equality", "tilewright.module_equality")
+module_equalities: Family[ModuleEquality] = Family("module equality", "tilewright.module_equality")
 
 
 def get_module_equality(name: str) -> ModuleEquality:
     """The equality of that name; an unknown name is an error that lists the known ones."""
-    made: ModuleEquality = module_equalities.create(name)
-    return made
+    return module_equalities.create(name)
 
 
 @module_equalities.register("structural")

@@ -36,8 +36,9 @@ class FeatureExtractor(Member, ABC):
     @staticmethod
     def create(kind: str = "per-store-feature", *args: Any, **options: Any) -> FeatureExtractor:
         """An extractor by name."""
-        made: FeatureExtractor = feature_extractors.create(kind, *args, **options)
-        return made
+        return feature_extractors.create(kind, *args, **options)
 
 
-feature_extractors: Family[Any] = Family("feature extractor", "tilewright.feature_extractor")
+feature_extractors: Family[FeatureExtractor] = Family(
+    "feature extractor", "tilewright.feature_extractor"
+)

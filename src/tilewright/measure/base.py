@@ -31,8 +31,7 @@ class Builder(ABC):
     @staticmethod
     def create(kind: str = "local", *args: Any, **options: Any) -> Builder:
         """A builder by name."""
-        builder: Builder = builders.create(kind, *args, **options)
-        return builder
+        return builders.create(kind, *args, **options)
 
 
 class Runner(ABC):
@@ -47,9 +46,8 @@ class Runner(ABC):
         """A runner by name; the local one runs one candidate at a time, whatever `max_workers`."""
         if kind == "local":
             options.pop("max_workers", None)
-        runner: Runner = runners.create(kind, *args, **options)
-        return runner
+        return runners.create(kind, *args, **options)
 
 
-builders: Family[Any] = Family("builder", "tilewright.builder")
-runners: Family[Any] = Family("runner", "tilewright.runner")
+builders: Family[Builder] = Family("builder", "tilewright.builder")
+runners: Family[Runner] = Family("runner", "tilewright.runner")

@@ -1,4 +1,4 @@
-"""How candidates are timed: TVM's `EvaluatorConfig`, and a cheaper protocol of our own.
+"""Ways to time candidates: TVM's `EvaluatorConfig`, and a cheaper protocol of our own.
 
 Ours first runs a candidate once. One that is clearly worse than the best known of its workload
 stops there. The others run in several rows of a few milliseconds, and the median row counts: a row

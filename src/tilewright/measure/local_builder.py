@@ -82,7 +82,8 @@ class LocalBuilder(Builder):
                 tasks.append(self._task(build_input))
                 results.append(None)
             except (IRError, TypeError) as error:
-                results.append(_failed(FailureKind.BUILD_ERROR, f"LocalBuilder: {error}"))
+                text = f"LocalBuilder: {error}"
+                results.append(BuilderResult(None, text, FailureKind.BUILD_ERROR))
         outcomes = iter(self._placement.pool.run(tasks))
         return [result or self._result(next(outcomes)) for result in results]
 
@@ -111,16 +112,11 @@ class LocalBuilder(Builder):
         return self._result(run_in_process(lambda: work().encode(), self.timeout_sec))
 
     def _result(self, outcome: Outcome) -> BuilderResult:
-        match outcome.failure:
-            case None:
-                return BuilderResult(outcome.payload.decode())
-            case FailureKind.RUN_ERROR:
-                text = f"LocalBuilder: An exception occurred\n{outcome.message}"
-                return _failed(FailureKind.BUILD_ERROR, text)
-            case FailureKind.TIMEOUT:
-                text = f"LocalBuilder: Timeout, killed after {self.timeout_sec} seconds"
-                return _failed(FailureKind.TIMEOUT, text)
-        return _failed(outcome.failure, f"LocalBuilder: {outcome.message}")
+        kind = outcome.failure
+        if kind is None:
+            return BuilderResult(outcome.payload.decode())
+        kind = FailureKind.BUILD_ERROR if kind is FailureKind.RUN_ERROR else kind
+        return BuilderResult(None, outcome.complaint("LocalBuilder", self.timeout_sec), kind)
 
 
 def with_twins(mod: IRModule) -> str | None:
@@ -129,10 +125,6 @@ def with_twins(mod: IRModule) -> str | None:
     limit = 1e10 if rounding_of(mod).is_narrow else 1e9
     twins = with_precise_twin(mod)
     return save_json(twins) if twins is not mod and flop_of(mod) <= limit else None
-
-
-def _failed(kind: FailureKind, message: str) -> BuilderResult:
-    return BuilderResult(None, message, kind)
 
 
 def _wrap(array: Any) -> Parameter:

@@ -230,15 +230,9 @@ class LocalRunner(Runner):
     # --- results ---
 
     def _result(self, outcome: Outcome, limit: float) -> RunnerResult:
-        match outcome.failure:
-            case None:
-                return self._result_of(_report.decode(outcome.payload), self.protocol)
-            case FailureKind.RUN_ERROR:
-                text = f"LocalRunner: An exception occurred\n{outcome.message}"
-            case FailureKind.TIMEOUT:
-                text = f"LocalRunner: Timeout, killed after {limit} seconds"
-            case _:
-                text = f"LocalRunner: {outcome.message}"
+        if outcome.failure is None:
+            return self._result_of(_report.decode(outcome.payload), self.protocol)
+        text = outcome.complaint("LocalRunner", limit)
         return RunnerResult(None, text, outcome.failure, protocol=self.protocol)
 
     def _result_of(self, report: RunReport, protocol: str) -> RunnerResult:

@@ -1,4 +1,4 @@
-"""How much memory there is for workers."""
+"""Memory that workers may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the hooks of a builder or a runner run: in its workers, or in the calling process."""
+"""Places the hooks of a builder or a runner: in its workers, or in the calling process."""
 
 from __future__ import annotations
 

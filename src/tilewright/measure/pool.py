@@ -66,6 +66,15 @@ class Outcome:
     failure: FailureKind | None = None
     message: str = ""
 
+    def complaint(self, owner: str, limit: float) -> str:
+        """The failure for the user of a builder or a runner."""
+        match self.failure:
+            case FailureKind.RUN_ERROR:
+                return f"{owner}: An exception occurred\n{self.message}"
+            case FailureKind.TIMEOUT:
+                return f"{owner}: Timeout, killed after {limit} seconds"
+        return f"{owner}: {self.message}"
+
 
 @dataclass(eq=False)
 class _Worker:

@@ -1,4 +1,4 @@
-"""How far two correct programs for the same function may be apart.
+"""Tolerances: the distance of two correct programs for the same function.
 
 A schedule may change the order of a sum, and nothing else. A sum of n terms of either sign, rounded
 after every step, is off by about sqrt(n) units of its type, whatever the order; so the distance

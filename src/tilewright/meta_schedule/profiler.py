@@ -1,3 +1,3 @@
-"""Measures the parts of a tuning run's time."""
+"""The profiler of a tuning run."""
 
 from tilewright.tune import Profiler as Profiler

@@ -82,8 +82,7 @@ class SearchStrategy(Member, ABC):
     @staticmethod
     def create(kind: str = "evolutionary", *args: Any, **options: Any) -> SearchStrategy:
         """A strategy by name."""
-        made: SearchStrategy = search_strategies.create(kind, *args, **options)
-        return made
+        return search_strategies.create(kind, *args, **options)
 
 
-search_strategies: Family[Any] = Family("search strategy", "tilewright.search_strategy")
+search_strategies: Family[SearchStrategy] = Family("search strategy", "tilewright.search_strategy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -205,13 +206,12 @@ class EvolutionarySearch(TaskSearch):
             self.genetic_mutate_prob,
             self.genetic_max_fail_count,
         )
-        scorer = _RoundScores(self, tuning)
         evolution = Evolution(
             settings,
             tuning.replayer,
             self.space.mutator_probs,
             tuning.known,
-            scorer,
+            partial(self._score, tuning, {}),
             self._engine,
         )
         bests = evolution.run(population, keep)
@@ -219,6 +219,25 @@ class EvolutionarySearch(TaskSearch):
             "Scores of the best %d candidates:%s", len(bests), _score_lines(bests)
         )
         return bests
+
+    def _score(self, tuning: Tuning, known: dict[int, float], drafts: Sequence[Draft]) -> None:
+        """Set the scores of drafts; the model is asked once a round for each program."""
+        new = {draft.shash: draft for draft in drafts if draft.shash not in known}
+        if new:
+            known.update(zip(new, self._predict(tuning, list(new.values())), strict=True))
+        for draft in drafts:
+            draft.score = known[draft.shash]
+
+    def _predict(self, tuning: Tuning, drafts: Sequence[Draft]) -> list[float]:
+        model = tuning.cost_model
+        assert model is not None
+        try:
+            found = model.predict(self.context, [draft.candidate for draft in drafts])
+            scores = np.asarray(found, dtype=np.float64).reshape(len(drafts))
+        except Exception as error:
+            tuning.replayer.failed(self.statistics.other_failures, error, "cost model", model)
+            return [0.0] * len(drafts)
+        return [float(score) for score in np.nan_to_num(scores, nan=-np.inf)]
 
     # --- resuming -------------------------------------------------------------------------------
 
@@ -234,35 +253,6 @@ class EvolutionarySearch(TaskSearch):
         self._empty_iters = int(state["empty_iters"])
         self._carried = restored(tuning.replayer, state["carried"])
         self._library = {draft.shash: draft for draft in tuning.pending}
-
-
-class _RoundScores:
-    """Scores of one round: the model is asked once for each program."""
-
-    def __init__(self, search: EvolutionarySearch, tuning: Tuning) -> None:
-        self.search = search
-        self.tuning = tuning
-        self.scores: dict[int, float] = {}
-
-    def __call__(self, drafts: Sequence[Draft]) -> None:
-        new = {draft.shash: draft for draft in drafts if draft.shash not in self.scores}
-        if new:
-            values = self._predict(list(new.values()))
-            self.scores.update(zip(new, values, strict=True))
-        for draft in drafts:
-            draft.score = self.scores[draft.shash]
-
-    def _predict(self, drafts: Sequence[Draft]) -> list[float]:
-        model = self.tuning.cost_model
-        assert model is not None
-        try:
-            found = model.predict(self.search.context, [draft.candidate for draft in drafts])
-            scores = np.asarray(found, dtype=np.float64).reshape(len(drafts))
-        except Exception as error:
-            counter = self.search.statistics.other_failures
-            self.tuning.replayer.failed(counter, error, "cost model", model)
-            return [0.0] * len(drafts)
-        return [float(score) for score in np.nan_to_num(scores, nan=-np.inf)]
 
 
 def _score_lines(drafts: Sequence[Draft]) -> str:

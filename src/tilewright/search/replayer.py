@@ -1,4 +1,4 @@
-"""Traces become drafts: replayed, post-processed, hashed. What fails is counted, never fatal."""
+"""Makes drafts of traces: replayed, post-processed, hashed. Failures are counted, never fatal."""
 
 from __future__ import annotations
 

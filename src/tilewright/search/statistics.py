@@ -1,4 +1,4 @@
-"""What became of the drafts of a search: how many were made, and why the others were not."""
+"""Counts of the drafts of a search: how many were made, and why the others were not."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from tilewright.errors import RegistryError
 
-MemberT = TypeVar("MemberT", bound=Callable[..., Any])
+MemberT = TypeVar("MemberT")
+MakerT = TypeVar("MakerT", bound=Callable[..., Any])
 
 
 class Family(Generic[MemberT]):
@@ -23,12 +24,12 @@ class Family(Generic[MemberT]):
     def __init__(self, what: str, group: str) -> None:
         self.what = what
         self.group = group
-        self._members: dict[str, MemberT] = {}
+        self._members: dict[str, Callable[..., MemberT]] = {}
 
-    def register(self, name: str) -> Callable[[MemberT], MemberT]:
+    def register(self, name: str) -> Callable[[MakerT], MakerT]:
         """Decorator: make a class or a factory known under a name."""
 
-        def add(member: MemberT) -> MemberT:
+        def add(member: MakerT) -> MakerT:
             if name in self._members and self._members[name] is not member:
                 raise RegistryError(f"{self.what} {name!r} is registered already")
             self._members[name] = member
@@ -42,8 +43,8 @@ class Family(Generic[MemberT]):
     def __contains__(self, name: str) -> bool:
         return name in self._members or name in self._offered()
 
-    def get(self, name: str) -> MemberT:
-        """The member of that name; ours first, then what installed packages offer."""
+    def get(self, name: str) -> Callable[..., MemberT]:
+        """The class or factory of that name; ours first, then what installed packages offer."""
         if name in self._members:
             return self._members[name]
         offered = self._offered()
@@ -51,7 +52,7 @@ class Family(Generic[MemberT]):
             raise RegistryError(f"unknown {self.what} {name!r}; known: {', '.join(self)}")
         point = offered[name]
         try:
-            member: MemberT = point.load()
+            member: Callable[..., MemberT] = point.load()
         except Exception as error:
             raise RegistryError(
                 f"{self.what} {name!r} ({point.value}, of an installed package) cannot be loaded: "
@@ -59,7 +60,7 @@ class Family(Generic[MemberT]):
             ) from error
         return member
 
-    def create(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def create(self, name: str, *args: Any, **kwargs: Any) -> MemberT:
         """Make a member by name."""
         return self.get(name)(*args, **kwargs)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.records import RunnerInput, RunnerResult
 from tilewright.search.statistics import SearchStatistics
 from tilewright.support.plugins import Family
+
+MemberT = TypeVar("MemberT")
 
 
 @runtime_checkable
@@ -76,7 +78,9 @@ class SelfRating(Protocol):
     def last_quality(self) -> RankingQuality | None: ...
 
 
-def make_member(given: Any, family: Family[Any], closing: ExitStack, **options: Any) -> Any:
+def make_member(
+    given: MemberT | str, family: Family[MemberT], closing: ExitStack, **options: Any
+) -> MemberT:
     """A builder or a runner by name, closed at the end; one that was given stays open."""
     if not isinstance(given, str):
         return given

@@ -1,4 +1,4 @@
-"""How much time there is for tuning, and how many candidates can be measured in it."""
+"""`Budget`: the time of a tuning run, and how many candidates can be measured in it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Budget:
         return not self._measured or self.left() > self._search / 2
 
     def fitting(self, count: int) -> int:
-        """How many of so many candidates there is time for, at least one."""
+        """How many of `count` candidates fit the budget, at least one."""
         left = self.left()
         if left == float("inf"):
             return count

@@ -20,7 +20,9 @@ from tilewright.support.plugins import Family
 from tilewright.tune.funnel import keep_funnel
 from tilewright.tune.resume.saved_search import save_search
 
-measure_callbacks: Family[Any] = Family("measure callback", "tilewright.measure_callback")
+measure_callbacks: Family[MeasureCallback] = Family(
+    "measure callback", "tilewright.measure_callback"
+)
 # The callbacks of a run that names none, in this order.
 DEFAULT = ("add-to-database", "remove-build-artifact", "update-cost-model")
 

@@ -1,4 +1,4 @@
-"""Whether a program can be tuned at all; asked before any time is spent."""
+"""Checks that a program can be tuned at all, before any time is spent."""
 
 from __future__ import annotations
 

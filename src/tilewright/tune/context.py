@@ -158,5 +158,4 @@ def _space_generator(
 def _strategy(given: SearchStrategy | str | None) -> SearchStrategy | None:
     if not isinstance(given, str):
         return given
-    made: SearchStrategy = search_strategies.create(given)
-    return made
+    return search_strategies.create(given)

@@ -1,4 +1,4 @@
-"""What happens while tuning, for whoever wants to show it: tables, reports, tests."""
+"""Events of a tuning run, for observers that show it: tables, reports, tests."""
 
 from __future__ import annotations
 

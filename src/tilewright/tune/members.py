@@ -37,8 +37,7 @@ def make_database(given: Database | str, work_dir: str | Path | None, equality: 
     elif work_dir is not None and given != "memory":
         make_folder(work_dir)
         options["work_dir"] = work_dir
-    made: Database = databases.create(given, module_equality=equality, **options)
-    return made
+    return databases.create(given, module_equality=equality, **options)
 
 
 def replay_runner(database: Database) -> ReplayRunner:
@@ -56,8 +55,7 @@ def make_scheduler(
     if isinstance(given, TaskScheduler):
         given.observers += [each for each in observers if each not in given.observers]
         return given
-    made: TaskScheduler = task_schedulers.create(given, logger=logger, observers=list(observers))
-    return made
+    return task_schedulers.create(given, logger=logger, observers=list(observers))
 
 
 def make_callbacks(
@@ -82,8 +80,7 @@ def make_cost_model(given: CostModel | str | None, cores: int) -> CostModel | No
             "prior": RememberedPrior(AnalyticPrior()) if given == "gbdt" else None,
             "num_tuning_cores": cores,
         }
-    made: CostModel = cost_models.create(given, **options)
-    return made
+    return cost_models.create(given, **options)
 
 
 def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy | str:

@@ -98,9 +98,10 @@ def test_kinds() -> None:
     assert isinstance(frugal, EvolutionarySearch)
     assert frugal.settings() == EvolutionarySearch.frugal().settings()
     assert frugal.population_size == 96
-    theirs = search_strategies.create("evolutionary-tvm", eps_greedy=0.5)
+    theirs: Any = search_strategies.create("evolutionary-tvm", eps_greedy=0.5)
     assert theirs.settings() == EvolutionarySearch(eps_greedy=0.5).settings()
-    assert search_strategies.create("evolutionary", population_size=7).population_size == 7
+    small: Any = search_strategies.create("evolutionary", population_size=7)
+    assert small.population_size == 7
 
 
 def test_small_space_is_measured_once_and_completely() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,8 @@ class Red:
 
 
 @pytest.fixture
-def family() -> Family[type]:
-    made: Family[type] = Family("colour", "tilewright.test_colour")
+def family() -> Family[Any]:
+    made: Family[Any] = Family("colour", "tilewright.test_colour")
     made.register("red")(Red)
     return made
 
@@ -44,7 +45,7 @@ def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "colours", raising=False)
 
 
-def test_our_own(family: Family[type]) -> None:
+def test_our_own(family: Family[Any]) -> None:
     assert list(family) == ["red"]
     assert "red" in family
     assert family.create("red", shade=3).shade == 3
@@ -53,14 +54,14 @@ def test_our_own(family: Family[type]) -> None:
         family.register("red")(int)
 
 
-def test_unknown_names(family: Family[type]) -> None:
+def test_unknown_names(family: Family[Any]) -> None:
     with pytest.raises(RegistryError) as caught:
         family.create("blue")
     assert str(caught.value) == "unknown colour 'blue'; known: red"
 
 
 @pytest.mark.usefixtures("_package")
-def test_those_of_installed_packages(family: Family[type]) -> None:
+def test_those_of_installed_packages(family: Family[Any]) -> None:
     assert list(family) == ["broken", "green", "red", "wrong"]
     assert "green" in family
     assert type(family.create("green")).__name__ == "Green"
@@ -84,7 +85,7 @@ def test_those_of_installed_packages(family: Family[type]) -> None:
         ),
     ],
 )
-def test_packages_that_do_not_work(family: Family[type], name: str, message: str) -> None:
+def test_packages_that_do_not_work(family: Family[Any], name: str, message: str) -> None:
     with pytest.raises(RegistryError) as caught:
         family.create(name)
     assert str(caught.value) == message

@@ -54,8 +54,7 @@ class TaskScheduler(ABC):
     @staticmethod
     def create(kind: str = "gradient", *args: Any, **options: Any) -> TaskScheduler:
         """A scheduler by name."""
-        made: TaskScheduler = task_schedulers.create(kind, *args, **options)
-        return made
+        return task_schedulers.create(kind, *args, **options)
 
     def tune(
         self,
@@ -177,4 +176,4 @@ def weighted(
     return records
 
 
-task_schedulers: Family[Any] = Family("task scheduler", "tilewright.task_scheduler")
+task_schedulers: Family[TaskScheduler] = Family("task scheduler", "tilewright.task_scheduler")
