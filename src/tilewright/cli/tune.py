@@ -21,7 +21,7 @@ from tilewright.database import Database
 from tilewright.database.similarity import describe
 from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
-from tilewright.records import BASELINE, PROGRAM_NOTES, ZERO_SEARCH, TuningRecord
+from tilewright.records import ZERO_SEARCH, TuningRecord
 from tilewright.report.packing import packed_by, packing_note
 from tilewright.report.peaks import MeasuredPeaks
 from tilewright.report.record_ids import record_id
@@ -286,14 +286,14 @@ def _is_calculated(task: TaskRecord | None, record: TuningRecord | None) -> bool
     """Was the search ended before it found anything?"""
     if record is None or (task is not None and task.trials):
         return False
-    return record.extra.get(BASELINE) == ZERO_SEARCH
+    return record.baseline == ZERO_SEARCH
 
 
 def _notes(task: TaskRecord | None, record: TuningRecord | None) -> Sequence[str]:
     """What this run found out about a program; if it ran nothing, what an earlier one did."""
     if task is not None and task.notes:
         return task.notes
-    return () if record is None else record.extra.get(PROGRAM_NOTES, ())
+    return () if record is None else record.notes
 
 
 @dataclass(frozen=True)

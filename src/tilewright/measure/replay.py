@@ -91,8 +91,7 @@ def _index(records: Iterable[TuningRecord]) -> tuple[Mapping[str, RunnerResult],
 
 
 def _result_of(record: TuningRecord) -> RunnerResult:
-    protocol = str(record.extra.get("protocol", ""))
     if record.run_secs:
-        return RunnerResult(tuple(record.run_secs), protocol=protocol)
-    failure = record.failure or FailureKind.RUN_ERROR
-    return RunnerResult(None, record.error_msg or failure.value, failure, protocol=protocol)
+        return RunnerResult(record.run_secs, protocol=record.protocol)
+    failure, text = record.failure or FailureKind.RUN_ERROR, record.error_msg
+    return RunnerResult(None, text or failure.value, failure, protocol=record.protocol)

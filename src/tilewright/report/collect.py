@@ -11,10 +11,8 @@ from tilewright.database.history import trial_of
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
 from tilewright.records import (
-    BASELINE,
     FAILED_RUN_SECS,
     PLAIN,
-    PROGRAM_NOTES,
     ZERO_SEARCH,
     FailureKind,
     TuningRecord,
@@ -80,7 +78,7 @@ class TaskSummary:
         return self._baseline(ZERO_SEARCH)
 
     def _baseline(self, what: str) -> float | None:
-        found = [r.mean_secs for r in self.records if r.extra.get(BASELINE) == what]
+        found = [r.mean_secs for r in self.records if r.baseline == what]
         return min((secs for secs in found if secs < FAILED_RUN_SECS), default=None)
 
     @property
@@ -91,7 +89,7 @@ class TaskSummary:
     @property
     def notes(self) -> tuple[str, ...]:
         """What runs had to say of the program itself, each once."""
-        found = (note for record in self.records for note in record.extra.get(PROGRAM_NOTES, ()))
+        found = (note for record in self.records for note in record.notes)
         return tuple(dict.fromkeys(map(str, found)))
 
     @property
