@@ -21,7 +21,7 @@ from tilewright.records import (
 )
 from tilewright.tune.heats import LEAST_HEATS
 from tilewright.tune.measuring import Measuring
-from tilewright.tune.task import FAILED_MS, TaskRecord
+from tilewright.tune.task import TaskRecord
 
 MOST = 5
 CLOSE = 1.2  # a contender takes at most so many times what the best takes
@@ -138,8 +138,8 @@ def _correct(contender: Contender, scale: float, task: TaskRecord, database: Dat
         return
     trial = record.extra.get("trial")
     is_own = record.extra.get("seed") == task.seed and record.extra.get("run") == task.run
-    if is_own and isinstance(trial, int) and trial < task.trials:
-        task.latency_ms[trial] = median(secs) * 1e3 if secs else FAILED_MS
+    if is_own and isinstance(trial, int):
+        task.correct_trial(trial, secs)
 
 
 def _secs(result: RunnerResult) -> float:

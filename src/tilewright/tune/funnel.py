@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from tilewright.database import Database
 from tilewright.records import BuilderResult, FailureKind, RunnerResult
-from tilewright.search.statistics import SearchStatistics
-from tilewright.tune.abilities import statistics_of
 
 if TYPE_CHECKING:
     from tilewright.tune.task import TaskRecord
@@ -48,7 +46,7 @@ def funnel_of(
     task: TaskRecord, built: Sequence[BuilderResult], results: Sequence[RunnerResult]
 ) -> Funnel:
     """The funnel of the round that was measured last."""
-    drafts = _drafts(task, len(results))
+    drafts = task.new_drafts(len(results))
     proposed, legal = Stage(PROPOSED, drafts.proposed), Stage(LEGAL, drafts.legal)
     legal.losses.update(drafts.reasons())
     legal.losses.pop("duplicate", None)
@@ -62,16 +60,6 @@ def funnel_of(
     for stage in stages:
         stage.losses += Counter()  # forgets those that count nothing
     return Funnel(stages)
-
-
-def _drafts(task: TaskRecord, sent: int) -> SearchStatistics:
-    """What the search did since the last funnel; a strategy that does not count lost nothing."""
-    now = statistics_of(task.ctx.search_strategy)
-    if now is None:
-        return SearchStatistics(proposed=sent, legal=sent, sent=sent)
-    since = now.since(task.counted)
-    task.counted = now.copy()
-    return since
 
 
 def _place(

@@ -1,4 +1,4 @@
-"""Contenders run against each other until their order is beyond noise.
+"""Heats: contenders run against each other until their order is beyond noise.
 
 A heat is a few rows of runs of all contenders in turns, so that what disturbs the machine disturbs
 them all: how two of them compare within a heat says more than how long either takes. Heats go on
@@ -45,7 +45,7 @@ def run_heats(inputs: Sequence[RunnerInput], heat: Heat, seconds: float) -> list
         left = [each for each in runners if not each.is_out]
         if len(left) < 2 and number:
             break
-        if number + 1 >= LEAST_HEATS and (_settled(left) or time.monotonic() - start > seconds):
+        if number + 1 >= LEAST_HEATS and (_is_decided(left) or time.monotonic() - start > seconds):
             break
     return _results(runners)
 
@@ -60,10 +60,10 @@ def _run(number: int, runners: Sequence[_Runner], heat: Heat) -> None:
             runner.is_out = True
 
 
-def _settled(left: Sequence[_Runner]) -> bool:
+def _is_decided(left: Sequence[_Runner]) -> bool:
     """Is it clear of all but the leader that they are slower, or as good? The slower are out."""
     leader = min(left, key=lambda each: median(each.times.values()))
-    is_settled = True
+    is_decided = True
     for runner in left:
         if runner is leader:
             continue
@@ -72,8 +72,8 @@ def _settled(left: Sequence[_Runner]) -> bool:
         if mean(lags) > noise:
             runner.is_out = True
         elif abs(mean(lags)) + noise > EQUAL:
-            is_settled = False
-    return is_settled
+            is_decided = False
+    return is_decided
 
 
 def _lags(runner: _Runner, leader: _Runner) -> list[float]:

@@ -227,7 +227,9 @@ class Measurer:
     ) -> list[RunnerInput]:
         """The candidates that were compiled, as a runner takes them."""
         pairs = zip(candidates, built, strict=True)
-        paths = [(each, made.artifact_path) for each, made in pairs if made.artifact_path is not None]
+        paths = [
+            (each, made.artifact_path) for each, made in pairs if made.artifact_path is not None
+        ]
         if not paths:
             return []
         is_slow = is_quick and task.flop > QUICKLY_CHECKED_FLOP

@@ -25,6 +25,7 @@ from tilewright.schedule.analysis import flop_of
 from tilewright.search.measured import MeasuredResults
 from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
+from tilewright.tune.abilities import statistics_of
 from tilewright.tune.context import TuneContext
 from tilewright.tune.funnel import Funnel
 
@@ -179,6 +180,19 @@ class TaskRecord:
             self.latency_ms.append(FAILED_MS)
         else:
             self.latency_ms.append(median(result.run_secs) * 1e3)
+
+    def correct_trial(self, trial: int, secs: Sequence[float]) -> None:
+        """Replace the latency of a trial by that of a final; no seconds: it failed there."""
+        if trial < self.trials:
+            self.latency_ms[trial] = median(secs) * 1e3 if secs else FAILED_MS
+
+    def new_drafts(self, sent: int) -> SearchStatistics:
+        """The drafts since the last call; a strategy that does not count lost none of `sent`."""
+        now = statistics_of(self.ctx.search_strategy)
+        if now is None:
+            return SearchStatistics(proposed=sent, legal=sent, sent=sent)
+        new, self.counted = now.since(self.counted), now.copy()
+        return new
 
     def extra_of(
         self, position: int, built: BuilderResult, result: RunnerResult
