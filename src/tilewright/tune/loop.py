@@ -12,6 +12,7 @@ from tilewright.errors import DatabaseError, MachineError, TilewrightError, Tune
 from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.support.machine_faults import as_machine_faults
 from tilewright.support.member_failures import MemberFailures
+from tilewright.tune.baselines import has_result, keep_without_search
 from tilewright.tune.events import PhaseChanged, TaskFinished, TuningFinished, TuningStarted
 from tilewright.tune.finals import hold_final
 from tilewright.tune.measuring import Measuring
@@ -23,7 +24,6 @@ from tilewright.tune.resume.start_search import start_search
 from tilewright.tune.round import run_round
 from tilewright.tune.session import Session
 from tilewright.tune.task import TaskRecord
-from tilewright.tune.without_search import has_result, keep_without_search
 
 if TYPE_CHECKING:
     from tilewright.tune.policy import TaskScheduler

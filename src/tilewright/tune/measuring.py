@@ -27,7 +27,6 @@ from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 from tilewright.tune.abilities import as_rematchable, notify_best, warm_up
-from tilewright.tune.guarded import guarded
 from tilewright.tune.heats import run_heats
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
@@ -132,12 +131,10 @@ class Measurer:
             return []
         with Profiler.timeit("SendToBuilder"):
             inputs = [build_input(candidate, task.target) for candidate in candidates]
-            results = guarded(
+            results = self._guarded(
+                self.builder,
                 lambda: [future.result() for future in self.builder.submit(inputs)],
                 lambda text: [BuilderResult(None, text, FailureKind.BUILD_ERROR)] * len(inputs),
-                "builder",
-                self.builder,
-                self.failures,
             )
         _check_count(self.builder, len(candidates), len(results))
         return results
@@ -184,28 +181,33 @@ class Measurer:
                 waiting.clear()
             for future in futures:
                 with Profiler.timeit("JoinRunnerFutures"):
-                    result = self._guarded(future.result, lambda failed: failed)
+                    result = self._guarded(self.runner, future.result, _not_run)
                 for step, seconds in result.step_secs.items():
                     Profiler.count(f"{type(self.runner).__name__}/{step}", seconds)
                 yield _checked(result)
 
     def _start(self, inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         return self._guarded(
+            self.runner,
             lambda: list(self.runner.run(inputs)),
-            lambda failed: [FinishedFuture(failed) for _ in inputs],
+            lambda text: [FinishedFuture(_not_run(text)) for _ in inputs],
         )
 
     def _guarded(
-        self, call: Callable[[], ValueT], failed: Callable[[RunnerResult], ValueT]
+        self,
+        member: Builder | Runner,
+        call: Callable[[], ValueT],
+        failed: Callable[[str], ValueT],
     ) -> ValueT:
-        """The value of a call of the runner."""
-        return guarded(
-            call,
-            lambda text: failed(RunnerResult(None, text, FailureKind.RUN_ERROR)),
-            "runner",
-            self.runner,
-            self.failures,
-        )
+        """The value of a call; in a run that keeps going, `failed` makes it of an exception."""
+        try:
+            return call()
+        except Exception as error:
+            what = "builder" if member is self.builder else "runner"
+            name = f"{what} {type(member).__name__}"
+            if not self.failures.take(name, error, member):
+                raise
+            return failed(f"{name} failed: {type(error).__name__}: {error}")
 
     def rematch(
         self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float
@@ -226,9 +228,10 @@ class Measurer:
         is_quick: bool,
     ) -> list[RunnerInput]:
         """The candidates that were compiled, as a runner takes them."""
-        pairs = zip(candidates, built, strict=True)
         paths = [
-            (each, made.artifact_path) for each, made in pairs if made.artifact_path is not None
+            (each, made.artifact_path)
+            for each, made in zip(candidates, built, strict=True)
+            if made.artifact_path is not None
         ]
         if not paths:
             return []
@@ -311,6 +314,10 @@ def _checked(result: RunnerResult) -> RunnerResult:
     times = ", ".join(f"{secs:g}" for secs in result.run_secs)
     text = f"a run cannot take {times} seconds"
     return RunnerResult(None, text, FailureKind.IMPOSSIBLE_SPEED, protocol=result.protocol)
+
+
+def _not_run(text: str) -> RunnerResult:
+    return RunnerResult(None, text, FailureKind.RUN_ERROR)
 
 
 def _not_built(result: BuilderResult) -> RunnerResult:
