@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import TuneError
 from tilewright.schedule import Trace
-from tilewright.schedule.trace.trace.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.measured import KnownCandidates
 from tilewright.search.replayer import Draft, Replayer
 from tilewright.space.base import Mutator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilewright.errors import TuneError
-from tilewright.schedule.trace.trace.random import RandomEngine
+from tilewright.schedule.trace.random import RandomEngine
 from tilewright.tune.policy.base import TaskScheduler, task_schedulers
 from tilewright.tune.task import FAILED_MS, TaskRecord
 
