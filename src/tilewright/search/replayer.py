@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -91,33 +92,27 @@ class Replayer:
 
     def replay(self, trace: Trace, seed: int) -> Draft | None:
         """The draft that a trace leads to; open decisions are drawn with the seed."""
-        self.statistics.proposed += 1
-        # Nobody reads most of the errors; the first of each kind is rendered when it is logged.
-        sch = Schedule(self.mod, seed=seed, error_render_level="fast")
-        try:
-            trace.apply_to_schedule(sch, remove_postproc=True, is_final=True)
-        except Exception as error:
-            self.failed(self.statistics.replay_failures, error)
-            return None
-        return self._finish(sch)
+        apply = partial(trace.apply_to_schedule, remove_postproc=True, is_final=True)
+        return self._applied(apply, seed)
 
     def replay_json(self, trace: Any) -> Draft | None:
         """The draft of a trace in JSON form whose decisions are all taken."""
-        self.statistics.proposed += 1
-        sch = Schedule(self.mod, seed=1, error_render_level="fast")
+        return self._applied(partial(Trace.apply_json_to_schedule, trace), seed=1)
+
+    def _applied(self, apply: Callable[[Schedule], object], seed: int) -> Draft | None:
+        # Nobody reads most of the errors; the first of each kind is rendered when it is logged.
+        sch = Schedule(self.mod, seed=seed, error_render_level="fast")
         try:
-            Trace.apply_json_to_schedule(trace, sch)
+            apply(sch)
         except Exception as error:
+            self.statistics.proposed += 1
             self.failed(self.statistics.replay_failures, error)
             return None
-        return self._finish(sch)
+        return self.finish(sch)
 
     def finish(self, sch: Schedule) -> Draft | None:
         """The draft that a schedule becomes, which is changed."""
         self.statistics.proposed += 1
-        return self._finish(sch)
-
-    def _finish(self, sch: Schedule) -> Draft | None:
         sch.enter_postproc()
         for postproc in self.postprocs:
             if not self._accepts(postproc, sch):
