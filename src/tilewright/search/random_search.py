@@ -13,7 +13,7 @@ from tilewright.schedule import Schedule
 from tilewright.search.base import search_strategies
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning
-from tilewright.space.seeds import HasRandState
+from tilewright.space.base import HasRandState
 
 
 class RandomSearch(TaskSearch):

@@ -30,6 +30,7 @@ class MutateParallel(Mutator):
         self.mod: IRModule | None = None
 
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
+        assert context.target is not None
         self.mod = context.mod
         self.max_parallel_extent = context.target.num_cores * self.max_jobs_per_core
 
