@@ -1,4 +1,4 @@
-"""What a cost model is."""
+"""`CostModel`: the contract of models that score candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a feature extractor is."""
+"""`FeatureExtractor`: the contract of extractors of features."""
 
 from __future__ import annotations
 
