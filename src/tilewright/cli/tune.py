@@ -31,8 +31,8 @@ from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
-from tilewright.tune.budget import parse_seconds
 from tilewright.tune.api import tune_tir
+from tilewright.tune.budget import parse_seconds
 from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.events import Event, TuningStarted

@@ -17,7 +17,7 @@ _log = logging.getLogger("tilewright.measure")
 
 
 @dataclass(frozen=True)
-class Placement:
+class HookPlacement:
     """The pool that does the work, or none if the calling process does it.
 
     Hooks are names for workers, functions for the calling process.
@@ -32,7 +32,7 @@ def place(
     options: Callable[[str | None], PoolOptions],
     hooks: Mapping[str, Hook | None],
     initializer: Hook | None,
-) -> Placement:
+) -> HookPlacement:
     """Workers if they can import all hooks; otherwise the calling process, and a warning.
 
     `options` makes the pool's options from the name of the initializer.
@@ -45,7 +45,7 @@ def place(
         pool = WorkerPool(options(start))
         reason = _what_workers_miss(pool, names) if given or start else ""
         if not reason:
-            return Placement(pool, names)
+            return HookPlacement(pool, names)
         pool.close()
     functions = _resolved_here(owner, given, initializer, reason)
     _log.warning(
@@ -54,7 +54,7 @@ def place(
         owner,
         reason,
     )
-    return Placement(None, functions)
+    return HookPlacement(None, functions)
 
 
 def _why_not_by_name(hooks: Mapping[str, Hook | None]) -> str:

@@ -24,7 +24,7 @@ from tilewright.errors import MachineError, TuneError
 from tilewright.measure.interrupts import delayed_interrupts
 from tilewright.measure.memory import LEAST, can_get, system_kills
 from tilewright.measure.process import GarbledAnswer, WorkerGone, WorkerProcess
-from tilewright.measure.wire import MACHINE, Call, Reply, Start
+from tilewright.measure.wire import MACHINE, Reply, Start, TaskCall
 from tilewright.records import FailureKind
 from tilewright.support.import_hooks import active_hooks
 from tilewright.support.machine_faults import as_machine_faults, fault_in_words, no_memory
@@ -197,7 +197,7 @@ class WorkerPool:
         worker.uses += 1
         worker.deadline = time.monotonic() + task.timeout_sec
         try:
-            worker.process.send(Call(task.function, task.payload, worker.request))
+            worker.process.send(TaskCall(task.function, task.payload, worker.request))
         except WorkerGone:  # it ended while it was idle
             state.waiting.appendleft(job)
             worker.job = None

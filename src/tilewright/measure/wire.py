@@ -36,7 +36,7 @@ class Start(msgspec.Struct, frozen=True):
     memory_limit: int  # bytes; 0: none
 
 
-class Call(msgspec.Struct, frozen=True):
+class TaskCall(msgspec.Struct, frozen=True):
     """A task: a function "package.module:function" that makes bytes of bytes."""
 
     function: str

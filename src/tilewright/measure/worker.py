@@ -28,9 +28,9 @@ from tilewright.measure.wire import (
     MACHINE,
     OUT_OF_MEMORY,
     RUN_ERROR,
-    Call,
     Reply,
     Start,
+    TaskCall,
     frame,
     read_frame,
     write_all,
@@ -58,7 +58,7 @@ def main(pool: int) -> None:
         raise
     start = msgspec.msgpack.decode(inbox.get(), type=Start)
     _answer(replies, _START, lambda: _prepare(start))
-    decoder = msgspec.msgpack.Decoder(Call)
+    decoder = msgspec.msgpack.Decoder(TaskCall)
     while True:
         call = decoder.decode(inbox.get())
         _answer(replies, call.number, lambda call=call: _perform(call))  # type: ignore[misc]
@@ -132,7 +132,7 @@ def _reserved() -> int:
     return 0
 
 
-def _perform(call: Call) -> bytes:
+def _perform(call: TaskCall) -> bytes:
     result = resolve_hook(call.function)(call.payload)
     assert isinstance(result, bytes)
     return result

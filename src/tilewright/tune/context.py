@@ -27,9 +27,6 @@ from tilewright.space.generators import create_space_generator
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
 
-DEFAULT_SPACE = "post-order-apply"
-DEFAULT_STRATEGY = "evolutionary"
-
 
 def thread_count(num_threads: int | str) -> int:
     """How many threads a task may use: a number, "physical" or "logical" cores."""

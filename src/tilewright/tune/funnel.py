@@ -20,7 +20,7 @@ _WRONG = (FailureKind.WRONG_RESULT, FailureKind.IMPOSSIBLE_SPEED)
 
 
 @dataclass
-class Stage:
+class FunnelStage:
     """A stage, how many reached it, and why the others did not."""
 
     name: str
@@ -36,7 +36,7 @@ class Stage:
 class Funnel:
     """The stages of a round, in order."""
 
-    stages: list[Stage]
+    stages: list[FunnelStage]
 
     def __str__(self) -> str:
         return " -> ".join(map(str, self.stages))
@@ -47,10 +47,10 @@ def funnel_of(
 ) -> Funnel:
     """The funnel of the round that was measured last."""
     drafts = task.new_drafts(len(results))
-    proposed, legal = Stage(PROPOSED, drafts.proposed), Stage(LEGAL, drafts.legal)
+    proposed, legal = FunnelStage(PROPOSED, drafts.proposed), FunnelStage(LEGAL, drafts.legal)
     legal.losses.update(drafts.reasons())
     legal.losses.pop("duplicate", None)
-    compiled, ran, correct = Stage(BUILT), Stage(RAN), Stage(CORRECT)
+    compiled, ran, correct = FunnelStage(BUILT), FunnelStage(RAN), FunnelStage(CORRECT)
     not_chosen = drafts.legal - drafts.duplicates - len(results)
     compiled.losses.update({"duplicate": drafts.duplicates, NOT_CHOSEN: max(0, not_chosen)})
     is_checking = any(result.checked for result in results)
@@ -66,7 +66,7 @@ def _place(
     built: BuilderResult,
     result: RunnerResult,
     is_checking: bool,
-    stages: tuple[Stage, Stage, Stage],
+    stages: tuple[FunnelStage, FunnelStage, FunnelStage],
 ) -> None:
     """Count a candidate in the stages it reached, and in the one it did not reach."""
     compiled, ran, correct = stages

@@ -22,7 +22,7 @@ from tilewright.tune.resume.retrain import retrain
 from tilewright.tune.resume.saved_search import load_search, save_search
 from tilewright.tune.resume.start_search import start_search
 from tilewright.tune.round import run_round
-from tilewright.tune.session import Session
+from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TuningLoop:
         failures: MemberFailures | None = None,
     ) -> None:
         failures = failures or MemberFailures(keep_going=options.keep_going)
-        self._session = Session(policy, options, measurer, failures)
+        self._session = TuningSession(policy, options, measurer, failures)
         self._policy, self._options, self._measurer = policy, options, measurer
 
     @property

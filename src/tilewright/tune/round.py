@@ -14,7 +14,7 @@ from tilewright.tune.funnel import funnel_of
 from tilewright.tune.logs import log_trials
 from tilewright.tune.measuring import RoundResults
 from tilewright.tune.profiler import Profiler
-from tilewright.tune.session import Session
+from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord
 
 # A strategy may propose nothing for a while; for so long it is asked again.
@@ -29,7 +29,7 @@ class RoundEnd(NamedTuple):
     out_of_time: bool = False  # there was no time to measure everything
 
 
-def run_round(session: Session, task_id: int) -> RoundEnd:
+def run_round(session: TuningSession, task_id: int) -> RoundEnd:
     """Search, measure, learn."""
     task = session.tasks[task_id]
     baselines = baselines_of(task)
@@ -51,7 +51,7 @@ def run_round(session: Session, task_id: int) -> RoundEnd:
     return RoundEnd(end or session.plateau(task), len(measured.results) < len(allowed))
 
 
-def _search(session: Session, task_id: int) -> tuple[list[MeasureCandidate], str]:
+def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate], str]:
     """The candidates that the strategy proposes, or why its task ends; neither: ask again later."""
     session.tell(PhaseChanged(task_id, "search", 0))
     task, start = session.tasks[task_id], session.policy.clock()
@@ -71,7 +71,7 @@ def _search(session: Session, task_id: int) -> tuple[list[MeasureCandidate], str
 
 
 def _measure(
-    session: Session, task_id: int, candidates: Sequence[MeasureCandidate]
+    session: TuningSession, task_id: int, candidates: Sequence[MeasureCandidate]
 ) -> RoundResults:
     def tell(phase: str, count: int) -> None:
         session.logger.info("Sending %d sample(s) to %s", count, _MEMBERS[phase])
@@ -85,7 +85,10 @@ def _measure(
 
 
 def _learn(
-    session: Session, task_id: int, candidates: Sequence[MeasureCandidate], measured: RoundResults
+    session: TuningSession,
+    task_id: int,
+    candidates: Sequence[MeasureCandidate],
+    measured: RoundResults,
 ) -> str:
     """Count and keep the results, and tell whoever learns from them; why the task ends, if so."""
     task, results = session.tasks[task_id], measured.results
@@ -103,7 +106,7 @@ def _learn(
 
 
 def _end_round(
-    session: Session, task_id: int, some: list[MeasureCandidate], measured: RoundResults
+    session: TuningSession, task_id: int, some: list[MeasureCandidate], measured: RoundResults
 ) -> str:
     """Tell the strategy about a round that is complete."""
     task, results = session.tasks[task_id], measured.results
@@ -118,7 +121,7 @@ def _end_round(
 
 
 def _call_back(
-    session: Session, task_id: int, some: list[MeasureCandidate], measured: RoundResults
+    session: TuningSession, task_id: int, some: list[MeasureCandidate], measured: RoundResults
 ) -> None:
     policy = session.policy
     for callback in policy.measure_callbacks:
@@ -135,7 +138,7 @@ def _call_back(
                     session.member_failed(f"measure callback {name}", error, callback)
 
 
-def _report(session: Session, task_id: int, task: TaskRecord, new_trials: int) -> None:
+def _report(session: TuningSession, task_id: int, task: TaskRecord, new_trials: int) -> None:
     """Log a round, and show it to the observers."""
     logger, funnel = session.logger, task.round.funnel
     quality = quality_of(session.policy.cost_model)

@@ -1,4 +1,4 @@
-"""`Session`: the members and limits of one tuning run, which its loop and its rounds share."""
+"""`TuningSession`: the members and limits of a tuning run, shared by its loop and its rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Session:
+class TuningSession:
     """One tuning run."""
 
     policy: TaskScheduler

@@ -27,7 +27,7 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
-from tilewright.tune.funnel import Funnel, Stage
+from tilewright.tune.funnel import Funnel, FunnelStage
 from tilewright.tune.options import UNLIMITED_TRIALS
 from tilewright.tune.task import TaskRecord
 
@@ -35,7 +35,9 @@ from tilewright.tune.task import TaskRecord
 TARGET = Target("llvm -mcpu=haswell -num-cores=2")
 
 
-FUNNEL = Funnel([Stage("proposed", 9), Stage("legal", 4, Counter({"DisallowDynamicLoop": 5}))])
+FUNNEL = Funnel(
+    [FunnelStage("proposed", 9), FunnelStage("legal", 4, Counter({"DisallowDynamicLoop": 5}))]
+)
 QUALITY = RankingQuality(4, 0.75, 1, 1.0, 1.0)
 
 

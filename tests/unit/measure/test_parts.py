@@ -20,7 +20,7 @@ from tilewright.measure.hooks import importable_name, resolve_hook
 from tilewright.measure.interrupts import delayed_interrupts
 from tilewright.measure.memory import usable_memory
 from tilewright.measure.session_folder import SessionFolder, remove_abandoned_folders
-from tilewright.measure.wire import Call, FrameBuffer, frame, read_frame, write_all
+from tilewright.measure.wire import FrameBuffer, TaskCall, frame, read_frame, write_all
 from tilewright.records import RunnerResult
 from tilewright.runtime import register_func, remove_global_func
 from tilewright.testing import faulty_hooks
@@ -29,7 +29,7 @@ from tilewright.testing import faulty_hooks
 
 
 def test_frames_in_pieces() -> None:
-    first, second = Call("a:b", b"x" * 300, 1), Call("c:d", b"", 2)
+    first, second = TaskCall("a:b", b"x" * 300, 1), TaskCall("c:d", b"", 2)
     data = frame(first) + frame(second)
     buffer = FrameBuffer()
     bodies = [body for byte in data for body in buffer.feed(bytes([byte]))]
@@ -40,7 +40,7 @@ def test_frames_in_pieces() -> None:
 
 def test_frames_through_a_pipe() -> None:
     reader, writer = os.pipe()
-    write_all(writer, frame(Call("a:b", b"1", 1)) + frame(Call("c:d", b"2", 2)))
+    write_all(writer, frame(TaskCall("a:b", b"1", 1)) + frame(TaskCall("c:d", b"2", 2)))
     os.close(writer)
     first, second = read_frame(reader), read_frame(reader)
     assert first is not None
@@ -53,7 +53,7 @@ def test_frames_through_a_pipe() -> None:
 
 def test_half_a_frame_is_the_end() -> None:
     reader, writer = os.pipe()
-    write_all(writer, frame(Call("a:b", b"1", 1))[:-1])
+    write_all(writer, frame(TaskCall("a:b", b"1", 1))[:-1])
     os.close(writer)
     assert read_frame(reader) is None
     os.close(reader)

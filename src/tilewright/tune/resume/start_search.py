@@ -5,11 +5,11 @@ from __future__ import annotations
 from tilewright.errors import MachineError, TilewrightError
 from tilewright.tune.left_alone import left_alone
 from tilewright.tune.logs import log_space
-from tilewright.tune.session import Session
+from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord
 
 
-def start_search(task: TaskRecord, session: Session) -> None:
+def start_search(task: TaskRecord, session: TuningSession) -> None:
     """Make the sketches of a task and let its strategy begin, or go on."""
     task.sketches = task.ctx.generate_design_space()
     log_space(task)
@@ -33,7 +33,7 @@ def start_search(task: TaskRecord, session: Session) -> None:
         task.restored_count = 0
 
 
-def _pre_tuning(task: TaskRecord, session: Session) -> None:
+def _pre_tuning(task: TaskRecord, session: TuningSession) -> None:
     options, policy = session.options, session.policy
     task.ctx.pre_tuning(
         options.task_trials,
