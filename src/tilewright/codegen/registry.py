@@ -8,7 +8,7 @@ from tilewright.codegen.base import Backend
 from tilewright.errors import TargetError
 from tilewright.support.plugins import Family
 
-BACKENDS: Family[type[Backend]] = Family("backend", "tilewright.backend")
+BACKENDS: Family[Backend] = Family("backend", "tilewright.backend")
 DEFAULT_KIND = "llvm"
 
 # Loaded when first asked for: the code generators are large.
@@ -35,4 +35,4 @@ def find_backend(kind: str) -> Backend:
             f"no backend compiles for target kind {kind!r}, there are {known}; "
             "register_backend() adds others"
         )
-    return BACKENDS.get(kind)()
+    return BACKENDS.create(kind)

@@ -80,7 +80,7 @@ class DeviceApi(ABC):
         """Push memory, given as (address, bytes), out of all caches."""
 
 
-DEVICE_APIS: Family[type[DeviceApi]] = Family("device", "tilewright.device")
+DEVICE_APIS: Family[DeviceApi] = Family("device", "tilewright.device")
 _OURS = {"cpu": "tilewright.runtime.cpu_device"}
 
 
@@ -88,7 +88,7 @@ _OURS = {"cpu": "tilewright.runtime.cpu_device"}
 def _api_of(name: str) -> DeviceApi | None:
     if name in _OURS:
         importlib.import_module(_OURS[name])
-    return DEVICE_APIS.get(name)() if name in DEVICE_APIS else None
+    return DEVICE_APIS.create(name) if name in DEVICE_APIS else None
 
 
 @dataclass(frozen=True)

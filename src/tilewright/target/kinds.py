@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -92,7 +92,7 @@ _KINDS: Mapping[str, TargetKind] = MappingProxyType(
 
 
 # Kinds of others: a function that makes one, registered or offered by an installed package.
-OTHER_KINDS: Family[Callable[[], TargetKind]] = Family("target kind", "tilewright.target_kind")
+OTHER_KINDS: Family[TargetKind] = Family("target kind", "tilewright.target_kind")
 
 
 def cpu_kind(name: str) -> TargetKind:
@@ -104,7 +104,7 @@ def get_kind(name: str) -> TargetKind:
     """The kind of that name; an unknown name is an error."""
     kind = _KINDS.get(name)
     if kind is None and name in OTHER_KINDS:
-        return OTHER_KINDS.get(name)()
+        return OTHER_KINDS.create(name)
     if kind is None:
         raise TargetError(f"unknown target kind {name!r}{did_you_mean(name, _KINDS)}")
     return kind
