@@ -20,7 +20,7 @@ from harness import HEADER, TVM_PYTHON, Report, Rival, Row, finish, interleaved,
 from tilewright import te
 from tilewright.ir import IRModule
 from tilewright.schedule import Schedule, Trace
-from tilewright.schedule.trace.instruction import Outputs, Primitive
+from tilewright.schedule.trace.instruction import Made, Primitive
 
 HERE = Path(__file__).resolve().parent
 TRACE = HERE / "programs" / "matmul_trace.json"
@@ -131,16 +131,10 @@ class TimedSchedule(Schedule):
 
     times: dict[str, list[float]]
 
-    def run(
-        self,
-        primitive: Primitive,
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
-        decision: Any = None,
-    ) -> Outputs:
+    def run(self, step: Primitive[Made], decision: Any = None) -> Made:
         start = time.perf_counter()
-        made = super().run(primitive, inputs, attrs, decision)
-        self.times[primitive.kind].append(time.perf_counter() - start)
+        made = super().run(step, decision)
+        self.times[step.kind].append(time.perf_counter() - start)
         return made
 
 

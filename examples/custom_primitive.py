@@ -8,16 +8,13 @@ JSON and replay it from either, as they do with the built-in primitives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from tilewright import tir
 from tilewright.ir import For, IntImm, IterType, Var, replace, substitute
 from tilewright.schedule import LoopRV, Primitive, PrimitiveError, Trace, register_primitive
 from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import keywords
+from tilewright.schedule.trace.instruction import given
 from tilewright.testing.handwritten import matmul
 
 # --- what can go wrong: one class a precondition --------------------------------------------------
@@ -52,19 +49,16 @@ def rotate(state: ScheduleState, loop: StmtSRef, by: int) -> None:
 # --- the registration: how a schedule runs it and how a trace writes it ---------------------------
 
 
-def _run(
-    sch: tir.Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[None, None]:
-    rotate(sch.state, sch.get_sref(inputs[0]), attrs[0])
-    return None, None
+@register_primitive
+class Rotate(Primitive[None]):
+    """The step: its fields are the arguments of the method, those with handles are `given()`."""
 
+    method = "rotate"
+    loop: LoopRV = given()
+    by: int
 
-def _call(sch: tir.Schedule, loop: LoopRV, by: int) -> None:
-    """The method: what is a handle goes to the inputs, everything else to the attributes."""
-    sch.run(ROTATE, (loop,), (by,))
-
-
-ROTATE = register_primitive(Primitive("Rotate", "rotate", _run, keywords("loop", "by"), call=_call))
+    def run(self, sch: tir.Schedule) -> None:
+        rotate(sch.state, sch.get_sref(self.loop), self.by)
 
 
 def main() -> None:

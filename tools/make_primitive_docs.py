@@ -41,13 +41,15 @@ def load_examples() -> ModuleType:
     return module
 
 
-def built_in_primitives() -> list[Primitive]:
+def built_in_primitives() -> list[type[Primitive[Any]]]:
     """The primitives that come with Tilewright, by method."""
-    found = [p for p in all_primitives() if p.run.__module__.startswith(BUILT_IN)]
+    found = [p for p in all_primitives() if p.__module__.startswith(BUILT_IN)]
     return sorted(found, key=lambda primitive: primitive.method)
 
 
-def render_page(primitive: Primitive, program: Any, example: Callable[[Schedule], Any]) -> str:
+def render_page(
+    primitive: type[Primitive[Any]], program: Any, example: Callable[[Schedule], Any]
+) -> str:
     """The page of a primitive."""
     sch = Schedule(program, seed=42)
     before = sch.mod["main"].script()
@@ -79,21 +81,18 @@ def render_index(pages: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _signature(primitive: Primitive) -> str:
-    function = getattr(Schedule, primitive.method, None) or primitive.call
-    if function is None:
-        return f"sch.{primitive.method}(...)"
-    signature = inspect.signature(function)
+def _signature(primitive: type[Primitive[Any]]) -> str:
+    signature = inspect.signature(getattr(Schedule, primitive.method, None) or primitive.call)
     parameters = [p for name, p in signature.parameters.items() if name not in ("self", "sch")]
     arguments = ", ".join(str(parameter).replace("'", "") for parameter in parameters)
     result = str(signature.return_annotation).replace("'", "")
     return f"sch.{primitive.method}({arguments}) -> {result}"
 
 
-def _preconditions(primitive: Primitive) -> list[str]:
+def _preconditions(primitive: type[Primitive[Any]]) -> list[str]:
     """What a primitive can complain about, its own conditions first."""
-    own = primitive.run.__module__
-    classes = reachable_errors(primitive.run)
+    own = primitive.__module__
+    classes = reachable_errors(primitive)
     if not classes:
         return []
     lines = []
@@ -142,7 +141,7 @@ def _hashable(value: Any) -> Any:
     return value if isinstance(value, (type, FunctionType)) else None
 
 
-def _trace_forms(primitive: Primitive, sch: Schedule) -> list[str]:
+def _trace_forms(primitive: type[Primitive[Any]], sch: Schedule) -> list[str]:
     if sch.trace is None:
         return []
     position = max(n for n, inst in enumerate(sch.trace.insts) if inst.primitive is primitive)

@@ -11,7 +11,15 @@ from typing import Any
 
 from tilewright.ir import IntImm, IRModule
 from tilewright.schedule import Instruction, Schedule, Trace
-from tilewright.schedule.primitives.sample_compute_location import compute_locations
+from tilewright.schedule.primitives.sample_categorical import SampleCategorical
+from tilewright.schedule.primitives.sample_compute_location import (
+    SampleComputeLocation,
+    compute_locations,
+)
+from tilewright.schedule.primitives.sample_perfect_tile import (
+    SamplePartitionedTile,
+    SamplePerfectTile,
+)
 
 _PROBABILITIES = re.compile(r", probs=\[[^\]]*\]")
 
@@ -35,9 +43,9 @@ def decisions_of(mod: IRModule, sketch: Schedule) -> list[Decision]:
 
     def count(inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
         position = next(steps)
-        counter = _COUNTERS.get(inst.primitive.kind)
+        counter = _COUNTERS.get(inst.primitive)
         if counter is not None:
-            choices[position] = counter(sch, inputs, attrs)
+            choices[position] = counter(sch, inst.primitive.from_row(inputs, attrs))
         return decision
 
     trace.apply_to_schedule(sch, remove_postproc=False, decision_provider=count)
@@ -50,23 +58,23 @@ def points_of(decisions: Sequence[Decision]) -> int:
     return math.prod(decision.choices for decision in decisions)
 
 
-def _categories(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
-    return len(attrs[0])
+def _categories(sch: Schedule, step: SampleCategorical) -> int:
+    return len(step.candidates)
 
 
-def _locations(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
-    return len(compute_locations(sch.state, sch.get_sref(inputs[0])))
+def _locations(sch: Schedule, step: SampleComputeLocation) -> int:
+    return len(compute_locations(sch.state, sch.get_sref(step.block)))
 
 
-def _perfect_tiles(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
-    n, limit = attrs
-    extent = sch.get_sref(inputs[0]).loop.extent
-    return count_tiles(extent.value, n, limit) if isinstance(extent, IntImm) else 1
+def _perfect_tiles(sch: Schedule, step: SamplePerfectTile) -> int:
+    extent = sch.get_sref(step.loop).loop.extent
+    limit = step.max_innermost_factor
+    return count_tiles(extent.value, step.n, limit) if isinstance(extent, IntImm) else 1
 
 
-def _partitioned_tiles(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]) -> int:
-    n, position, factor = attrs
-    extent = sch.get_sref(inputs[0]).loop.extent
+def _partitioned_tiles(sch: Schedule, step: SamplePartitionedTile) -> int:
+    n, position, factor = step.n, step.partition_pos, step.innerpart_factor
+    extent = sch.get_sref(step.loop).loop.extent
     if not isinstance(extent, IntImm) or extent.value % factor:
         return 1
     whole = extent.value
@@ -90,9 +98,9 @@ def _divisors(number: int) -> list[int]:
     return sorted({*small, *(number // size for size in small)})
 
 
-_COUNTERS: dict[str, Callable[[Schedule, Sequence[Any], Sequence[Any]], int]] = {
-    "SampleCategorical": _categories,
-    "SampleComputeLocation": _locations,
-    "SamplePerfectTile": _perfect_tiles,
-    "SamplePartitionedTile": _partitioned_tiles,
+_COUNTERS: dict[type, Callable[[Schedule, Any], int]] = {
+    SampleCategorical: _categories,
+    SampleComputeLocation: _locations,
+    SamplePerfectTile: _perfect_tiles,
+    SamplePartitionedTile: _partitioned_tiles,
 }

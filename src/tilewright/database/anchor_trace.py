@@ -14,11 +14,16 @@ from tilewright.ir import ForKind
 from tilewright.records import entry_function
 from tilewright.schedule import BlockRV, Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.analysis import has_block, is_output_block
-from tilewright.schedule.primitives.compute_inline import can_compute_inline
-from tilewright.schedule.primitives.get_blocks import neighbours
-from tilewright.schedule.primitives.reverse_compute_inline import can_reverse_compute_inline
+from tilewright.schedule.primitives.compute_inline import ComputeInline, can_compute_inline
+from tilewright.schedule.primitives.get_blocks import GetBlock, GetChildBlocks, neighbours
+from tilewright.schedule.primitives.reverse_compute_inline import (
+    ReverseComputeInline,
+    can_reverse_compute_inline,
+)
 from tilewright.schedule.state.scope import loops_of
-from tilewright.schedule.trace.trace import learned, results_of, rvs_in, translated
+from tilewright.schedule.trace.instruction import Primitive, is_step
+from tilewright.schedule.trace.text import rvs_in
+from tilewright.schedule.trace.trace import learned, results_of
 from tilewright.space.conditions import all_iters_spatial, is_root
 from tilewright.space.defaults import create_schedule_rules, kind_of_target
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
@@ -49,7 +54,7 @@ def schedule_using_anchor_trace(sch: Schedule, anchor_trace: Trace, target: Targ
 
 def _inline_around_anchor(sch: Schedule, trace: Trace, target: Target) -> None:
     """Inline the spatial blocks that the trace does not know; what is an output comes last."""
-    known = {inst.attrs[0] for inst in trace.insts if inst.primitive.kind == "GetBlock"}
+    known = {inst.step.name for inst in trace.insts if is_step(inst, GetBlock)}
     anchor = find_anchor_block(sch.mod)
     before = set() if anchor is None else _with_producers(sch, sch.state.srefs[anchor])
     todo = [
@@ -91,8 +96,8 @@ def _unscheduled_after(sch: Schedule, trace: Trace) -> list[StmtSRef]:
     foreign: set[Any] = set()  # handles of what this program does not have
     for inst in trace.insts:
         if not any(rv in foreign for value in inst.inputs for rv in rvs_in(value)):
-            inputs = tuple(translated(value, known) for value in inst.inputs)
-            known.update(_followed(sch, inst, inputs, trace.decisions.get(inst)))
+            step = inst.step.with_handles(known)
+            known.update(_followed(sch, inst, step, trace.decisions.get(inst)))
         foreign.update(output for output in inst.outputs if output not in known)
     return [block for block in _blocks(sch) if before.get(block.name) == _loop_kinds(block)]
 
@@ -102,18 +107,17 @@ def _loop_kinds(block: StmtSRef) -> list[ForKind]:
 
 
 def _followed(
-    sch: Schedule, inst: Instruction, inputs: tuple[Any, ...], decision: Any
+    sch: Schedule, inst: Instruction, step: Primitive[Any], decision: Any
 ) -> dict[Any, Any]:
     """Carry out a step if it makes sense here; what became of its results."""
-    primitive = inst.primitive
-    match primitive.kind:
-        case "GetBlock" if not has_block(sch, inst.attrs[0]):
+    match step:
+        case GetBlock() if not has_block(sch, step.name):
             return {}
-        case "ComputeInline" | "ReverseComputeInline":
-            _inline(sch, inputs[0], into_producer=primitive.kind == "ReverseComputeInline")
+        case ComputeInline() | ReverseComputeInline():
+            _inline(sch, step.block, into_producer=isinstance(step, ReverseComputeInline))
             return {}
-    made = sch.run(primitive, inputs, inst.attrs, decision)
-    if primitive.kind == "GetChildBlocks":  # there may be more
+    made = sch.run(step, decision)
+    if isinstance(step, GetChildBlocks):  # there may be more
         return dict(zip(inst.outputs, results_of(made), strict=False))
     return learned(inst, made)
 

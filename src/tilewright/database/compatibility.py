@@ -16,6 +16,8 @@ from typing import Any
 
 from tilewright.records import TargetIdentity, TuningRecord, read_target
 from tilewright.schedule import Trace
+from tilewright.schedule.primitives.tensorize import Tensorize
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.target import Target
 
 
@@ -98,7 +100,7 @@ INTRINSIC_FEATURES: Mapping[str, frozenset[str]] = {
 
 def needed_features(trace: Trace) -> set[str]:
     """The extensions of the CPU that the tensor intrinsics of a trace need."""
-    names = (inst.attrs[0] for inst in trace.insts if inst.primitive.kind == "Tensorize")
+    names = (inst.step.tensor_intrin for inst in trace.insts if is_step(inst, Tensorize))
     return {feature for name in names for feature in INTRINSIC_FEATURES.get(name, ())}
 
 

@@ -16,10 +16,10 @@ from tilewright.ir.annotation_keys import (
     SOFTWARE_PIPELINE_STAGE,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.primitives.compute_root import ComputeRoot
 from tilewright.schedule.schedule import BlockLike, Factor, Schedule
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import leaf_realizes
-from tilewright.schedule.trace.instruction import get_primitive
 
 
 def tile(
@@ -34,7 +34,7 @@ def tile(
 
 def compute_root(sch: Schedule, block: BlockLike) -> None:
     """Compute all of a stage before its consumers, in loops of its own, where it was moved from."""
-    sch.run(get_primitive("ComputeRoot"), (sch.block(block),), ())
+    sch.run(ComputeRoot(sch.block(block)))
 
 
 def auto_inline_injective(sch: Schedule, func_name: str | None = None) -> list[str]:

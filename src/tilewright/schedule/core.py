@@ -35,16 +35,10 @@ from tilewright.schedule.state.handles import AnyRV, BlockRV, ExprRV, LoopRV, ne
 from tilewright.schedule.state.program_check import verify_program
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
 from tilewright.schedule.state.state import VERIFY_CACHED_FLAGS, VERIFY_PROGRAM, ScheduleState
-from tilewright.schedule.trace.instruction import (
-    Instruction,
-    Outputs,
-    Primitive,
-    find_method,
-    get_primitive,
-)
+from tilewright.schedule.trace.instruction import Instruction, Made, Primitive, find_method
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.schedule.trace.text import with_rvs
-from tilewright.schedule.trace.trace import Trace
+from tilewright.schedule.trace.trace import Trace, results_of
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -229,46 +223,31 @@ class ScheduleCore:
         self.mod.show()
         print(self.trace)
 
-    def run(
-        self,
-        primitive: Primitive,
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
-        decision: Any = None,
-    ) -> Outputs:
-        """Carry out a primitive and record it; a failing one leaves schedule and trace alone."""
+    def run(self, step: Primitive[Made], decision: Any = None) -> Made:
+        """Carry out a step and record it; a failing one leaves schedule and trace alone."""
         self.state.check_functions()
-        if not primitive.is_pure:
+        if not step.is_pure:
             settle_flags(self.state)
         before = self.mod
         try:
-            outputs, recorded = primitive.run(cast("Schedule", self), inputs, attrs, decision)
+            outputs, recorded = step.decide(cast("Schedule", self), decision)
         except PrimitiveError as error:
-            error.attach(primitive.method, self.mod, self.error_render_level)
+            error.attach(step.method, self.mod, self.error_render_level)
             raise
         if self.state.debug_mask & VERIFY_PROGRAM:
-            verify_program(before, self.mod, primitive.method)
+            verify_program(before, self.mod, step.method)
         if self.state.debug_mask & VERIFY_CACHED_FLAGS:
             verify_cached_flags(self.state)
         if self.trace is not None:
-            made = outputs if isinstance(outputs, list) else [] if outputs is None else [outputs]
-            inst = Instruction(
-                primitive, tuple(inputs), tuple(attrs), tuple(made), isinstance(outputs, list)
-            )
-            self.trace.append(inst, recorded)
+            self.trace.append(Instruction.of(step, results_of(outputs)), recorded)
         return outputs
-
-    def _run(self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any] = (), **more: Any) -> Any:
-        return self.run(get_primitive(kind), inputs, attrs, **more)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A primitive that somebody registered beside the built-in ones."""
         primitive = None if name.startswith("_") else find_method(name)
         if primitive is None:
             raise AttributeError(f"Schedule has no primitive {name!r}")
-        if primitive.call is not None:
-            return functools.partial(primitive.call, self)
-        return lambda *inputs, attrs=(), decision=None: self.run(primitive, inputs, attrs, decision)
+        return functools.partial(primitive.call, cast("Schedule", self))
 
     # --- arguments ------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ file of its own under `primitives/`, its manual in `docs/primitives`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimExpr
@@ -19,7 +19,61 @@ from tilewright.schedule.core import (
     as_index_map,
 )
 from tilewright.schedule.layouts.layout import as_pad_value
-from tilewright.schedule.primitives.declared_access import bounds_map, side_number
+from tilewright.schedule.primitives.add_unit_loop import AddUnitLoop
+from tilewright.schedule.primitives.annotate import Annotate, Unannotate
+from tilewright.schedule.primitives.blockize import Blockize
+from tilewright.schedule.primitives.cache_index import CacheIndex
+from tilewright.schedule.primitives.cache_inplace import CacheInplace
+from tilewright.schedule.primitives.cache_read import CacheRead
+from tilewright.schedule.primitives.cache_write import CacheWrite
+from tilewright.schedule.primitives.compute_at import ComputeAt, ReverseComputeAt
+from tilewright.schedule.primitives.compute_inline import ComputeInline
+from tilewright.schedule.primitives.copy_at import ReadAt, WriteAt
+from tilewright.schedule.primitives.declared_access import (
+    AnnotateBufferAccess,
+    UnsafeHideBufferAccess,
+    bounds_map,
+    side_number,
+)
+from tilewright.schedule.primitives.decompose_padding import DecomposePadding
+from tilewright.schedule.primitives.decompose_reduction import DecomposeReduction
+from tilewright.schedule.primitives.enter_postproc import EnterPostproc
+from tilewright.schedule.primitives.fuse import Fuse
+from tilewright.schedule.primitives.get_blocks import (
+    GetBlock,
+    GetChildBlocks,
+    GetConsumers,
+    GetLoops,
+    GetOutputBlocks,
+    GetProducers,
+)
+from tilewright.schedule.primitives.loop_kind import Bind, Parallel, Unroll, Vectorize
+from tilewright.schedule.primitives.loop_partition import LoopPartition
+from tilewright.schedule.primitives.merge import Merge
+from tilewright.schedule.primitives.pad_einsum import PadEinsum
+from tilewright.schedule.primitives.reindex import ReIndex
+from tilewright.schedule.primitives.reindex_cache import ReindexCacheRead, ReindexCacheWrite
+from tilewright.schedule.primitives.reorder import Reorder
+from tilewright.schedule.primitives.reorder_block_iter_var import ReorderBlockIterVar
+from tilewright.schedule.primitives.reverse_compute_inline import ReverseComputeInline
+from tilewright.schedule.primitives.rfactor import RFactor
+from tilewright.schedule.primitives.rolling_buffer import RollingBuffer
+from tilewright.schedule.primitives.sample_categorical import SampleCategorical
+from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
+from tilewright.schedule.primitives.sample_perfect_tile import (
+    SamplePartitionedTile,
+    SamplePerfectTile,
+)
+from tilewright.schedule.primitives.set_axis_separator import SetAxisSeparator
+from tilewright.schedule.primitives.set_scope import SetScope
+from tilewright.schedule.primitives.shift_operand import ShiftOperand
+from tilewright.schedule.primitives.split import Split
+from tilewright.schedule.primitives.storage_align import StorageAlign
+from tilewright.schedule.primitives.tensorize import Tensorize
+from tilewright.schedule.primitives.transform_block_layout import TransformBlockLayout
+from tilewright.schedule.primitives.transform_layout import TransformLayout
+from tilewright.schedule.primitives.unsafe_set_dtype import UnsafeSetDType
+from tilewright.schedule.primitives.widen_accumulator import WidenAccumulator
 from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
 
 BlockLike: TypeAlias = BlockRV | str
@@ -38,8 +92,7 @@ class Schedule(ScheduleCore):
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
-        attrs = (list(candidates), list(probs))
-        return cast(ExprRV, self._run("SampleCategorical", (), attrs, decision=decision))
+        return self.run(SampleCategorical(list(candidates), list(probs)), decision)
 
     def sample_perfect_tile(
         self,
@@ -48,9 +101,8 @@ class Schedule(ScheduleCore):
         max_innermost_factor: int = 16,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        attrs = (n, max_innermost_factor)
         chosen = None if decision is None else list(decision)
-        return cast("list[ExprRV]", self._run("SamplePerfectTile", (loop,), attrs, decision=chosen))
+        return self.run(SamplePerfectTile(loop, n, max_innermost_factor), chosen)
 
     def sample_partitioned_tile(
         self,
@@ -60,14 +112,11 @@ class Schedule(ScheduleCore):
         innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        attrs = (n, partition_pos, innerpart_factor)
         chosen = None if decision is None else list(decision)
-        made = self._run("SamplePartitionedTile", (loop,), attrs, decision=chosen)
-        return cast("list[ExprRV]", made)
+        return self.run(SamplePartitionedTile(loop, n, partition_pos, innerpart_factor), chosen)
 
     def sample_compute_location(self, block: BlockLike, decision: int | None = None) -> LoopRV:
-        inputs = (self.block(block),)
-        return cast(LoopRV, self._run("SampleComputeLocation", inputs, decision=decision))
+        return self.run(SampleComputeLocation(self.block(block)), decision)
 
     # --- getters --------------------------------------------------------------------------------
 
@@ -79,30 +128,30 @@ class Schedule(ScheduleCore):
             raise ScheduleError(
                 "the module has several functions; say which with func_name= or work_on()"
             )
-        return cast(BlockRV, self._run("GetBlock", (), (name, function)))
+        return self.run(GetBlock(name, function))
 
     def get_loops(self, block: BlockLike) -> list[LoopRV]:
-        return cast("list[LoopRV]", self._run("GetLoops", (self.block(block),)))
+        return self.run(GetLoops(self.block(block)))
 
     def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
-        return cast("list[BlockRV]", self._run("GetChildBlocks", (block_or_loop,)))
+        return self.run(GetChildBlocks(block_or_loop))
 
     def get_producers(self, block: BlockLike) -> list[BlockRV]:
-        return cast("list[BlockRV]", self._run("GetProducers", (self.block(block),)))
+        return self.run(GetProducers(self.block(block)))
 
     def get_consumers(self, block: BlockLike) -> list[BlockRV]:
-        return cast("list[BlockRV]", self._run("GetConsumers", (self.block(block),)))
+        return self.run(GetConsumers(self.block(block)))
 
     def get_output_blocks(self, scope_block: BlockLike) -> list[BlockRV]:
-        return cast("list[BlockRV]", self._run("GetOutputBlocks", (self.block(scope_block),)))
+        return self.run(GetOutputBlocks(self.block(scope_block)))
 
     # --- loops ----------------------------------------------------------------------------------
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
-        return cast(LoopRV, self._run("Fuse", loops, (preserve_unit_iters,)))
+        return self.run(Fuse(loops, preserve_unit_iters))
 
     def merge(self, *loops: LoopRV) -> LoopRV:
-        return cast(LoopRV, self._run("Merge", loops))
+        return self.run(Merge(loops))
 
     def split(
         self,
@@ -111,35 +160,33 @@ class Schedule(ScheduleCore):
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[LoopRV]:
-        attrs = (preserve_unit_iters, disable_predication)
-        return cast("list[LoopRV]", self._run("Split", (loop, *factors), attrs))
+        return self.run(Split(loop, tuple(factors), preserve_unit_iters, disable_predication))
 
     def loop_partition(
         self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
-        made = self._run("LoopPartition", (loop, *factors), (preserve_unit_iters,))
-        return cast("list[LoopRV]", made)
+        return self.run(LoopPartition(loop, tuple(factors), preserve_unit_iters))
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
-        self._run("Reorder", ordered_loops)
+        self.run(Reorder(ordered_loops))
 
     def reorder_block_iter_var(self, block: BlockLike, new_order: Sequence[int]) -> None:
-        self._run("ReorderBlockIterVar", (self.block(block), list(new_order)))
+        self.run(ReorderBlockIterVar(self.block(block), list(new_order)))
 
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
-        return cast(LoopRV, self._run("AddUnitLoop", (block_or_loop,)))
+        return self.run(AddUnitLoop(block_or_loop))
 
     def parallel(self, loop: LoopRV) -> None:
-        self._run("Parallel", (loop,))
+        self.run(Parallel(loop))
 
     def vectorize(self, loop: LoopRV) -> None:
-        self._run("Vectorize", (loop,))
+        self.run(Vectorize(loop))
 
     def bind(self, loop: LoopRV, thread_axis: str) -> None:
-        self._run("Bind", (loop,), (thread_axis,))
+        self.run(Bind(loop, thread_axis))
 
     def unroll(self, loop: LoopRV) -> None:
-        self._run("Unroll", (loop,))
+        self.run(Unroll(loop))
 
     # --- cache stages ---------------------------------------------------------------------------
 
@@ -153,7 +200,7 @@ class Schedule(ScheduleCore):
         target = self.block(block)
         index = self.buffer_index(target, read_buffer_index, "read")
         consumers = [self.block(consumer) for consumer in consumer_blocks or ()]
-        return cast(BlockRV, self._run("CacheRead", (target, consumers), (index, storage_scope)))
+        return self.run(CacheRead(target, index, storage_scope, consumers))
 
     def cache_write(
         self,
@@ -165,7 +212,7 @@ class Schedule(ScheduleCore):
         target = self.block(block)
         index = self.buffer_index(target, write_buffer_index, "write")
         consumers = [self.block(consumer) for consumer in consumer_blocks or ()]
-        return cast(BlockRV, self._run("CacheWrite", (target, consumers), (index, storage_scope)))
+        return self.run(CacheWrite(target, index, storage_scope, consumers))
 
     def reindex_cache_read(
         self,
@@ -176,8 +223,8 @@ class Schedule(ScheduleCore):
     ) -> BlockRV:
         target = self.block(block)
         index = self.buffer_index(target, read_buffer_index, "read")
-        inputs = (target, self.block_index_map(target, index_map))
-        return cast(BlockRV, self._run("ReindexCacheRead", inputs, (index, storage_scope)))
+        layout = self.block_index_map(target, index_map)
+        return self.run(ReindexCacheRead(target, index, storage_scope, layout))
 
     def reindex_cache_write(
         self,
@@ -188,96 +235,91 @@ class Schedule(ScheduleCore):
     ) -> BlockRV:
         target = self.block(block)
         index = self.buffer_index(target, write_buffer_index, "write")
-        inputs = (target, self.block_index_map(target, index_map))
-        return cast(BlockRV, self._run("ReindexCacheWrite", inputs, (index, storage_scope)))
+        layout = self.block_index_map(target, index_map)
+        return self.run(ReindexCacheWrite(target, index, storage_scope, layout))
 
     def cache_inplace(
         self, block: BlockLike, read_buffer_index: BufferLike, storage_scope: str
     ) -> list[BlockRV]:
         target = self.block(block)
         index = self.buffer_index(target, read_buffer_index, "read")
-        return cast("list[BlockRV]", self._run("CacheInplace", (target,), (index, storage_scope)))
+        return self.run(CacheInplace(target, index, storage_scope))
 
     def cache_index(
         self, block: BlockLike, storage_scope: str, cse_thresh: int = 0
     ) -> list[BlockRV]:
-        made = self._run("CacheIndex", (self.block(block),), (storage_scope, cse_thresh))
-        return cast("list[BlockRV]", made)
+        return self.run(CacheIndex(self.block(block), storage_scope, cse_thresh))
 
     def reindex(self, block: BlockLike, buffer: BufferLike) -> BlockRV:
         target = self.block(block)
         kind, index = self.buffer_side(target, buffer)
-        return cast(BlockRV, self._run("ReIndex", (target,), (index, kind)))
+        return self.run(ReIndex(target, index, kind))
 
     def read_at(
         self, loop: LoopRV, block: BlockLike, read_buffer_index: int, storage_scope: str
     ) -> BlockRV:
-        attrs = (read_buffer_index, storage_scope)
-        return cast(BlockRV, self._run("ReadAt", (loop, self.block(block)), attrs))
+        return self.run(ReadAt(loop, self.block(block), read_buffer_index, storage_scope))
 
     def write_at(
         self, loop: LoopRV, block: BlockLike, write_buffer_index: int, storage_scope: str
     ) -> BlockRV:
-        attrs = (write_buffer_index, storage_scope)
-        return cast(BlockRV, self._run("WriteAt", (loop, self.block(block)), attrs))
+        return self.run(WriteAt(loop, self.block(block), write_buffer_index, storage_scope))
 
     # --- where a block is computed --------------------------------------------------------------
 
     def compute_at(
         self, block: BlockLike, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
-        self._run("ComputeAt", (self.block(block), loop), (preserve_unit_loops, index))
+        self.run(ComputeAt(self.block(block), loop, preserve_unit_loops, index))
 
     def reverse_compute_at(
         self, block: BlockLike, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
-        self._run("ReverseComputeAt", (self.block(block), loop), (preserve_unit_loops, index))
+        self.run(ReverseComputeAt(self.block(block), loop, preserve_unit_loops, index))
 
     def compute_inline(self, block: BlockLike) -> None:
-        self._run("ComputeInline", (self.block(block),))
+        self.run(ComputeInline(self.block(block)))
 
     def reverse_compute_inline(self, block: BlockLike) -> None:
-        self._run("ReverseComputeInline", (self.block(block),))
+        self.run(ReverseComputeInline(self.block(block)))
 
     # --- reductions -----------------------------------------------------------------------------
 
     def decompose_reduction(self, block: BlockLike, loop: LoopRV) -> BlockRV:
-        return cast(BlockRV, self._run("DecomposeReduction", (self.block(block), loop)))
+        return self.run(DecomposeReduction(self.block(block), loop))
 
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
-        return cast(BlockRV, self._run("RFactor", (loop,), (factor_axis,)))
+        return self.run(RFactor(loop, factor_axis))
 
     # --- buffers --------------------------------------------------------------------------------
 
     def storage_align(
         self, block: BlockLike, buffer_index: int, axis: int, factor: int, offset: int
     ) -> None:
-        self._run("StorageAlign", (self.block(block),), (buffer_index, axis, factor, offset))
+        self.run(StorageAlign(self.block(block), buffer_index, axis, factor, offset))
 
     def set_scope(self, block: BlockLike, buffer_index: BufferLike, storage_scope: str) -> None:
         target = self.block(block)
         index = self.buffer_index(target, buffer_index, "write")
-        self._run("SetScope", (target,), (index, storage_scope))
+        self.run(SetScope(target, index, storage_scope))
 
     def unsafe_set_dtype(self, block: BlockLike, buffer_index: int, dtype: str) -> None:
-        self._run("UnsafeSetDType", (self.block(block),), (buffer_index, dtype))
+        self.run(UnsafeSetDType(self.block(block), buffer_index, dtype))
 
     def rolling_buffer(self, block: BlockLike, write_buffer_index: int) -> None:
-        self._run("RollingBuffer", (self.block(block),), (write_buffer_index,))
+        self.run(RollingBuffer(self.block(block), write_buffer_index))
 
     def unsafe_hide_buffer_access(
         self, block: BlockLike, buf_type: str, buf_index_array: Sequence[int]
     ) -> None:
-        inputs = (self.block(block), buf_type, list(buf_index_array))
-        self._run("UnsafeHideBufferAccess", inputs)
+        self.run(UnsafeHideBufferAccess(self.block(block), buf_type, list(buf_index_array)))
 
     def annotate_buffer_access(
         self, block: BlockLike, buffer_index: int, buf_type: str, gen_new_ranges: IndexMapLike
     ) -> None:
         target = self.block(block)
         bounds = bounds_map(self.get_sref(target).block, gen_new_ranges)
-        inputs = (target, buffer_index, side_number(buf_type), bounds)
-        self._run("AnnotateBufferAccess", inputs)
+        self.run(AnnotateBufferAccess(target, buffer_index, side_number(buf_type), bounds))
 
     # --- blocks and tensor instructions ---------------------------------------------------------
 
@@ -285,7 +327,7 @@ class Schedule(ScheduleCore):
         self, target: LoopRV | Sequence[BlockRV], preserve_unit_iters: bool = True
     ) -> BlockRV:
         what = target if isinstance(target, LoopRV) else list(target)
-        return cast(BlockRV, self._run("Blockize", (what,), (preserve_unit_iters,)))
+        return self.run(Blockize(what, preserve_unit_iters))
 
     def tensorize(
         self,
@@ -293,17 +335,17 @@ class Schedule(ScheduleCore):
         tensor_intrin: str,
         preserve_unit_iters: bool = True,
     ) -> None:
-        self._run("Tensorize", (block_or_loop,), (tensor_intrin, preserve_unit_iters))
+        self.run(Tensorize(block_or_loop, tensor_intrin, preserve_unit_iters))
 
     # --- annotations ----------------------------------------------------------------------------
 
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
         if not isinstance(ann_key, str):
             raise WrongArgument(f"annotate: the key is a text, got {ann_key!r}")
-        self._run("Annotate", (block_or_loop, ann_val), (ann_key,))
+        self.run(Annotate(block_or_loop, ann_key, ann_val))
 
     def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
-        self._run("Unannotate", (block_or_loop,), (ann_key,))
+        self.run(Unannotate(block_or_loop, ann_key))
 
     # --- layouts and padding --------------------------------------------------------------------
 
@@ -323,24 +365,23 @@ class Schedule(ScheduleCore):
             index_map, chosen.ndim, [extent.dtype for extent in chosen.shape]
         )
         padding = as_pad_value(pad_value, len(layout.final_indices), chosen)
-        attrs = (index, kind, padding, assume_injective_transform)
-        self._run("TransformLayout", (target, layout), attrs)
+        self.run(TransformLayout(target, index, kind, layout, padding, assume_injective_transform))
         if separators:
-            self._run("SetAxisSeparator", (target,), (index, kind, separators))
+            self.run(SetAxisSeparator(target, index, kind, separators))
 
     def transform_block_layout(self, block: BlockLike, index_map: IndexMapLike) -> None:
         target = self.block(block)
-        self._run("TransformBlockLayout", (target,), (self.block_index_map(target, index_map),))
+        self.run(TransformBlockLayout(target, self.block_index_map(target, index_map)))
 
     def set_axis_separator(
         self, block: BlockLike, buffer: BufferLike, axis_separators: Sequence[int]
     ) -> None:
         target = self.block(block)
         kind, index = self.buffer_side(target, buffer)
-        self._run("SetAxisSeparator", (target,), (index, kind, list(axis_separators)))
+        self.run(SetAxisSeparator(target, index, kind, list(axis_separators)))
 
     def decompose_padding(self, block: BlockLike, loop: LoopRV) -> BlockRV:
-        return cast(BlockRV, self._run("DecomposePadding", (self.block(block), loop)))
+        return self.run(DecomposePadding(self.block(block), loop))
 
     def can_decompose_padding(self, block: BlockLike, loop: LoopRV) -> bool:
         """True when `decompose_padding` would succeed; not recorded."""
@@ -353,19 +394,18 @@ class Schedule(ScheduleCore):
         return True
 
     def pad_einsum(self, block: BlockLike, padding: Sequence[int]) -> None:
-        self._run("PadEinsum", (self.block(block),), (list(padding),))
+        self.run(PadEinsum(self.block(block), list(padding)))
 
     def shift_operand(self, block: BlockLike, read_buffer_index: int) -> list[BlockRV]:
         """Give one operand of a sum of products of integers the other sign.
 
         The blocks that make the shifted operand and the sums that results start from.
         """
-        made = self._run("ShiftOperand", (self.block(block),), (read_buffer_index,))
-        return cast(list[BlockRV], made)
+        return self.run(ShiftOperand(self.block(block), read_buffer_index))
 
     def widen_accumulator(self, block: BlockLike, dtype: str) -> BlockRV:
         """Let a reduction add up in a wider floating type; the block that rounds its results."""
-        return cast(BlockRV, self._run("WidenAccumulator", (self.block(block),), (str(dtype),)))
+        return self.run(WidenAccumulator(self.block(block), str(dtype)))
 
     def enter_postproc(self) -> None:
-        self._run("EnterPostproc", ())
+        self.run(EnterPostproc())

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import TuneError
 from tilewright.schedule import Schedule, Trace
+from tilewright.schedule.primitives.sample_categorical import SampleCategorical
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 
 if TYPE_CHECKING:
@@ -33,8 +35,9 @@ class Sketch:
         sampled = [whole.insts[place] for place in self.places]
         # Chances that do not depend on the program, or None.
         self.chances: list[list[float]] | None = None
-        if all(inst.primitive.kind == "SampleCategorical" for inst in sampled):
-            self.chances = [[float(chance) for chance in inst.attrs[1]] for inst in sampled]
+        draws = [inst.step for inst in sampled if is_step(inst, SampleCategorical)]
+        if len(draws) == len(sampled):
+            self.chances = [[float(chance) for chance in draw.probs] for draw in draws]
 
     def drawn(self, seed: int) -> Origin | None:
         """The decisions that a replay with this seed draws, if they can be known without it."""
@@ -60,7 +63,7 @@ def same_steps(one: Trace, other: Trace) -> bool:
     length = len(other.insts)
     if length > len(one.insts) or not all(map(_is, one.insts, other.insts)):
         return False
-    return length == len(one.insts) or one.insts[length].primitive.is_postproc
+    return length == len(one.insts) or one.insts[length].step.is_postproc
 
 
 def _is(one: object, other: object) -> bool:

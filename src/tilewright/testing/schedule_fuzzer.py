@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ from tilewright.ir import (
 )
 from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 from tilewright.schedule.state.state import VERIFY_PROGRAM, VERIFY_SREF_TREE
-from tilewright.schedule.trace.instruction import Outputs, Primitive
+from tilewright.schedule.trace.instruction import Made, Primitive
 from tilewright.testing import oracle
 from tilewright.testing.schedule_checks import (
     assert_same_arrays,
@@ -87,17 +87,11 @@ class Report:
 class RecordingSchedule(Schedule):
     """A schedule that remembers the step it is taking, should it not come back from it."""
 
-    attempted: tuple[Primitive, tuple[Any, ...], tuple[Any, ...], Any] | None = None
+    attempted: tuple[Primitive[Any], Any] | None = None
 
-    def run(
-        self,
-        primitive: Primitive,
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
-        decision: Any = None,
-    ) -> Outputs:
-        self.attempted = (primitive, tuple(inputs), tuple(attrs), decision)
-        made = super().run(primitive, inputs, attrs, decision)
+    def run(self, step: Primitive[Made], decision: Any = None) -> Made:
+        self.attempted = (step, decision)
+        made = super().run(step, decision)
         self.attempted = None
         return made
 
@@ -223,9 +217,9 @@ class _Replay:
         for position, inst in enumerate(self._trace.insts):
             if position == leave_out or not all(value in known for value in _handles(inst.inputs)):
                 continue
-            inputs = _exchanged(inst.inputs, known)
+            step = inst.step.with_handles(known)
             try:
-                made = sch.run(inst.primitive, inputs, inst.attrs, self._trace.decisions.get(inst))
+                made = sch.run(step, self._trace.decisions.get(inst))
             except ScheduleError:
                 continue
             except Exception:  # the failing step itself; it stays the last one
@@ -261,19 +255,13 @@ def _handles(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _exchanged(value: Any, known: Mapping[Any, Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_exchanged(item, known) for item in value)
-    return known[value] if isinstance(value, (BlockRV, LoopRV, ExprRV)) else value
-
-
 def _with_attempt(sch: RecordingSchedule) -> Trace:
     """The trace, ending with the step that did not come back."""
     assert sch.trace is not None
     trace = sch.trace.copy()
     if sch.attempted is not None:
-        primitive, inputs, attrs, decision = sch.attempted
-        trace.append(Instruction(primitive, inputs, attrs, ()), decision)
+        step, decision = sch.attempted
+        trace.append(Instruction.of(step, ()), decision)
     return trace
 
 

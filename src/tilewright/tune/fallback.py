@@ -23,6 +23,9 @@ from tilewright.errors import MemberError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, symbols_of
 from tilewright.records import MeasureCandidate
 from tilewright.schedule import Schedule, Trace
+from tilewright.schedule.primitives.loop_kind import Parallel
+from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.statistics import SearchStatistics
@@ -32,7 +35,8 @@ from tilewright.tune.stand_in import stand_in_sizes
 
 DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
-SLOW_STEPS = {"SampleComputeLocation": 40}  # tries each place, and counts for so many others
+# A step that tries each place counts for so many others.
+SLOW_STEPS: dict[type, int] = {SampleComputeLocation: 40}
 SEED = 1
 # What is over before another core has begun is drafted for one core, too: so many of the best.
 SHORT_SECONDS = 5e-6
@@ -99,7 +103,7 @@ def _costs(context: TuneContext, schedules: Sequence[Schedule]) -> npt.NDArray[n
 def _without_parallel(mod: IRModule, known: Schedule) -> Schedule:
     """The same schedule on one core."""
     assert known.trace is not None
-    steps = [inst for inst in known.trace.insts if inst.primitive.kind != "Parallel"]
+    steps = [inst for inst in known.trace.insts if not is_step(inst, Parallel)]
     sch = Schedule(mod, error_render_level="fast")
     Trace(steps, known.trace.decisions).apply_to_schedule(sch, remove_postproc=False)
     return sch
@@ -120,7 +124,7 @@ def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target)
 
 
 def _steps_of(trace: Trace) -> int:
-    return sum(SLOW_STEPS.get(inst.primitive.kind, 1) for inst in trace.insts)
+    return sum(SLOW_STEPS.get(inst.primitive, 1) for inst in trace.insts)
 
 
 def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:

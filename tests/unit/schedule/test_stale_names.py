@@ -14,9 +14,9 @@ import pytest
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, PrimFunc, assert_structural_equal, replace
-from tilewright.schedule import Primitive, Schedule
+from tilewright.schedule import BlockRV, Primitive, Schedule
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.trace.instruction import keywords
+from tilewright.schedule.trace.instruction import given
 from tilewright.script import from_source, tir as T
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
 
@@ -380,17 +380,19 @@ def exchange_the_buffer(sch: Schedule, block: StmtSRef) -> None:
     ],
 )
 def test_debug_mask_notices_stale_names(damage: Damage, text: str) -> None:
-    def run(sch: Schedule, inputs: Any, attrs: Any, decision: Any) -> tuple[None, None]:
-        damage(sch, sch.get_sref(inputs[0]))
-        return None, None
+    class Damaging(Primitive[None]):
+        method = "damage"
+        block: BlockRV = given()
 
-    primitive = Primitive("Damage", "damage", run, keywords("block"))
+        def run(self, sch: Schedule) -> None:
+            damage(sch, sch.get_sref(self.block))
+
     for mask in ("none", 3):
         careless = Schedule(guarded, debug_mask=mask)
-        careless.run(primitive, (careless.get_block("M"),), ())
+        careless.run(Damaging(careless.get_block("M")))
     sch = Schedule(guarded, debug_mask="all")
     with pytest.raises(AssertionError, match=text):
-        sch.run(primitive, (sch.get_block("M"),), ())
+        sch.run(Damaging(sch.get_block("M")))
 
 
 def test_debug_mask_blames_no_primitive_for_a_program_that_was_broken() -> None:

@@ -124,7 +124,7 @@ def test_same_steps() -> None:
     assert not same_steps(before, main)  # the mark of post-processing is a step too many
     assert not same_steps(main, Trace(before.insts[:-1]))
     last = before.insts[-1]
-    twin = Instruction(last.primitive, last.inputs, last.attrs, last.outputs, last.is_list)
+    twin = Instruction(last.primitive, last.inputs, last.attrs, last.outputs)
     assert not same_steps(main, Trace([*before.insts[:-1], twin]))
 
 

@@ -48,7 +48,6 @@ from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, leaf_realizes
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Speller
 
 _SCOPES = (
     "global",
@@ -354,14 +353,3 @@ def readers_after(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[S
             if dependency.kind is DepKind.RAW and reads_buffer(dependency.dst.block, buffer)
         )
     )
-
-
-def spell_cache(index_name: str) -> Speller:
-    """How cache stages with a list of consumers look in Python."""
-
-    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-        block, consumers = inputs
-        spelled = [f"block={block}", f"{index_name}={attrs[0]}", f"storage_scope={attrs[1]}"]
-        return spelled if consumers == "[]" else [*spelled, f"consumer_blocks={consumers}"]
-
-    return spell

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import INT32, For, ForKind, Stmt, Var, const
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -32,10 +32,11 @@ def add_unit_loop(state: ScheduleState, place: StmtSRef) -> StmtSRef:
     return state.srefs[loop]
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    return sch.loop_rv(add_unit_loop(sch.state, sch.get_sref(inputs[0]))), None
+@register_primitive
+class AddUnitLoop(Primitive[LoopRV]):
+    method = "add_unit_loop"
+    moves_blocks = False
+    block_or_loop: BlockRV | LoopRV = given()
 
-
-register_primitive(Primitive("AddUnitLoop", "add_unit_loop", _run, keywords("block_or_loop")))
+    def run(self, sch: Schedule) -> LoopRV:
+        return sch.loop_rv(add_unit_loop(sch.state, sch.get_sref(self.block_or_loop)))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import PrimExpr
 from tilewright.ir.node import replace
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -64,28 +64,25 @@ def _plain(sch: Schedule, key: str, value: Any) -> Any:
     raise BadAnnotationValue(key=key, value=value)
 
 
-def _run_annotate(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    place, value = inputs
-    annotate(sch.state, sch.get_sref(place), attrs[0], _plain(sch, attrs[0], value))
-    return None, None
+@register_primitive
+class Annotate(Primitive[None]):
+    method = "annotate"
+    moves_blocks = False
+    block_or_loop: BlockRV | LoopRV = given()
+    ann_key: str
+    ann_val: Any = given()
+
+    def run(self, sch: Schedule) -> None:
+        value = _plain(sch, self.ann_key, self.ann_val)
+        annotate(sch.state, sch.get_sref(self.block_or_loop), self.ann_key, value)
 
 
-def _run_unannotate(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    unannotate(sch.state, sch.get_sref(inputs[0]), attrs[0])
-    return None, None
+@register_primitive
+class Unannotate(Primitive[None]):
+    method = "unannotate"
+    moves_blocks = False
+    block_or_loop: BlockRV | LoopRV = given()
+    ann_key: str
 
-
-def _spell_annotate(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    return [f"block_or_loop={inputs[0]}", f"ann_key={attrs[0]}", f"ann_val={inputs[1]}"]
-
-
-def _spell_unannotate(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    return [f"block_or_loop={inputs[0]}", f"ann_key={attrs[0]}"]
-
-
-register_primitive(Primitive("Annotate", "annotate", _run_annotate, _spell_annotate))
-register_primitive(Primitive("Unannotate", "unannotate", _run_unannotate, _spell_unannotate))
+    def run(self, sch: Schedule) -> None:
+        unannotate(sch.state, sch.get_sref(self.block_or_loop), self.ann_key)

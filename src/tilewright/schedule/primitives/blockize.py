@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, region_union, to_range
 from tilewright.arith.interval import as_interval
@@ -34,6 +34,7 @@ from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.regions.subspace import DividedBindings, Part, divide_bindings, extent_of
 from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     leaf_realizes,
     loops_of,
@@ -45,7 +46,7 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.splice import copy_path, replace_in_parent, replace_run_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -403,28 +404,18 @@ def _union(regions: Sequence[BufferRegion]) -> BufferRegion:
     return BufferRegion(first.buffer, tuple(to_range(bound, analyzer) for bound in bounds))
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    (target,) = inputs
-    preserve = bool(attrs[0])
-    if isinstance(target, list):
-        blocks = [sch.get_sref(block) for block in target]
-        return sch.block_rv(blockize_blocks(sch.state, blocks, preserve_unit_iters=preserve)), None
-    made = blockize_loop(sch.state, sch.get_sref(target), preserve_unit_iters=preserve)
-    return sch.block_rv(made), None
+@register_primitive
+class Blockize(Primitive[BlockRV]):
+    method = "blockize"
+    target: LoopRV | list[BlockRV] = given()
+    preserve_unit_iters: bool = constant(from_json=bool)
 
-
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    return [bool(flag) for flag in attrs]
-
-
-register_primitive(
-    Primitive(
-        "Blockize",
-        "blockize",
-        _run,
-        keywords("target", "preserve_unit_iters"),
-        attrs_from_json=_attrs_from_json,
-    )
-)
+    def run(self, sch: Schedule) -> BlockRV:
+        preserve = self.preserve_unit_iters
+        if isinstance(self.target, list):
+            blocks = [sch.get_sref(block) for block in self.target]
+            made = blockize_blocks(sch.state, blocks, preserve_unit_iters=preserve)
+        else:
+            loop = sch.get_sref(self.target)
+            made = blockize_loop(sch.state, loop, preserve_unit_iters=preserve)
+        return sch.block_rv(made)

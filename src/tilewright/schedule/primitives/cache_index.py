@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +42,11 @@ from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iter
 from tilewright.schedule.caches.place import Place
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -238,20 +238,14 @@ def _anchor(body: Stmt, block: Block) -> Stmt:
     return body
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    scope, threshold = attrs
-    made = cache_index(sch.state, sch.get_sref(inputs[0]), scope, sch.int_of(threshold))
-    return [sch.block_rv(sref) for sref in made], None
+@register_primitive
+class CacheIndex(Primitive[list[BlockRV]]):
+    method = "cache_index"
+    block: BlockRV = given()
+    storage_scope: str
+    cse_thresh: int
 
-
-register_primitive(
-    Primitive(
-        "CacheIndex",
-        "cache_index",
-        _run,
-        keywords("block", "storage_scope", "cse_thresh"),
-        gives_list=True,
-    )
-)
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        threshold = sch.int_of(self.cse_thresh)
+        made = cache_index(sch.state, sch.get_sref(self.block), self.storage_scope, threshold)
+        return [sch.block_rv(sref) for sref in made]

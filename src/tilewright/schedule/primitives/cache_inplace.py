@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import eval_set, region_union, to_range
 from tilewright.ir import Buffer, BufferRegion, Range, expr_deep_equal, substitute
@@ -21,10 +20,11 @@ from tilewright.schedule.caches.stage import (
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -85,19 +85,14 @@ def _hull(read: BufferRegion, written: BufferRegion) -> tuple[Range, ...]:
     return tuple(to_range(axis) for axis in region_union(boxes))
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    made = cache_inplace(sch.state, sch.get_sref(inputs[0]), *attrs)
-    return [sch.block_rv(sref) for sref in made], None
+@register_primitive
+class CacheInplace(Primitive[list[BlockRV]]):
+    method = "cache_inplace"
+    block: BlockRV = given()
+    read_buffer_index: int
+    storage_scope: str
 
-
-register_primitive(
-    Primitive(
-        "CacheInplace",
-        "cache_inplace",
-        _run,
-        keywords("block", "read_buffer_index", "storage_scope"),
-        gives_list=True,
-    )
-)
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        block = sch.get_sref(self.block)
+        made = cache_inplace(sch.state, block, self.read_buffer_index, self.storage_scope)
+        return [sch.block_rv(sref) for sref in made]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import Buffer, BufferRegion, For, IntImm, Range
 from tilewright.schedule.caches.place import (
@@ -25,16 +25,16 @@ from tilewright.schedule.caches.stage import (
     only_writer,
     readers_after,
     reads_buffer,
-    spell_cache,
     written_region,
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import loops_from
 from tilewright.schedule.state.flags import region_cover
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import BlockScope, lowest_common_ancestor, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -135,13 +135,16 @@ def _check_region_cover(state: ScheduleState, readers: Sequence[StmtSRef], buffe
             raise ReadsMoreThanWritten(reader, block=reader.name, buffer=buffer.name)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block, consumers = inputs
-    listed = [sch.get_sref(consumer) for consumer in consumers]
-    made = cache_read(sch.state, sch.get_sref(block), attrs[0], attrs[1], listed)
-    return sch.block_rv(made), None
+@register_primitive
+class CacheRead(Primitive[BlockRV]):
+    method = "cache_read"
+    block: BlockRV = given()
+    read_buffer_index: int
+    storage_scope: str
+    consumer_blocks: list[BlockRV] = given(optional=True)
 
-
-register_primitive(Primitive("CacheRead", "cache_read", _run, spell_cache("read_buffer_index")))
+    def run(self, sch: Schedule) -> BlockRV:
+        block = sch.get_sref(self.block)
+        consumers = [sch.get_sref(consumer) for consumer in self.consumer_blocks]
+        index, scope = self.read_buffer_index, self.storage_scope
+        return sch.block_rv(cache_read(sch.state, block, index, scope, consumers))

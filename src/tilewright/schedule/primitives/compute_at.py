@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import Plan, plan_compute_at
@@ -12,9 +12,16 @@ from tilewright.schedule.moves.reverse_compute_at import plan_reverse_compute_at
 from tilewright.schedule.primitives.compute_inline import compute_inline
 from tilewright.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import (
+    Primitive,
+    constant,
+    flag,
+    given,
+    register_primitive,
+)
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -96,45 +103,43 @@ def _carry_out(state: ScheduleState, plan: Plan) -> None:
     move(state, plan.block, plan.removed, plan.loop, plan.nest, plan.index)
 
 
-def _runner(
-    place: Callable[..., None], inline: Callable[[ScheduleState, StmtSRef], None]
-) -> Callable[..., tuple[Outputs, Any]]:
-    def run(
-        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-    ) -> tuple[Outputs, Any]:
-        block, loop = (sch.get_sref(rv) for rv in inputs)
+class _Placing(Primitive[None]):
+    """A block goes into a loop, or where a sampled location says."""
+
+    block: BlockRV = given()
+    loop: LoopRV = given()
+    preserve_unit_loops: bool = flag()
+    index: int = constant(default=-1)
+
+    def placed(
+        self,
+        sch: Schedule,
+        place: Callable[..., None],
+        inline: Callable[[ScheduleState, StmtSRef], None],
+    ) -> None:
+        """Call the function that fits the location."""
+        block, loop, keep = (
+            sch.get_sref(self.block),
+            sch.get_sref(self.loop),
+            self.preserve_unit_loops,
+        )
         if loop is INLINE_MARK:
             inline(sch.state, block)
         elif loop is not ROOT_MARK:
-            place(sch.state, block, loop, preserve_unit_loops=bool(attrs[0]), index=attrs[1])
-        return None, None
-
-    return run
+            place(sch.state, block, loop, preserve_unit_loops=keep, index=self.index)
 
 
-def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
-    return [int(attrs[0]), attrs[1]]
+@register_primitive
+class ComputeAt(_Placing):
+    method = "compute_at"
+
+    def run(self, sch: Schedule) -> None:
+        self.placed(sch, compute_at, compute_inline)
 
 
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    flag, *index = attrs
-    return [bool(flag), *(index or [-1])]
+@register_primitive
+class ReverseComputeAt(_Placing):
+    method = "reverse_compute_at"
 
-
-def _register(kind: str, method: str, run: Any) -> None:
-    register_primitive(
-        Primitive(
-            kind,
-            method,
-            run,
-            keywords("block", "loop", "preserve_unit_loops", "index"),
-            attrs_to_json=_attrs_to_json,
-            attrs_from_json=_attrs_from_json,
-        )
-    )
-
-
-_register("ComputeAt", "compute_at", _runner(compute_at, compute_inline))
-_register(
-    "ReverseComputeAt", "reverse_compute_at", _runner(reverse_compute_at, reverse_compute_inline)
-)
+    def run(self, sch: Schedule) -> None:
+        self.placed(sch, reverse_compute_at, reverse_compute_inline)

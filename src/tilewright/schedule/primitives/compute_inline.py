@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import (
     Block,
@@ -30,10 +30,11 @@ from tilewright.schedule.moves.relocate import check_removable, remove
 from tilewright.schedule.regions.declared import with_detected_reads
 from tilewright.schedule.regions.relaxed import domain_of
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -227,11 +228,10 @@ def _carry_out(state: ScheduleState, plan: InlinePlan) -> None:
     remove(state, plan.removed, change, inliner.renewed)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    compute_inline(sch.state, sch.get_sref(inputs[0]))
-    return None, None
+@register_primitive
+class ComputeInline(Primitive[None]):
+    method = "compute_inline"
+    block: BlockRV = given()
 
-
-register_primitive(Primitive("ComputeInline", "compute_inline", _run, keywords("block")))
+    def run(self, sch: Schedule) -> None:
+        compute_inline(sch.state, sch.get_sref(self.block))

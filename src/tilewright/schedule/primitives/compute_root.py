@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import TRUE, BlockRealize, For, ForKind, PrimExpr, Stmt, Var, const, replace
 from tilewright.schedule.conditions.checks import is_complete_block, is_reduction_block
@@ -20,13 +19,7 @@ from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import (
-    Outputs,
-    Primitive,
-    get_primitive,
-    keywords,
-    register_primitive,
-)
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -92,15 +85,15 @@ def _own_nest(block: StmtSRef) -> Stmt:
     return nest
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    compute_root(sch.state, sch.get_sref(inputs[0]))
-    return None, None
+@register_primitive
+class ComputeRoot(Primitive[None]):
+    method = "compute_root"
+    block: BlockRV = given()
 
+    @classmethod
+    def call(cls, sch: Schedule, block: BlockRV | str) -> None:  # type: ignore[override]
+        """The method, which takes names of blocks as all others do."""
+        sch.run(cls(sch.block(block)))
 
-def _call(sch: Schedule, block: BlockRV | str) -> None:
-    sch.run(get_primitive("ComputeRoot"), (sch.block(block),), ())
-
-
-register_primitive(Primitive("ComputeRoot", "compute_root", _run, keywords("block"), call=_call))
+    def run(self, sch: Schedule) -> None:
+        compute_root(sch.state, sch.get_sref(self.block))

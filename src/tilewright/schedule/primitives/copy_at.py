@@ -6,8 +6,8 @@ their best way to move the data; its body is a plain copy that runs everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, covers, eval_set, region_union, to_range
 from tilewright.ir import (
@@ -48,10 +48,11 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
 from tilewright.schedule.regions.relaxed import loops_from
 from tilewright.schedule.state.flags import forget_flow
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -280,26 +281,29 @@ def _variables(ranges: Sequence[Range]) -> list[Var]:
     return [var for axis in ranges for var in free_vars(axis)]
 
 
-def _runner(copy: Callable[..., StmtSRef]) -> Callable[..., tuple[Outputs, Any]]:
-    def run(
-        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-    ) -> tuple[Outputs, Any]:
-        loop, block = (sch.get_sref(rv) for rv in inputs)
-        return sch.block_rv(copy(sch.state, loop, block, *attrs)), None
+@register_primitive
+class ReadAt(Primitive[BlockRV]):
+    method = "read_at"
+    loop: LoopRV = given()
+    block: BlockRV = given()
+    read_buffer_index: int
+    storage_scope: str
 
-    return run
-
-
-def _speller(index_name: str) -> Callable[[Sequence[str], Sequence[str]], list[str]]:
-    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-        loop, block = inputs
-        index, scope = attrs
-        return [f"loop={loop}", f"block={block}", f"{index_name}={index}", f"storage_scope={scope}"]
-
-    return spell
+    def run(self, sch: Schedule) -> BlockRV:
+        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
+        made = read_at(sch.state, loop, block, self.read_buffer_index, self.storage_scope)
+        return sch.block_rv(made)
 
 
-register_primitive(Primitive("ReadAt", "read_at", _runner(read_at), _speller("read_buffer_index")))
-register_primitive(
-    Primitive("WriteAt", "write_at", _runner(write_at), _speller("write_buffer_index"))
-)
+@register_primitive
+class WriteAt(Primitive[BlockRV]):
+    method = "write_at"
+    loop: LoopRV = given()
+    block: BlockRV = given()
+    write_buffer_index: int
+    storage_scope: str
+
+    def run(self, sch: Schedule) -> BlockRV:
+        loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
+        made = write_at(sch.state, loop, block, self.write_buffer_index, self.storage_scope)
+        return sch.block_rv(made)

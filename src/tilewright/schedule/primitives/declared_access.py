@@ -7,7 +7,7 @@ believes, not what the program does: the user answers for them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer, IndexMap
@@ -24,9 +24,11 @@ from tilewright.ir import (
     subtract,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
+from tilewright.schedule.trace.text import python_value
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -128,37 +130,8 @@ def bounds_map(stmt: Block, gen_new_ranges: Callable[..., Any] | IndexMap) -> In
     return IndexMap(tuple(variables), tuple(bounds))
 
 
-def _run_annotate(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block, index, kind, bounds = inputs
-    concrete = sch.concrete_map(bounds)
-    annotate_buffer_access(sch.state, sch.get_sref(block), index, _SIDES[kind], concrete)
-    return None, None
-
-
-def _run_hide(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block, side, indices = inputs
-    unsafe_hide_buffer_access(sch.state, sch.get_sref(block), side, indices)
-    return None, None
-
-
-def _spell_annotate(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    block, index, kind, bounds = inputs
-    return [
-        f"block={block}",
-        f"buffer_index={index}",
-        f'buf_type="{"read" if kind == "0" else "write"}"',
-        f"gen_new_ranges={_in_pairs(bounds)}",
-    ]
-
-
 def _in_pairs(text: str) -> str:
     """`lambda i: (a, b,)` with its results in pairs, as users write them."""
-    if not text:
-        return text
     function = ast.parse(text, mode="eval").body
     assert isinstance(function, ast.Lambda)
     assert isinstance(function.body, ast.Tuple)
@@ -167,14 +140,35 @@ def _in_pairs(text: str) -> str:
     return f"lambda {ast.unparse(function.args)}: [{pairs}]"
 
 
-register_primitive(
-    Primitive("AnnotateBufferAccess", "annotate_buffer_access", _run_annotate, _spell_annotate)
-)
-register_primitive(
-    Primitive(
-        "UnsafeHideBufferAccess",
-        "unsafe_hide_buffer_access",
-        _run_hide,
-        keywords("block", "buf_type", "buf_index_array"),
-    )
-)
+@register_primitive
+class AnnotateBufferAccess(Primitive[None]):
+    method = "annotate_buffer_access"
+    block: BlockRV = given()
+    buffer_index: int = given()
+    side: int = given()  # 0 for reads, 1 for writes
+    bounds: IndexMap = given()
+
+    def run(self, sch: Schedule) -> None:
+        concrete = sch.concrete_map(self.bounds)
+        block, side = sch.get_sref(self.block), _SIDES[self.side]
+        annotate_buffer_access(sch.state, block, self.buffer_index, side, concrete)
+
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        return [
+            f"block={python_value(self.block, names)}",
+            f"buffer_index={self.buffer_index}",
+            f'buf_type="{_SIDES[self.side]}"',
+            f"gen_new_ranges={_in_pairs(python_value(self.bounds, names))}",
+        ]
+
+
+@register_primitive
+class UnsafeHideBufferAccess(Primitive[None]):
+    method = "unsafe_hide_buffer_access"
+    block: BlockRV = given()
+    buf_type: str = given()
+    buf_index_array: list[int] = given()
+
+    def run(self, sch: Schedule) -> None:
+        block = sch.get_sref(self.block)
+        unsafe_hide_buffer_access(sch.state, block, self.buf_type, self.buf_index_array)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -43,6 +43,7 @@ from tilewright.schedule.conditions.checks import why_not_complete
 from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     leaf_realizes,
     loops_of,
@@ -53,7 +54,7 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -318,14 +319,12 @@ def _with_extents(stmt: Stmt, extents: dict[Var, int]) -> Stmt:
     return stmt
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block, loop = inputs
-    made = decompose_padding(sch.state, sch.get_sref(block), sch.get_sref(loop))
-    return sch.block_rv(made), None
+@register_primitive
+class DecomposePadding(Primitive[BlockRV]):
+    method = "decompose_padding"
+    block: BlockRV = given()
+    loop: LoopRV = given()
 
-
-register_primitive(
-    Primitive("DecomposePadding", "decompose_padding", _run, keywords("block", "loop"))
-)
+    def run(self, sch: Schedule) -> BlockRV:
+        block, loop = sch.get_sref(self.block), sch.get_sref(self.loop)
+        return sch.block_rv(decompose_padding(sch.state, block, loop))

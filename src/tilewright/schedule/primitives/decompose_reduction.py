@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir import (
@@ -22,11 +22,12 @@ from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -120,14 +121,13 @@ def _varying_part(value: PrimExpr, variables: Mapping[Var, Range]) -> PrimExpr:
     return value if uses_var(value, variables.__contains__) else const(0, value.dtype)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block, loop = inputs
-    made = decompose_reduction(sch.state, sch.get_sref(block), sch.get_sref(loop))
-    return sch.block_rv(made), None
+@register_primitive
+class DecomposeReduction(Primitive[BlockRV]):
+    method = "decompose_reduction"
+    moves_blocks = False
+    block: BlockRV = given()
+    loop: LoopRV = given()
 
-
-register_primitive(
-    Primitive("DecomposeReduction", "decompose_reduction", _run, keywords("block", "loop"))
-)
+    def run(self, sch: Schedule) -> BlockRV:
+        block, loop = sch.get_sref(self.block), sch.get_sref(self.loop)
+        return sch.block_rv(decompose_reduction(sch.state, block, loop))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    return None, None
+@register_primitive
+class EnterPostproc(Primitive[None]):
+    method = "enter_postproc"
+    moves_blocks = False
+    is_postproc = True
 
-
-register_primitive(Primitive("EnterPostproc", "enter_postproc", _run, keywords()))
+    def run(self, sch: Schedule) -> None:
+        """Leave the mark: there is nothing else to do."""

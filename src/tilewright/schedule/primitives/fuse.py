@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import For, ForKind, IntImm, PrimExpr, Range, Var, const, uses_var
 from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above, simplify_bindings
+from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -91,32 +92,13 @@ def _digits(fused: Var, stmts: Sequence[For]) -> dict[Var, PrimExpr]:
     return values
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    loops = [sch.get_sref(loop) for loop in inputs]
-    return sch.loop_rv(fuse(sch.state, loops, preserve_unit_iters=bool(attrs[0]))), None
+@register_primitive
+class Fuse(Primitive[LoopRV]):
+    method = "fuse"
+    moves_blocks = False
+    loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
+    preserve_unit_iters: bool = flag()
 
-
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    return [*inputs, f"preserve_unit_iters={attrs[0]}"]
-
-
-def _flags_to_json(attrs: Sequence[Any]) -> list[Any]:
-    return [int(flag) for flag in attrs]
-
-
-def _flags_from_json(attrs: Sequence[Any]) -> list[Any]:
-    return [bool(flag) for flag in attrs]
-
-
-register_primitive(
-    Primitive(
-        "Fuse",
-        "fuse",
-        _run,
-        _spell,
-        attrs_to_json=_flags_to_json,
-        attrs_from_json=_flags_from_json,
-    )
-)
+    def run(self, sch: Schedule) -> LoopRV:
+        loops = [sch.get_sref(loop) for loop in self.loops]
+        return sch.loop_rv(fuse(sch.state, loops, preserve_unit_iters=self.preserve_unit_iters))

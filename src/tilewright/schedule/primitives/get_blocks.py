@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tilewright.ir import Block, BlockRealize, children
 from tilewright.ir.node import Node
 from tilewright.ir.stmt import Stmt
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import DepKind, child_blocks, loops_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -37,24 +38,6 @@ class RootHasNoNeighbours(PrimitiveError):
     reason = "the root block {name!r} has no producers or consumers"
 
 
-def _get_block(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    name, function = attrs
-    root = sch.state.roots.get(function)
-    if root is None:
-        raise UnknownFunction(function=function, known=", ".join(map(repr, sch.mod)))
-    found = [block for block in sch.state.infos if block.block.name_hint == name]
-    if len(sch.state.roots) > 1:
-        found = [sref for sref in found if sch.state.function_of(sref) == function]
-    if not found:
-        names = [block.name_hint for block in _blocks_below(root.block)]
-        raise BlockNotFound(name=name, function=function, hint=did_you_mean(name, names))
-    if len(found) > 1:
-        raise SeveralBlocksFound(*found, name=name, function=function, count=len(found))
-    return sch.block_rv(found[0]), None
-
-
 def _blocks_below(node: Node) -> Iterator[Block]:
     """All blocks in program order, those inside `init` left out."""
     if isinstance(node, Block):
@@ -68,30 +51,6 @@ def _blocks_below(node: Node) -> Iterator[Block]:
                 yield from _blocks_below(child)
 
 
-def _get_loops(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block = sch.get_sref(inputs[0])
-    _ = block.block  # loops have none of their own
-    return [sch.loop_rv(loop) for loop in loops_of(block)], None
-
-
-def _get_child_blocks(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    return [sch.block_rv(b) for b in child_blocks(sch.state, sch.get_sref(inputs[0]))], None
-
-
-def _neighbours(before: bool) -> Callable[..., tuple[Outputs, Any]]:
-    def run(
-        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-    ) -> tuple[Outputs, Any]:
-        block = sch.get_sref(inputs[0])
-        return [sch.block_rv(other) for other in neighbours(sch, block, before)], None
-
-    return run
-
-
 def neighbours(sch: Schedule, block: StmtSRef, before: bool) -> list[StmtSRef]:
     """Producers (or consumers) of a block in its scope, each once, in order."""
     if block.parent is None:
@@ -102,14 +61,6 @@ def neighbours(sch: Schedule, block: StmtSRef, before: bool) -> list[StmtSRef]:
     kinds = (DepKind.RAW, DepKind.WAW)
     found = [d.src if before else d.dst for d in dependencies if d.kind in kinds]
     return list(dict.fromkeys(found))
-
-
-def _get_output_blocks(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    scope_block = sch.get_sref(inputs[0]).block
-    outputs = list(_output_blocks_below(scope_block))
-    return [sch.block_rv(sch.state.srefs[block]) for block in outputs], None
 
 
 def _output_blocks_below(scope_block: Block) -> Iterator[Block]:
@@ -129,17 +80,87 @@ def _blocks_directly_below(node: Node) -> Iterator[Block]:
             yield from _blocks_directly_below(child)
 
 
-def _register(kind: str, method: str, run: Any, *names: str, others: tuple[str, ...] = ()) -> None:
-    spell = keywords(*names)
-    many = kind != "GetBlock"
-    register_primitive(
-        Primitive(kind, method, run, spell, is_pure=True, other_kinds=others, gives_list=many)
-    )
+@register_primitive
+class GetBlock(Primitive[BlockRV]):
+    method = "get_block"
+    is_pure = True
+    moves_blocks = False
+    other_kinds = ("GetSBlock",)
+    name: str  # type: ignore[misc]  # of the class it is the kind, of a step that of the block
+    func_name: str
+
+    def run(self, sch: Schedule) -> BlockRV:
+        name, function = self.name, self.func_name
+        root = sch.state.roots.get(function)
+        if root is None:
+            raise UnknownFunction(function=function, known=", ".join(map(repr, sch.mod)))
+        found = [block for block in sch.state.infos if block.block.name_hint == name]
+        if len(sch.state.roots) > 1:
+            found = [sref for sref in found if sch.state.function_of(sref) == function]
+        if not found:
+            names = [block.name_hint for block in _blocks_below(root.block)]
+            raise BlockNotFound(name=name, function=function, hint=did_you_mean(name, names))
+        if len(found) > 1:
+            raise SeveralBlocksFound(*found, name=name, function=function, count=len(found))
+        return sch.block_rv(found[0])
 
 
-_register("GetBlock", "get_block", _get_block, "name", "func_name", others=("GetSBlock",))
-_register("GetLoops", "get_loops", _get_loops, "block")
-_register("GetChildBlocks", "get_child_blocks", _get_child_blocks, "")
-_register("GetProducers", "get_producers", _neighbours(before=True), "block")
-_register("GetConsumers", "get_consumers", _neighbours(before=False), "block")
-_register("GetOutputBlocks", "get_output_blocks", _get_output_blocks, "scope_block")
+@register_primitive
+class GetLoops(Primitive[list[LoopRV]]):
+    method = "get_loops"
+    is_pure = True
+    moves_blocks = False
+    block: BlockRV = given()
+
+    def run(self, sch: Schedule) -> list[LoopRV]:
+        block = sch.get_sref(self.block)
+        _ = block.block  # loops have none of their own
+        return [sch.loop_rv(loop) for loop in loops_of(block)]
+
+
+@register_primitive
+class GetChildBlocks(Primitive[list[BlockRV]]):
+    method = "get_child_blocks"
+    is_pure = True
+    moves_blocks = False
+    block_or_loop: BlockRV | LoopRV = given(positional=True)
+
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        found = child_blocks(sch.state, sch.get_sref(self.block_or_loop))
+        return [sch.block_rv(block) for block in found]
+
+
+@register_primitive
+class GetProducers(Primitive[list[BlockRV]]):
+    method = "get_producers"
+    is_pure = True
+    moves_blocks = False
+    block: BlockRV = given()
+
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        found = neighbours(sch, sch.get_sref(self.block), before=True)
+        return [sch.block_rv(block) for block in found]
+
+
+@register_primitive
+class GetConsumers(Primitive[list[BlockRV]]):
+    method = "get_consumers"
+    is_pure = True
+    moves_blocks = False
+    block: BlockRV = given()
+
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        found = neighbours(sch, sch.get_sref(self.block), before=False)
+        return [sch.block_rv(block) for block in found]
+
+
+@register_primitive
+class GetOutputBlocks(Primitive[list[BlockRV]]):
+    method = "get_output_blocks"
+    is_pure = True
+    moves_blocks = False
+    scope_block: BlockRV = given()
+
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        found = _output_blocks_below(sch.get_sref(self.scope_block).block)
+        return [sch.block_rv(sch.state.srefs[block]) for block in found]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
@@ -16,10 +16,11 @@ from tilewright.schedule.conditions.checks import (
 from tilewright.schedule.conditions.races import depends_on, is_unit
 from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -159,28 +160,45 @@ def _is_seen_outside(
     )
 
 
-def _runner(kind: ForKind) -> Callable[..., tuple[Outputs, Any]]:
-    def run(
-        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-    ) -> tuple[Outputs, Any]:
-        set_loop_kind(sch.state, sch.get_sref(inputs[0]), kind)
-        return None, None
+@register_primitive
+class Parallel(Primitive[None]):
+    method = "parallel"
+    moves_blocks = False
+    loop: LoopRV = given()
 
-    return run
-
-
-def _bind(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    if attrs[0] not in THREAD_AXES:
-        raise UnknownThreadAxis(axis=attrs[0])
-    set_loop_kind(sch.state, sch.get_sref(inputs[0]), ForKind.THREAD_BINDING, attrs[0])
-    return None, None
+    def run(self, sch: Schedule) -> None:
+        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.PARALLEL)
 
 
-register_primitive(Primitive("Parallel", "parallel", _runner(ForKind.PARALLEL), keywords("loop")))
-register_primitive(
-    Primitive("Vectorize", "vectorize", _runner(ForKind.VECTORIZED), keywords("loop"))
-)
-register_primitive(Primitive("Unroll", "unroll", _runner(ForKind.UNROLLED), keywords("loop")))
-register_primitive(Primitive("Bind", "bind", _bind, keywords("loop", "thread_axis")))
+@register_primitive
+class Vectorize(Primitive[None]):
+    method = "vectorize"
+    moves_blocks = False
+    loop: LoopRV = given()
+
+    def run(self, sch: Schedule) -> None:
+        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.VECTORIZED)
+
+
+@register_primitive
+class Unroll(Primitive[None]):
+    method = "unroll"
+    moves_blocks = False
+    loop: LoopRV = given()
+
+    def run(self, sch: Schedule) -> None:
+        set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.UNROLLED)
+
+
+@register_primitive
+class Bind(Primitive[None]):
+    method = "bind"
+    moves_blocks = False
+    loop: LoopRV = given()
+    thread_axis: str
+
+    def run(self, sch: Schedule) -> None:
+        if self.thread_axis not in THREAD_AXES:
+            raise UnknownThreadAxis(axis=self.thread_axis)
+        loop = sch.get_sref(self.loop)
+        set_loop_kind(sch.state, loop, ForKind.THREAD_BINDING, self.thread_axis)

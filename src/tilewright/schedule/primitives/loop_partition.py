@@ -36,11 +36,12 @@ from tilewright.schedule.conditions.checks import LoopHasAnnotations, check_name
 from tilewright.schedule.conditions.interference import Access, accesses_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import reads_with_writes
+from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -229,36 +230,14 @@ def _inside(part: Range | None, whole: Range) -> Range:
     return Range(const(first, part.min.dtype), const(end - first, part.extent.dtype))
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    loop, *factors = inputs
-    numbers = [None if factor is None else sch.int_of(factor) for factor in factors]
-    made = loop_partition(sch.state, sch.get_sref(loop), numbers)
-    return [sch.loop_rv(sref) for sref in made], None
+@register_primitive
+class LoopPartition(Primitive[list[LoopRV]]):
+    method = "loop_partition"
+    loop: LoopRV = given()
+    factors: tuple[Any, ...] = given(rest=True)
+    preserve_unit_iters: bool = flag()
 
-
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    loop, *factors = inputs
-    return [f"loop={loop}", f"factors=[{', '.join(factors)}]", f"preserve_unit_iters={attrs[0]}"]
-
-
-def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
-    return [int(flag) for flag in attrs]
-
-
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    return [bool(flag) for flag in attrs]
-
-
-register_primitive(
-    Primitive(
-        "LoopPartition",
-        "loop_partition",
-        _run,
-        _spell,
-        attrs_to_json=_attrs_to_json,
-        attrs_from_json=_attrs_from_json,
-        gives_list=True,
-    )
-)
+    def run(self, sch: Schedule) -> list[LoopRV]:
+        numbers = [None if factor is None else sch.int_of(factor) for factor in self.factors]
+        made = loop_partition(sch.state, sch.get_sref(self.loop), numbers)
+        return [sch.loop_rv(sref) for sref in made]

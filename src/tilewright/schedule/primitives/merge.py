@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import (
     Block,
@@ -27,11 +27,12 @@ from tilewright.schedule.conditions.interference import (
     stays_within_iteration,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import lowest_common_ancestor, scope_root
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -214,14 +215,10 @@ def _check_between(nests: Sequence[Nest], parent: StmtSRef) -> None:
                 raise StatementsBetween(nest.top, buffer=a.buffer.name)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    return sch.loop_rv(merge(sch.state, [sch.get_sref(loop) for loop in inputs])), None
+@register_primitive
+class Merge(Primitive[LoopRV]):
+    method = "merge"
+    loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
 
-
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    return list(inputs)
-
-
-register_primitive(Primitive("Merge", "merge", _run, _spell))
+    def run(self, sch: Schedule) -> LoopRV:
+        return sch.loop_rv(merge(sch.state, [sch.get_sref(loop) for loop in self.loops]))

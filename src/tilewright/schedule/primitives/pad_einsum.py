@@ -35,10 +35,11 @@ from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import check_stage_pipeline
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import BlockScope, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -305,11 +306,12 @@ def _install(
         state.infos[sref] = BlockInfo()
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    pad_einsum(sch.state, sch.get_sref(inputs[0]), [sch.int_of(amount) for amount in attrs[0]])
-    return None, None
+@register_primitive
+class PadEinsum(Primitive[None]):
+    method = "pad_einsum"
+    block: BlockRV = given()
+    padding: list[Any]
 
-
-register_primitive(Primitive("PadEinsum", "pad_einsum", _run, keywords("block", "padding")))
+    def run(self, sch: Schedule) -> None:
+        amounts = [sch.int_of(amount) for amount in self.padding]
+        pad_einsum(sch.state, sch.get_sref(self.block), amounts)

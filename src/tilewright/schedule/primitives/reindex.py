@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,16 +41,15 @@ from tilewright.schedule.regions.buffer_access import (
     single_access,
 )
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
+from tilewright.schedule.trace.text import buffer_text
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
-
-
-_SIDES = {"0": "read", "1": "write"}
 
 
 class NotALeafBlock(PrimitiveError):
@@ -182,18 +181,17 @@ def _copy(
     return realize_in_loops(loops, [variable for variable, _ in loops], block), block
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    index, side = attrs
-    made = reindex(sch.state, sch.get_sref(inputs[0]), index, 1 if side else 0)
-    return sch.block_rv(made), None
+@register_primitive
+class ReIndex(Primitive[BlockRV]):
+    method = "reindex"
+    block: BlockRV = given()
+    buffer_index: int
+    side: int  # 0 for reads, 1 for writes
 
+    def run(self, sch: Schedule) -> BlockRV:
+        side = 1 if self.side else 0
+        return sch.block_rv(reindex(sch.state, sch.get_sref(self.block), self.buffer_index, side))
 
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    (block,) = inputs
-    index, side = attrs
-    return [f"block={block}", f'buffer=("{_SIDES.get(side, side)}", {index})']
-
-
-register_primitive(Primitive("ReIndex", "reindex", _run, _spell))
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        block, _, _, *others = super().spelled(names)
+        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]

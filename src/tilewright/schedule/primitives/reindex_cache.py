@@ -5,9 +5,9 @@ The cache is indexed by a function of the block's iterators; it serves this bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
@@ -47,6 +47,7 @@ from tilewright.schedule.regions.buffer_access import (
     single_access,
 )
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     lowest_common_ancestor,
     realize_of,
@@ -55,7 +56,7 @@ from tilewright.schedule.state.scope import (
 )
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -285,36 +286,29 @@ def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Sequence[PrimExp
     return loops
 
 
-def _runner(side: int) -> Callable[..., tuple[Outputs, Any]]:
-    def run(
-        sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-    ) -> tuple[Outputs, Any]:
-        block, index_map = inputs[0], sch.concrete_map(inputs[1])
-        made = reindex_cache(sch.state, sch.get_sref(block), attrs[0], attrs[1], index_map, side)
-        return sch.block_rv(made), None
+@register_primitive
+class ReindexCacheRead(Primitive[BlockRV]):
+    method = "reindex_cache_read"
+    block: BlockRV = given()
+    read_buffer_index: int
+    storage_scope: str
+    index_map: IndexMap = given()
 
-    return run
-
-
-def _speller(index_name: str) -> Callable[[Sequence[str], Sequence[str]], list[str]]:
-    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-        block, index_map = inputs
-        index, scope = attrs
-        return [
-            f"block={block}",
-            f"{index_name}={index}",
-            f"storage_scope={scope}",
-            f"index_map={index_map}",
-        ]
-
-    return spell
+    def run(self, sch: Schedule) -> BlockRV:
+        block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
+        index, scope = self.read_buffer_index, self.storage_scope
+        return sch.block_rv(reindex_cache(sch.state, block, index, scope, index_map, 0))
 
 
-register_primitive(
-    Primitive("ReindexCacheRead", "reindex_cache_read", _runner(0), _speller("read_buffer_index"))
-)
-register_primitive(
-    Primitive(
-        "ReindexCacheWrite", "reindex_cache_write", _runner(1), _speller("write_buffer_index")
-    )
-)
+@register_primitive
+class ReindexCacheWrite(Primitive[BlockRV]):
+    method = "reindex_cache_write"
+    block: BlockRV = given()
+    write_buffer_index: int
+    storage_scope: str
+    index_map: IndexMap = given()
+
+    def run(self, sch: Schedule) -> BlockRV:
+        block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
+        index, scope = self.write_buffer_index, self.storage_scope
+        return sch.block_rv(reindex_cache(sch.state, block, index, scope, index_map, 1))

@@ -9,10 +9,11 @@ from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, uses_var
 from tilewright.ir.node import nodes_in, replace
 from tilewright.schedule.conditions.checks import has_affine_binding, has_affine_binding_below
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -148,15 +149,11 @@ def _is(variable: Any) -> Any:
     return lambda other: other is variable
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    reorder(sch.state, [sch.get_sref(loop) for loop in inputs])
-    return None, None
+@register_primitive
+class Reorder(Primitive[None]):
+    method = "reorder"
+    moves_blocks = False
+    ordered_loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
 
-
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    return list(inputs)
-
-
-register_primitive(Primitive("Reorder", "reorder", _run, _spell))
+    def run(self, sch: Schedule) -> None:
+        reorder(sch.state, [sch.get_sref(loop) for loop in self.ordered_loops])

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir import BlockRealize
 from tilewright.ir.node import replace
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -44,14 +45,12 @@ def reorder_block_iter_var(state: ScheduleState, block: StmtSRef, order: Sequenc
     replace_in_parent(state, block, (new,), {stmt: changed})
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block, order = inputs
-    reorder_block_iter_var(sch.state, sch.get_sref(block), [sch.int_of(index) for index in order])
-    return None, None
+@register_primitive
+class ReorderBlockIterVar(Primitive[None]):
+    method = "reorder_block_iter_var"
+    block: BlockRV = given()
+    new_order: list[Any] = given()
 
-
-register_primitive(
-    Primitive("ReorderBlockIterVar", "reorder_block_iter_var", _run, keywords("block", "new_order"))
-)
+    def run(self, sch: Schedule) -> None:
+        order = [sch.int_of(index) for index in self.new_order]
+        reorder_block_iter_var(sch.state, sch.get_sref(self.block), order)

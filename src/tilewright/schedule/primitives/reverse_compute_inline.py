@@ -54,6 +54,7 @@ from tilewright.schedule.primitives.compute_inline import (
 )
 from tilewright.schedule.regions.relaxed import Surroundings, View, domain_of, interval_of
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow, produced_box
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     BlockScope,
     DepKind,
@@ -65,7 +66,7 @@ from tilewright.schedule.state.scope import (
 )
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -393,13 +394,10 @@ def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
     remove(state, plan.removed, change, update.renewed)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    reverse_compute_inline(sch.state, sch.get_sref(inputs[0]))
-    return None, None
+@register_primitive
+class ReverseComputeInline(Primitive[None]):
+    method = "reverse_compute_inline"
+    block: BlockRV = given()
 
-
-register_primitive(
-    Primitive("ReverseComputeInline", "reverse_compute_inline", _run, keywords("block"))
-)
+    def run(self, sch: Schedule) -> None:
+        reverse_compute_inline(sch.state, sch.get_sref(self.block))

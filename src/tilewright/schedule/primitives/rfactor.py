@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -41,11 +41,12 @@ from tilewright.schedule.conditions.reducers import Reduction, recognize_reducti
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
 from tilewright.schedule.moves.init_block import copied_loop
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -450,10 +451,12 @@ def _final_nest(nest: Nest, realize: BlockRealize) -> Stmt:
     return body
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    return sch.block_rv(rfactor(sch.state, sch.get_sref(inputs[0]), sch.int_of(attrs[0]))), None
+@register_primitive
+class RFactor(Primitive[BlockRV]):
+    method = "rfactor"
+    loop: LoopRV = given()
+    factor_axis: int
 
-
-register_primitive(Primitive("RFactor", "rfactor", _run, keywords("loop", "factor_axis")))
+    def run(self, sch: Schedule) -> BlockRV:
+        axis = sch.int_of(self.factor_axis)
+        return sch.block_rv(rfactor(sch.state, sch.get_sref(self.loop), axis))

@@ -55,6 +55,7 @@ from tilewright.schedule.layouts.allocated_buffer import (
     change_allocation,
 )
 from tilewright.schedule.state.flags import region_cover
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
     DepKind,
     is_ancestor,
@@ -66,7 +67,7 @@ from tilewright.schedule.state.scope import (
 )
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -360,13 +361,11 @@ class _Roller(AllocationChanger):
         return variable is self._loop_var
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    rolling_buffer(sch.state, sch.get_sref(inputs[0]), sch.int_of(attrs[0]))
-    return None, None
+@register_primitive
+class RollingBuffer(Primitive[None]):
+    method = "rolling_buffer"
+    block: BlockRV = given()
+    write_buffer_index: int
 
-
-register_primitive(
-    Primitive("RollingBuffer", "rolling_buffer", _run, keywords("block", "write_buffer_index"))
-)
+    def run(self, sch: Schedule) -> None:
+        rolling_buffer(sch.state, sch.get_sref(self.block), sch.int_of(self.write_buffer_index))

@@ -14,6 +14,7 @@ from tilewright.schedule.conditions.checks import loop_iter_types
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     DepKind,
     is_ancestor,
@@ -24,7 +25,7 @@ from tilewright.schedule.state.scope import (
 )
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -118,20 +119,16 @@ def _decided(sch: Schedule, block: StmtSRef, decision: Any) -> tuple[int, StmtSR
     return ROOT, ROOT_MARK
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    block = sch.get_sref(inputs[0])
-    location, loop = _sampled(sch, block) if decision is None else _decided(sch, block, decision)
-    return sch.loop_rv(loop), location
+@register_primitive
+class SampleComputeLocation(Primitive[LoopRV]):
+    method = "sample_compute_location"
+    is_pure = True
+    block: BlockRV = given()
 
-
-register_primitive(
-    Primitive(
-        "SampleComputeLocation",
-        "sample_compute_location",
-        _run,
-        keywords("block"),
-        is_pure=True,
-    )
-)
+    def decide(self, sch: Schedule, decision: Any) -> tuple[LoopRV, int]:
+        block = sch.get_sref(self.block)
+        if decision is None:
+            location, loop = _sampled(sch, block)
+        else:
+            location, loop = _decided(sch, block, decision)
+        return sch.loop_rv(loop), location

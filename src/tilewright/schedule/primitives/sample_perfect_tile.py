@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.state.handles import ExprRV, LoopRV
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.random import RandomEngine
 
 if TYPE_CHECKING:
@@ -118,66 +119,62 @@ def _extent_of(sch: Schedule, loop: Any) -> int | None:
     return extent.value if isinstance(extent, IntImm) else None
 
 
-def _perfect_tile(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    n, limit = attrs
-    extent = _extent_of(sch, inputs[0])
-    if n < 1 or (extent is not None and extent < 1):
-        raise BadTileRequest(sch.get_sref(inputs[0]), extent=extent, n=n)
-    if extent is None:
-        tile = [-1] + [1] * (n - 1)
-    elif decision is not None:
-        tile = repair_tile(_checked_decision(decision, n), extent)
-    else:
+@register_primitive
+class SamplePerfectTile(Primitive[list[ExprRV]]):
+    method = "sample_perfect_tile"
+    is_pure = True
+    moves_blocks = False
+    loop: LoopRV = given()
+    n: int
+    max_innermost_factor: int
+
+    def decide(self, sch: Schedule, decision: Any) -> tuple[list[ExprRV], list[int]]:
+        n, extent = self.n, _extent_of(sch, self.loop)
+        if n < 1 or (extent is not None and extent < 1):
+            raise BadTileRequest(sch.get_sref(self.loop), extent=extent, n=n)
+        if extent is None:
+            tile = [-1] + [1] * (n - 1)
+        elif decision is not None:
+            tile = repair_tile(_checked_decision(decision, n), extent)
+        else:
+            tile = self._drawn(sch, extent)
+        return [sch.expr_rv(factor) for factor in tile], tile
+
+    def _drawn(self, sch: Schedule, extent: int) -> list[int]:
+        n, limit = self.n, self.max_innermost_factor
         if limit < 1 and limit != -1:
-            raise BadLimit(sch.get_sref(inputs[0]), limit=limit)
+            raise BadLimit(sch.get_sref(self.loop), limit=limit)
         if limit != -1 and n < 2:
-            raise LimitNeedsTwoParts(sch.get_sref(inputs[0]), limit=limit, n=n)
+            raise LimitNeedsTwoParts(sch.get_sref(self.loop), limit=limit, n=n)
         tile = draw_tile(sch.random, extent, n)
         while limit != -1 and tile[-1] > limit:
             tile = draw_tile(sch.random, extent, n)
-    return [sch.expr_rv(factor) for factor in tile], tile
+        return tile
 
 
-def _partitioned_tile(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    n, position, factor = attrs
-    extent = _extent_of(sch, inputs[0])
-    if n < 1 or not 0 < position < n or factor <= 0:
-        raise BadPartition(sch.get_sref(inputs[0]), position=position, factor=factor, n=n)
-    if extent is None or extent % factor:
-        tile = [-1 if extent is None else extent] + [1] * (n - 1)
-    elif decision is not None:
-        tile = repair_tile(_checked_decision(decision, n), extent)
-        if math.prod(tile[position:]) % factor:
-            tile = [extent // factor] + [1] * (n - 1)
-            tile[position] = factor
-    else:
-        tile = draw_tile(sch.random, extent, n)
-        while math.prod(tile[position:]) % factor:
+@register_primitive
+class SamplePartitionedTile(Primitive[list[ExprRV]]):
+    method = "sample_partitioned_tile"
+    is_pure = True
+    loop: LoopRV = given()
+    n: int
+    partition_pos: int
+    innerpart_factor: int
+
+    def decide(self, sch: Schedule, decision: Any) -> tuple[list[ExprRV], list[int]]:
+        n, position, factor = self.n, self.partition_pos, self.innerpart_factor
+        extent = _extent_of(sch, self.loop)
+        if n < 1 or not 0 < position < n or factor <= 0:
+            raise BadPartition(sch.get_sref(self.loop), position=position, factor=factor, n=n)
+        if extent is None or extent % factor:
+            tile = [-1 if extent is None else extent] + [1] * (n - 1)
+        elif decision is not None:
+            tile = repair_tile(_checked_decision(decision, n), extent)
+            if math.prod(tile[position:]) % factor:
+                tile = [extent // factor] + [1] * (n - 1)
+                tile[position] = factor
+        else:
             tile = draw_tile(sch.random, extent, n)
-    return [sch.expr_rv(part) for part in tile], tile
-
-
-register_primitive(
-    Primitive(
-        "SamplePerfectTile",
-        "sample_perfect_tile",
-        _perfect_tile,
-        keywords("loop", "n", "max_innermost_factor"),
-        is_pure=True,
-        gives_list=True,
-    )
-)
-register_primitive(
-    Primitive(
-        "SamplePartitionedTile",
-        "sample_partitioned_tile",
-        _partitioned_tile,
-        keywords("loop", "n", "partition_pos", "innerpart_factor"),
-        is_pure=True,
-        gives_list=True,
-    )
-)
+            while math.prod(tile[position:]) % factor:
+                tile = draw_tile(sch.random, extent, n)
+        return [sch.expr_rv(part) for part in tile], tile

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Buffer, replace
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
 from tilewright.schedule.layouts.layout import buffer_site, change_buffer
-from tilewright.schedule.primitives.transform_layout import buffer_text
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
+from tilewright.schedule.trace.text import buffer_text
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -48,23 +49,18 @@ class _SeparatorChanger(AllocationChanger):
         return replace(buffer, axis_separators=self._separators)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    index, kind, separators = attrs
-    buffer = sch.buffer_of(inputs[0], kind, index)
-    set_axis_separator(sch.state, sch.get_sref(inputs[0]), buffer, separators)
-    return None, None
+@register_primitive
+class SetAxisSeparator(Primitive[None]):
+    method = "set_axis_separator"
+    block: BlockRV = given()
+    buffer_index: int
+    side: int  # 0 for reads, 1 for writes
+    axis_separators: list[int]
 
+    def run(self, sch: Schedule) -> None:
+        buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
+        set_axis_separator(sch.state, sch.get_sref(self.block), buffer, self.axis_separators)
 
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    (block,) = inputs
-    index, kind, separators = attrs
-    return [
-        f"block={block}",
-        f"buffer={buffer_text(index, kind)}",
-        f"axis_separators={separators}",
-    ]
-
-
-register_primitive(Primitive("SetAxisSeparator", "set_axis_separator", _run, _spell))
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        block, _, _, *others = super().spelled(names)
+        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]

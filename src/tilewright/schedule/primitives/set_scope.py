@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir import HANDLE, Buffer, PointerType, Var
 from tilewright.ir.node import replace
@@ -13,9 +12,10 @@ from tilewright.schedule.layouts.allocated_buffer import (
     allocating_block,
     change_allocation,
 )
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -47,13 +47,13 @@ def set_scope(state: ScheduleState, block: StmtSRef, index: int, storage_scope: 
         change_allocation(state, owner, ScopeChanger(buffer, storage_scope))
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    set_scope(sch.state, sch.get_sref(inputs[0]), *attrs)
-    return None, None
+@register_primitive
+class SetScope(Primitive[None]):
+    method = "set_scope"
+    moves_blocks = False
+    block: BlockRV = given()
+    buffer_index: int
+    storage_scope: str
 
-
-register_primitive(
-    Primitive("SetScope", "set_scope", _run, keywords("block", "buffer_index", "storage_scope"))
-)
+    def run(self, sch: Schedule) -> None:
+        set_scope(sch.state, sch.get_sref(self.block), self.buffer_index, self.storage_scope)

@@ -8,7 +8,6 @@ result, wrapping included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +40,11 @@ from tilewright.schedule.caches.place import Place, domains_between, takes_all_v
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -255,13 +255,12 @@ def _with_shifted(block: Block, product: _Product, shifted: Buffer, start: _Star
     )
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    made = shift_operand(sch.state, sch.get_sref(inputs[0]), attrs[0])
-    return [sch.block_rv(sref) for sref in made], None
+@register_primitive
+class ShiftOperand(Primitive[list[BlockRV]]):
+    method = "shift_operand"
+    block: BlockRV = given()
+    read_buffer_index: int
 
-
-register_primitive(
-    Primitive("ShiftOperand", "shift_operand", _run, keywords("block", "read_buffer_index"))
-)
+    def run(self, sch: Schedule) -> list[BlockRV]:
+        made = shift_operand(sch.state, sch.get_sref(self.block), self.read_buffer_index)
+        return [sch.block_rv(sref) for sref in made]

@@ -21,9 +21,10 @@ from tilewright.ir import (
 from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above
+from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -162,55 +163,22 @@ def _loops_from(state: ScheduleState, nest: Stmt, count: int) -> list[StmtSRef]:
     return loops
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    loop, *factors = inputs
-    numbers = [None if factor is None else sch.int_of(factor) for factor in factors]
-    preserve_unit_iters = bool(attrs[0])
-    disable_predication = bool(attrs[1]) if len(attrs) > 1 else False
-    made = split(
-        sch.state,
-        sch.get_sref(loop),
-        numbers,
-        preserve_unit_iters=preserve_unit_iters,
-        disable_predication=disable_predication,
-    )
-    return [sch.loop_rv(sref) for sref in made], None
+@register_primitive
+class Split(Primitive[list[LoopRV]]):
+    method = "split"
+    moves_blocks = False
+    loop: LoopRV = given()
+    factors: tuple[Any, ...] = given(rest=True)
+    # The oldest traces have no flags, those of TVM 0.14 one: the second is written if it is set.
+    preserve_unit_iters: bool = flag(default=True)
+    disable_predication: bool = flag(default=False, optional=True)
 
-
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    loop, *factors = inputs
-    spelled = [
-        f"loop={loop}",
-        f"factors=[{', '.join(factors)}]",
-        f"preserve_unit_iters={attrs[0]}",
-    ]
-    if len(attrs) > 1 and attrs[1] == "True":
-        spelled.append(f"disable_predication={attrs[1]}")
-    return spelled
-
-
-def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
-    """TVM 0.14 knows one flag; the second is written only where it matters."""
-    flags = [int(flag) for flag in attrs]
-    return flags if len(flags) > 1 and flags[1] else flags[:1]
-
-
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    """The oldest traces have no flags: then unit iterators were always kept."""
-    flags = [bool(flag) for flag in attrs] or [True]
-    return [*flags, False][:2]
-
-
-register_primitive(
-    Primitive(
-        "Split",
-        "split",
-        _run,
-        _spell,
-        attrs_to_json=_attrs_to_json,
-        attrs_from_json=_attrs_from_json,
-        gives_list=True,
-    )
-)
+    def run(self, sch: Schedule) -> list[LoopRV]:
+        made = split(
+            sch.state,
+            sch.get_sref(self.loop),
+            [None if factor is None else sch.int_of(factor) for factor in self.factors],
+            preserve_unit_iters=self.preserve_unit_iters,
+            disable_predication=self.disable_predication,
+        )
+        return [sch.loop_rv(sref) for sref in made]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
@@ -10,9 +9,10 @@ from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import allocating_block
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -64,19 +64,16 @@ def _is_entry(value: Any) -> bool:
     return all(isinstance(number, int) for number in value)
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    index, axis, factor, offset = (sch.int_of(number) for number in attrs)
-    storage_align(sch.state, sch.get_sref(inputs[0]), index, axis, factor, offset)
-    return None, None
+@register_primitive
+class StorageAlign(Primitive[None]):
+    method = "storage_align"
+    moves_blocks = False
+    block: BlockRV = given()
+    buffer_index: int
+    axis: int
+    factor: int
+    offset: int
 
-
-register_primitive(
-    Primitive(
-        "StorageAlign",
-        "storage_align",
-        _run,
-        keywords("block", "buffer_index", "axis", "factor", "offset"),
-    )
-)
+    def run(self, sch: Schedule) -> None:
+        numbers = (self.buffer_index, self.axis, self.factor, self.offset)
+        storage_align(sch.state, sch.get_sref(self.block), *map(sch.int_of, numbers))

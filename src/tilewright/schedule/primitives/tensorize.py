@@ -25,11 +25,12 @@ from tilewright.ir.renew import Renewer
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.blockize import blockized_loop
+from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.tensor.match import Mismatch, Operand, match_description
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -75,11 +76,11 @@ def tensorized_block(block: Block, intrin: TensorIntrin, place: StmtSRef) -> Blo
     implementation = root_block_of(intrin.impl)
     renewer = Renewer(_index_dtype(block))
     views = []
-    for wanted, given in zip(parameters(intrin.desc), parameters(intrin.impl), strict=True):
+    for wanted, held in zip(parameters(intrin.desc), parameters(intrin.impl), strict=True):
         operand = operands[wanted]
-        _check_contiguous(intrin, given, operand, place)
-        view = renewer.define_buffer(given)
-        views.append(MatchBufferRegion(view, operand.region(given.shape)))
+        _check_contiguous(intrin, held, operand, place)
+        view = renewer.define_buffer(held)
+        views.append(MatchBufferRegion(view, operand.region(held.shape)))
     body = renewer.rewrite(
         replace(implementation, reads=(), writes=(), iter_vars=(), annotations={})
     )
@@ -177,26 +178,15 @@ class _WholeAccesses(Visitor):
 # --- the primitive ------------------------------------------------------------------------------
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    target = sch.get_sref(inputs[0])
-    intrin = TensorIntrin.get(attrs[0])
-    assert intrin is not None
-    tensorize(sch.state, target, intrin, preserve_unit_iters=bool(attrs[1]))
-    return None, None
+@register_primitive
+class Tensorize(Primitive[None]):
+    method = "tensorize"
+    block_or_loop: BlockRV | LoopRV = given()
+    tensor_intrin: str
+    preserve_unit_iters: bool = constant(from_json=bool)
 
-
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    return [attrs[0], bool(attrs[1])]
-
-
-register_primitive(
-    Primitive(
-        "Tensorize",
-        "tensorize",
-        _run,
-        keywords("block_or_loop", "tensor_intrin", "preserve_unit_iters"),
-        attrs_from_json=_attrs_from_json,
-    )
-)
+    def run(self, sch: Schedule) -> None:
+        target = sch.get_sref(self.block_or_loop)
+        intrin = TensorIntrin.get(self.tensor_intrin)
+        assert intrin is not None
+        tensorize(sch.state, target, intrin, preserve_unit_iters=self.preserve_unit_iters)

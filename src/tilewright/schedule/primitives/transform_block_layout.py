@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
@@ -28,10 +28,11 @@ from tilewright.schedule.conditions.checks import check_names_no_loops, check_st
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import iteration
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
 if TYPE_CHECKING:
@@ -173,28 +174,11 @@ def _nest(extents: Sequence[PrimExpr], block: Block) -> For:
     return body
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    transform_block_layout(sch.state, sch.get_sref(inputs[0]), attrs[0])
-    return None, None
+@register_primitive
+class TransformBlockLayout(Primitive[None]):
+    method = "transform_block_layout"
+    block: BlockRV = given()
+    index_map: IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
 
-
-def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
-    return [index_map_to_json(attrs[0])]
-
-
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    return [index_map_from_json(attrs[0]), *attrs[1:]]
-
-
-register_primitive(
-    Primitive(
-        "TransformBlockLayout",
-        "transform_block_layout",
-        _run,
-        keywords("block", "index_map"),
-        attrs_to_json=_attrs_to_json,
-        attrs_from_json=_attrs_from_json,
-    )
-)
+    def run(self, sch: Schedule) -> None:
+        transform_block_layout(sch.state, sch.get_sref(self.block), self.index_map)

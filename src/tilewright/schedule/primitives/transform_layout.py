@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arith import Analyzer, IndexMap
@@ -33,11 +33,12 @@ from tilewright.schedule.layouts.layout import (
 from tilewright.schedule.layouts.opaque import padded_loops
 from tilewright.schedule.layouts.padding import Padding, assumption, padded_writer, with_fill
 from tilewright.schedule.state.flags import region_cover
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of, scope_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, register_primitive
-from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
+from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
+from tilewright.schedule.trace.text import buffer_text, index_map_from_json, index_map_to_json
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -250,63 +251,34 @@ def _is_written(owner: Block, buffer: Buffer) -> bool:
     )
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    target, index_map = inputs
-    index, kind, pad_value, assume_injective = attrs
-    transform_layout(
-        sch.state,
-        sch.get_sref(target),
-        sch.buffer_of(target, kind, index),
-        sch.concrete_map(index_map),
-        pad_value,
-        assume_injective=bool(assume_injective),
-    )
-    return None, None
+def _map_to_json(pad_value: IndexMap | None) -> str | None:
+    return None if pad_value is None else index_map_to_json(pad_value)
 
 
-def buffer_text(index: str, kind: str) -> str:
-    """How a buffer of a block is spelled: `("read", 0)`."""
-    side = "read" if kind == "0" else "write"
-    return f'("{side}", {index})'
+def _map_from_json(text: str | None) -> IndexMap | None:
+    return None if text is None else index_map_from_json(text)
 
 
-def _spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    block, index_map = inputs
-    index, kind, pad_value, assume_injective = attrs
-    return [
-        f"block={block}",
-        f"buffer={buffer_text(index, kind)}",
-        f"index_map={index_map}",
-        f"pad_value={pad_value}",
-        f"assume_injective_transform={assume_injective}",
-    ]
+@register_primitive
+class TransformLayout(Primitive[None]):
+    method = "transform_layout"
+    block: BlockRV = given()
+    buffer_index: int
+    side: int  # 0 for reads, 1 for writes
+    index_map: IndexMap = given()
+    pad_value: IndexMap | None = constant(to_json=_map_to_json, from_json=_map_from_json)
+    assume_injective_transform: bool = constant(to_json=bool, from_json=bool)
 
+    def run(self, sch: Schedule) -> None:
+        transform_layout(
+            sch.state,
+            sch.get_sref(self.block),
+            sch.buffer_of(self.block, self.side, self.buffer_index),
+            sch.concrete_map(self.index_map),
+            self.pad_value,
+            assume_injective=self.assume_injective_transform,
+        )
 
-def _attrs_to_json(attrs: Sequence[Any]) -> list[Any]:
-    index, kind, pad_value, assume_injective = attrs
-    text = None if pad_value is None else index_map_to_json(pad_value)
-    return [index, kind, text, bool(assume_injective)]
-
-
-def _attrs_from_json(attrs: Sequence[Any]) -> list[Any]:
-    index, kind, text, assume_injective = attrs
-    return [
-        index,
-        kind,
-        None if text is None else index_map_from_json(text),
-        bool(assume_injective),
-    ]
-
-
-register_primitive(
-    Primitive(
-        "TransformLayout",
-        "transform_layout",
-        _run,
-        _spell,
-        attrs_to_json=_attrs_to_json,
-        attrs_from_json=_attrs_from_json,
-    )
-)
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        block, _, _, *others = super().spelled(names)
+        return [block, f"buffer={buffer_text(self.side, self.buffer_index)}", *others]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import TilewrightError
@@ -24,9 +23,10 @@ from tilewright.schedule.layouts.allocated_buffer import (
     allocating_block,
     change_allocation,
 )
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -85,15 +85,12 @@ def element_type(dtype: str) -> DType:
     return chosen
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    unsafe_set_dtype(sch.state, sch.get_sref(inputs[0]), *attrs)
-    return None, None
+@register_primitive
+class UnsafeSetDType(Primitive[None]):
+    method = "unsafe_set_dtype"
+    block: BlockRV = given()
+    buffer_index: int
+    dtype: str
 
-
-register_primitive(
-    Primitive(
-        "UnsafeSetDType", "unsafe_set_dtype", _run, keywords("block", "buffer_index", "dtype")
-    )
-)
+    def run(self, sch: Schedule) -> None:
+        unsafe_set_dtype(sch.state, sch.get_sref(self.block), self.buffer_index, self.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import (
@@ -30,10 +29,11 @@ from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger, change_allocation
 from tilewright.schedule.primitives.cache_write import cache_write
 from tilewright.schedule.primitives.unsafe_set_dtype import element_type, with_dtype
+from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.trace.instruction import Outputs, Primitive, keywords, register_primitive
+from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -98,13 +98,11 @@ def widen_accumulator(state: ScheduleState, block: StmtSRef, dtype: str) -> Stmt
     return rounding
 
 
-def _run(
-    sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
-) -> tuple[Outputs, Any]:
-    made = widen_accumulator(sch.state, sch.get_sref(inputs[0]), *attrs)
-    return sch.block_rv(made), None
+@register_primitive
+class WidenAccumulator(Primitive[BlockRV]):
+    method = "widen_accumulator"
+    block: BlockRV = given()
+    dtype: str
 
-
-register_primitive(
-    Primitive("WidenAccumulator", "widen_accumulator", _run, keywords("block", "dtype"))
-)
+    def run(self, sch: Schedule) -> BlockRV:
+        return sch.block_rv(widen_accumulator(sch.state, sch.get_sref(self.block), self.dtype))

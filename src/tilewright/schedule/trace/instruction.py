@@ -1,97 +1,213 @@
-"""Primitives as data: what a schedule runs, a trace records, JSON stores and Python text spells.
+"""Primitives as types, and recorded steps.
 
-A primitive is one object in one registry. It says how to run itself on a schedule and how its
-arguments are named; everything else (the trace, its JSON and Python forms, replay) reads that.
+A primitive is a class in one registry: its fields are the arguments of a step, its class variables
+say how it is called and what it does to a program. Schedules run its objects, traces record them;
+their Python text, their JSON and their replay are read off the fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeGuard, get_origin
+
+from typing_extensions import Self, TypeVar, dataclass_transform
 
 from tilewright.errors import RegistryError
 from tilewright.schedule.state.handles import AnyRV
-from tilewright.schedule.trace.text import name_rv, python_value
+from tilewright.schedule.trace.text import name_rv, python_value, translated
 from tilewright.support.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
-Outputs: TypeAlias = "AnyRV | list[Any] | None"
-# (schedule, inputs, attrs, decision) -> (outputs, decision to record)
-Runner: TypeAlias = "Callable[[Schedule, Sequence[Any], Sequence[Any], Any], tuple[Outputs, Any]]"
-# (inputs, attrs), both as Python text -> arguments of the call
-Speller: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[str]]
-Converter: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+Made = TypeVar("Made")
+_AnyPrimitive = TypeVar("_AnyPrimitive", bound="type[Primitive[Any]]")
 
 
-@dataclass(frozen=True, eq=False)
-class Primitive:
-    """A kind of instruction."""
+def _same(value: Any) -> Any:
+    return value
 
-    kind: str  # its name in JSON, e.g. "Split"
-    method: str  # its name in Python, e.g. "split"
-    run: Runner
-    spell: Speller
-    is_pure: bool = False  # has no effect but its outputs: unused ones are dropped from traces
-    attrs_to_json: Converter = list
-    attrs_from_json: Converter = list
-    # (schedule, *arguments, **arguments) -> results: the method, where `Schedule` has none
-    call: Callable[..., Any] | None = None
-    other_kinds: tuple[str, ...] = ()  # names in JSON that are read too: those of later TVMs
-    gives_list: bool = False  # a call returns a list, however long
+
+@dataclasses.dataclass(frozen=True)
+class _Role:
+    """The part that a field plays in a trace."""
+
+    is_input: bool = False  # may hold handles; the others are constants, which JSON keeps apart
+    takes_rest: bool = False  # a tuple of all further inputs
+    is_positional: bool = False  # spelled without its name
+    is_optional: bool = False  # left out of texts while it is empty or false
+    to_json: Callable[[Any], Any] = _same
+    from_json: Callable[[Any], Any] = _same
+
+
+@dataclasses.dataclass(frozen=True)
+class _Argument:
+    name: str
+    role: _Role
+    default: Any
+
+    def is_left_out(self, step: Any) -> bool:
+        return self.role.is_optional and not getattr(step, self.name)
+
+
+def given(*, rest: bool = False, positional: bool = False, optional: bool = False) -> Any:
+    """An argument that may hold handles: replay exchanges them for those of another schedule."""
+    role = _Role(True, takes_rest=rest, is_positional=positional, is_optional=optional)
+    return dataclasses.field(metadata={"role": role})
+
+
+def constant(
+    *,
+    default: Any = dataclasses.MISSING,
+    optional: bool = False,
+    to_json: Callable[[Any], Any] = _same,
+    from_json: Callable[[Any], Any] = _same,
+) -> Any:
+    """An argument without handles; a field that says nothing is one, too.
+
+    With a default, JSON may lack it.
+    """
+    role = _Role(is_optional=optional, to_json=to_json, from_json=from_json)
+    return dataclasses.field(default=default, metadata={"role": role})
+
+
+def flag(*, default: Any = dataclasses.MISSING, optional: bool = False) -> Any:
+    """A constant that is 0 or 1 in JSON."""
+    return constant(default=default, optional=optional, to_json=int, from_json=bool)
+
+
+@dataclass_transform(
+    frozen_default=True, eq_default=False, field_specifiers=(given, constant, flag)
+)
+class Primitive(Generic[Made]):
+    """A kind of step, with `Made` as its result; its objects are steps with their arguments."""
+
+    kind: ClassVar[str]  # its name in JSON: that of the class
+    name: ClassVar[str]  # the same, as TVM calls it
+    method: ClassVar[str]  # its name in Python, e.g. "split"
+    is_pure: ClassVar[bool] = False  # no effect but its results: traces drop unused ones
+    moves_blocks: ClassVar[bool] = True  # may ask how data flows between blocks (state/flags.py)
+    is_postproc: ClassVar[bool] = False  # the mark that divides a trace from its post-processing
+    other_kinds: ClassVar[tuple[str, ...]] = ()  # names in JSON of later TVMs, which are read too
+    gives_list: ClassVar[bool] = False  # `Made` is a list, however long
+    _arguments: ClassVar[tuple[_Argument, ...]]
+    _inputs: ClassVar[tuple[_Argument, ...]]
+    _constants: ClassVar[tuple[_Argument, ...]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+        cls.kind = cls.name = cls.__name__
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Primitive:
+                cls.gives_list = get_origin(base.__args__[0]) is list
+        cls._arguments = tuple(
+            _Argument(field.name, field.metadata.get("role", _Role()), field.default)
+            for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        )
+        cls._inputs = tuple(a for a in cls._arguments if a.role.is_input)
+        cls._constants = tuple(a for a in cls._arguments if not a.role.is_input)
 
     @staticmethod
-    def get(name: str) -> Primitive:
+    def get(name: str) -> type[Primitive[Any]]:
         """The primitive with that name in JSON."""
         return get_primitive(name)
 
-    @property
-    def name(self) -> str:
-        """Its name in JSON."""
-        return self.kind
+    @classmethod
+    def call(cls, sch: Schedule, *args: Any, decision: Any = None, **kwargs: Any) -> Any:
+        """The method of schedules, where `Schedule` defines none."""
+        return sch.run(cls(*args, **kwargs), decision)
+
+    def run(self, sch: Schedule) -> Made:
+        """Change the program, or raise a `PrimitiveError` and change nothing."""
+        raise NotImplementedError(f"{self.kind} defines neither `run` nor `decide`")
+
+    def decide(self, sch: Schedule, decision: Any) -> tuple[Made, Any]:
+        """Run with a decision or take one; the results and the decision to record."""
+        return self.run(sch), None
+
+    # --- arguments as traces have them ----------------------------------------------------------
 
     @property
-    def is_postproc(self) -> bool:
-        """True for the mark that divides a trace from its post-processing."""
-        return self.kind == "EnterPostproc"
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments that may hold handles, in a row."""
+        row: list[Any] = []
+        for argument in self._inputs:
+            value = getattr(self, argument.name)
+            if argument.role.takes_rest:
+                row += value
+            else:
+                row.append(value)
+        return tuple(row)
+
+    @property
+    def attrs(self) -> tuple[Any, ...]:
+        """The constant arguments."""
+        return tuple(getattr(self, argument.name) for argument in self._constants)
+
+    @classmethod
+    def from_row(cls, inputs: Sequence[Any], attrs: Sequence[Any]) -> Self:
+        """The step with these inputs and constants."""
+        named = {a.name: value for a, value in zip(cls._constants, attrs, strict=False)}
+        for position, argument in enumerate(cls._inputs):
+            rest = argument.role.takes_rest
+            named[argument.name] = tuple(inputs[position:]) if rest else inputs[position]
+        return cls(**named)
+
+    @classmethod
+    def takes(cls, inputs: int, attrs: int) -> bool:
+        """True when there are steps with so many inputs and constants."""
+        fixed = sum(not argument.role.takes_rest for argument in cls._inputs)
+        needed = sum(argument.default is dataclasses.MISSING for argument in cls._constants)
+        enough = inputs == fixed or (inputs > fixed and fixed < len(cls._inputs))
+        return enough and needed <= attrs <= len(cls._constants)
+
+    def with_handles(self, known: Mapping[Any, Any]) -> Self:
+        """The step with the handles of another schedule."""
+        if not self._inputs:
+            return self
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        for argument in self._inputs:
+            copy.__dict__[argument.name] = translated(self.__dict__[argument.name], known)
+        return copy
+
+    # --- texts ----------------------------------------------------------------------------------
+
+    def spelled(self, names: Mapping[Any, str]) -> list[str]:
+        """The arguments of the call in Python; handles have these names."""
+        texts: list[str] = []
+        for argument in self._arguments:
+            value = getattr(self, argument.name)
+            if argument.is_left_out(self):
+                continue
+            if not argument.role.is_positional:
+                texts.append(f"{argument.name}={python_value(value, names)}")
+            else:
+                values = value if argument.role.takes_rest else (value,)
+                texts += [python_value(item, names) for item in values]
+        return texts
+
+    def attrs_to_json(self) -> list[Any]:
+        """The constants in JSON."""
+        return [
+            argument.role.to_json(getattr(self, argument.name))
+            for argument in self._constants
+            if not argument.is_left_out(self)
+        ]
+
+    @classmethod
+    def attrs_from_json(cls, attrs: Sequence[Any]) -> list[Any]:
+        """The constants that `attrs_to_json` wrote."""
+        return [a.role.from_json(value) for a, value in zip(cls._constants, attrs, strict=False)]
 
 
-# Primitives that never ask how data flows between blocks; all others may (flags.py).
-KEEP_IN_PLACE = frozenset(
-    {
-        "AddUnitLoop",
-        "Annotate",
-        "Bind",
-        "CacheWrite",
-        "DecomposeReduction",
-        "EnterPostproc",
-        "Fuse",
-        "GetBlock",
-        "GetChildBlocks",
-        "GetConsumers",
-        "GetLoops",
-        "GetOutputBlocks",
-        "GetProducers",
-        "Parallel",
-        "Reorder",
-        "SampleCategorical",
-        "SamplePerfectTile",
-        "SetScope",
-        "Split",
-        "StorageAlign",
-        "Unannotate",
-        "Unroll",
-        "Vectorize",
-    }
-)
-
-_by_kind: dict[str, Primitive] = {}
-_by_method: dict[str, Primitive] = {}
+_by_kind: dict[str, type[Primitive[Any]]] = {}
+_by_method: dict[str, type[Primitive[Any]]] = {}
 
 
-def register_primitive(primitive: Primitive) -> Primitive:
+def register_primitive(primitive: _AnyPrimitive) -> _AnyPrimitive:
     """Make a primitive known under its kind and method names."""
     kinds = (primitive.kind, *primitive.other_kinds)
     for kind in kinds:
@@ -107,7 +223,7 @@ def register_primitive(primitive: Primitive) -> Primitive:
     return primitive
 
 
-def get_primitive(kind: str) -> Primitive:
+def get_primitive(kind: str) -> type[Primitive[Any]]:
     """The primitive with that JSON name."""
     found = _by_kind.get(kind)
     if found is None:
@@ -116,63 +232,77 @@ def get_primitive(kind: str) -> Primitive:
     return found
 
 
-def find_method(method: str) -> Primitive | None:
+def find_method(method: str) -> type[Primitive[Any]] | None:
     """The primitive with that Python name."""
     return _by_method.get(method)
 
 
-def all_primitives() -> list[Primitive]:
+def all_primitives() -> list[type[Primitive[Any]]]:
     """Every registered primitive."""
     return list(dict.fromkeys(_by_kind.values()))
 
 
-def positional(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-    """Spell inputs by position and the attributes as a list, as methods without a `call` take."""
-    return [*inputs, f"attrs=[{', '.join(attrs)}]"] if attrs else list(inputs)
+Step = TypeVar("Step", bound=Primitive[Any], default=Primitive[Any], covariant=True)
+OtherStep = TypeVar("OtherStep", bound=Primitive[Any])
 
 
-def keywords(*names: str) -> Speller:
-    """Spell inputs, then attributes, under these names; an empty name is positional."""
+class Instruction(Generic[Step]):
+    """One recorded step and what it gave."""
 
-    def spell(inputs: Sequence[str], attrs: Sequence[str]) -> list[str]:
-        values = [*inputs, *attrs]
-        return [
-            f"{name}={value}" if name else value for name, value in zip(names, values, strict=True)
-        ]
-
-    return spell
-
-
-@dataclass(frozen=True, eq=False)
-class Instruction:
-    """One recorded step."""
-
-    kind: Primitive
-    inputs: tuple[Any, ...]
-    attrs: tuple[Any, ...]
+    __slots__ = ("outputs", "step")
+    step: Step
     outputs: tuple[AnyRV, ...]
-    is_list: bool = False  # the call returned a list, however long
+
+    def __init__(
+        self,
+        kind: type[Step],
+        inputs: Sequence[Any],
+        attrs: Sequence[Any],
+        outputs: Sequence[AnyRV],
+    ) -> None:
+        self.step, self.outputs = kind.from_row(inputs, attrs), tuple(outputs)
+
+    @staticmethod
+    def of(step: OtherStep, outputs: Iterable[AnyRV]) -> Instruction[OtherStep]:
+        """The record of a step."""
+        made: Instruction[OtherStep] = Instruction.__new__(Instruction)
+        made.step, made.outputs = step, tuple(outputs)
+        return made
 
     @property
-    def primitive(self) -> Primitive:
+    def primitive(self) -> type[Step]:
         """What step it is."""
-        return self.kind
+        return type(self.step)
+
+    kind = primitive
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments that may hold handles."""
+        return self.step.inputs
+
+    @property
+    def attrs(self) -> tuple[Any, ...]:
+        """The constant arguments."""
+        return self.step.attrs
 
     def as_python(self, names: dict[Any, str] | None, decision: Any = None) -> str:
         """The step as a call; results are named here, or are all `_` without names."""
         known = {} if names is None else names
-        arguments = self.kind.spell(
-            [python_value(value, known) for value in self.inputs],
-            [python_value(value, known) for value in self.attrs],
-        )
+        arguments = self.step.spelled(known)
         if decision is not None:
             arguments.append(f"decision={python_value(decision, known)}")
         outputs = ["_" if names is None else name_rv(rv, names) for rv in self.outputs]
-        if self.is_list and len(outputs) == 1:
+        if self.step.gives_list and len(outputs) == 1:
             target = f"{outputs[0]}, = "
         else:
             target = f"{', '.join(outputs)} = " if outputs else ""
-        return f"{target}sch.{self.kind.method}({', '.join(arguments)})"
+        return f"{target}sch.{self.step.method}({', '.join(arguments)})"
 
     def __str__(self) -> str:
         return self.as_python(None)
+
+
+def is_step(inst: Instruction[Any], kind: type[OtherStep]) -> TypeGuard[Instruction[OtherStep]]:
+    """True when an instruction records a step of that primitive."""
+    return isinstance(inst.step, kind)

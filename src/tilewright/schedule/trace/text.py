@@ -1,17 +1,17 @@
-"""How the arguments of instructions look in JSON and in Python text."""
+"""Arguments of instructions: in JSON, in Python text, and with other handles."""
 
 from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
-from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, substitute
+from tilewright.ir import FloatImm, IntImm, PrimExpr, StringImm, Var, free_vars, substitute
 from tilewright.ir.json import load_json, save_json
 from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_map
@@ -60,6 +60,11 @@ def python_value(value: Any, names: Mapping[Any, str]) -> str:
         case IndexMap():
             return _index_map_text(with_rvs(value, lambda rv: named_rv(rv, names)))
     return str(value)
+
+
+def buffer_text(side: int, index: int) -> str:
+    """A buffer of a block in Python: `("read", 0)`."""
+    return f'("{"write" if side else "read"}", {index})'
 
 
 def _index_map_text(value: IndexMap) -> str:
@@ -118,6 +123,39 @@ def input_from_json(value: Any, known: Mapping[str, Any]) -> Any:
     if value not in known:
         raise ScheduleError(f"the trace uses {value!r} before it defines it")
     return known[value]
+
+
+def translated(value: Any, known: Mapping[Any, Any]) -> Any:
+    """An input of a step with the handles of another schedule."""
+    if isinstance(value, (BlockRV, LoopRV, ExprRV)):
+        if value not in known:
+            raise ScheduleError("the trace uses a random variable before it defines it")
+        return known[value]
+    if isinstance(value, (list, tuple)):
+        return type(value)(translated(item, known) for item in value)
+    if isinstance(value, dict):
+        return {key: translated(item, known) for key, item in value.items()}
+    if isinstance(value, PrimExpr):
+        return substitute(value, lambda var: known.get(var))
+    if isinstance(value, IndexMap):
+        return with_rvs(value, known.get)
+    return value
+
+
+def rvs_in(value: Any) -> Iterator[Any]:
+    """The handles in an input of a step."""
+    if isinstance(value, (BlockRV, LoopRV, Var)):
+        yield value
+    elif isinstance(value, PrimExpr):
+        yield from free_vars(value)
+    elif isinstance(value, IndexMap):
+        yield from rvs_in((value.final_indices, value.inverse_index_map))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from rvs_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from rvs_in(item)
 
 
 def with_rvs(index_map: IndexMap, value_of: Callable[[Var], PrimExpr | None]) -> IndexMap:

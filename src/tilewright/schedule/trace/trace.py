@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError
-from tilewright.ir import PrimExpr, Var, free_vars, substitute
-from tilewright.schedule.state.handles import AnyRV, BlockRV, ExprRV, LoopRV, new_expr_rv
-from tilewright.schedule.trace.instruction import KEEP_IN_PLACE, Instruction, get_primitive
-from tilewright.schedule.trace.text import (
-    input_from_json,
-    input_to_json,
-    name_rv,
-    with_rvs,
-)
+from tilewright.schedule.state.handles import AnyRV, BlockRV, LoopRV, new_expr_rv
+from tilewright.schedule.trace.instruction import Instruction, Primitive, get_primitive
+from tilewright.schedule.trace.text import input_from_json, input_to_json, name_rv, rvs_in
 from tilewright.support.decoding import decoding
 from tilewright.support.import_hooks import printed_package
 
@@ -61,7 +54,7 @@ class Trace:
 
     def has_steps(self) -> bool:
         """True when something comes before the post-processing."""
-        return bool(self.insts) and not self.insts[0].primitive.is_postproc
+        return bool(self.insts) and not self.insts[0].step.is_postproc
 
     def copy(self) -> Trace:
         """A trace of its own with the same steps."""
@@ -74,7 +67,7 @@ class Trace:
 
     def _main_part(self, remove_postproc: bool) -> Iterator[Instruction]:
         for inst in self.insts:
-            if remove_postproc and inst.primitive.is_postproc:
+            if remove_postproc and inst.step.is_postproc:
                 return
             yield inst
 
@@ -93,16 +86,16 @@ class Trace:
         """
         known: dict[Any, Any] = {}
         steps = list(self._main_part(remove_postproc))
-        moves = [n for n, inst in enumerate(steps) if inst.primitive.kind not in KEEP_IN_PLACE]
+        moves = [number for number, inst in enumerate(steps) if inst.step.moves_blocks]
         last_move = moves[-1] if is_final and moves else len(steps)
         for number, inst in enumerate(steps):
             if number > last_move:
                 sch.state.settles_flow = False
-            inputs = tuple(translated(value, known) for value in inst.inputs)
+            step = inst.step.with_handles(known)
             decision = self.decisions.get(inst)
             if decision_provider is not None:
-                decision = decision_provider(inst, inputs, inst.attrs, decision)
-            made = sch.run(inst.primitive, inputs, inst.attrs, decision)
+                decision = decision_provider(inst, step.inputs, step.attrs, decision)
+            made = sch.run(step, decision)
             known.update(learned(inst, made))
 
     def simplified(self, remove_postproc: bool) -> Trace:
@@ -110,7 +103,7 @@ class Trace:
         used: set[Any] = set()
         kept: list[Instruction] = []
         for inst in reversed(list(self._main_part(remove_postproc))):
-            if inst.primitive.is_pure and not any(output in used for output in inst.outputs):
+            if inst.step.is_pure and not any(output in used for output in inst.outputs):
                 continue
             kept.append(inst)
             for value in inst.inputs:
@@ -135,9 +128,8 @@ class Trace:
         decisions: list[Any] = []
         for position, inst in enumerate(self._main_part(remove_postproc)):
             inputs = [input_to_json(value, names) for value in inst.inputs]
-            attrs = inst.primitive.attrs_to_json(inst.attrs)
             outputs = [name_rv(output, names) for output in inst.outputs]
-            insts.append([inst.primitive.kind, inputs, attrs, outputs])
+            insts.append([inst.step.kind, inputs, inst.step.attrs_to_json(), outputs])
             decision = self.decisions.get(inst)
             if decision is not None:
                 decisions.append([position, decision])
@@ -179,14 +171,8 @@ def _apply_json_instruction(
     sch: Schedule, position: int, inst: Sequence[Any], decision: Any, known: dict[str, Any]
 ) -> None:
     kind, inputs, attrs, outputs = inst
-    primitive = get_primitive(kind)
     try:
-        made = sch.run(
-            primitive,
-            tuple(input_from_json(value, known) for value in inputs),
-            tuple(primitive.attrs_from_json(attrs)),
-            decision,
-        )
+        made = sch.run(_read_step(kind, inputs, attrs, known), decision)
     except ScheduleError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -206,8 +192,7 @@ def _apply_json_instruction(
 
 def _read_instruction(position: int, inst: Sequence[Any], known: dict[str, Any]) -> Instruction:
     kind, inputs, attrs, names = inst
-    primitive = get_primitive(kind)
-    values = tuple(input_from_json(value, known) for value in inputs)
+    step = _read_step(kind, inputs, attrs, known)
     outputs = []
     for name in names:
         if not isinstance(name, str) or name[:1] not in _RV_OF_PREFIX:
@@ -217,8 +202,15 @@ def _read_instruction(position: int, inst: Sequence[Any], known: dict[str, Any])
             )
         known[name] = _RV_OF_PREFIX[name[0]]()
         outputs.append(known[name])
-    attrs_read = tuple(primitive.attrs_from_json(attrs))
-    return Instruction(primitive, values, attrs_read, tuple(outputs), primitive.gives_list)
+    return Instruction.of(step, outputs)
+
+
+def _read_step(
+    kind: str, inputs: Sequence[Any], attrs: Sequence[Any], known: Mapping[str, Any]
+) -> Primitive[Any]:
+    primitive = get_primitive(kind)
+    values = [input_from_json(value, known) for value in inputs]
+    return primitive.from_row(values, primitive.attrs_from_json(attrs))
 
 
 _RV_OF_PREFIX: dict[str, Callable[[], AnyRV]] = {"b": BlockRV, "l": LoopRV, "v": new_expr_rv}
@@ -236,56 +228,10 @@ def learned(inst: Instruction, made: Any) -> dict[Any, Any]:
     results = results_of(made)
     if len(results) != len(inst.outputs):
         raise ScheduleError(
-            f"{inst.primitive.method} gave {len(results)} results where the trace has "
+            f"{inst.step.method} gave {len(results)} results where the trace has "
             f"{len(inst.outputs)}: it was recorded on another program"
         )
     return dict(zip(inst.outputs, results, strict=True))
-
-
-def translated(value: Any, known: Mapping[Any, Any]) -> Any:
-    """An input of a step with the handles of another schedule."""
-    if isinstance(value, (BlockRV, LoopRV, ExprRV)):
-        if value not in known:
-            raise ScheduleError("the trace uses a random variable before it defines it")
-        return known[value]
-    if isinstance(value, (list, tuple)):
-        return type(value)(translated(item, known) for item in value)
-    if isinstance(value, dict):
-        return {key: translated(item, known) for key, item in value.items()}
-    if isinstance(value, PrimExpr):
-        return substitute(value, lambda var: known.get(var))
-    if isinstance(value, IndexMap):
-        return with_rvs(value, known.get)
-    return value
-
-
-def rvs_in(value: Any) -> Iterator[Any]:
-    """The handles in an input of a step."""
-    if isinstance(value, (BlockRV, LoopRV, Var)):
-        yield value
-    elif isinstance(value, PrimExpr):
-        yield from free_vars(value)
-    elif isinstance(value, IndexMap):
-        yield from rvs_in((value.final_indices, value.inverse_index_map))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from rvs_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from rvs_in(item)
-
-
-def _check_arity(position: int, inst: Sequence[Any]) -> None:
-    """The kind exists and takes so many arguments: those who spell it must be able to."""
-    kind, inputs, attrs, _ = inst
-    primitive = get_primitive(kind)
-    try:
-        primitive.spell([""] * len(inputs), [""] * len(primitive.attrs_from_json(attrs)))
-    except (IndexError, TypeError, ValueError) as error:
-        raise ScheduleError(
-            f"instruction {position} of the trace: {kind} does not take {len(inputs)} inputs and "
-            f"{len(attrs)} attributes"
-        ) from error
 
 
 def _checked_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
@@ -305,7 +251,12 @@ def _checked_json(json_obj: Any) -> tuple[list[Any], dict[int, Any]]:
                 f"instruction {position} of the trace is not [kind, inputs, attrs, outputs]: "
                 f"{inst!r}"
             )
-        _check_arity(position, inst)
+        kind, inputs, attrs, _ = inst
+        if not get_primitive(kind).takes(len(inputs), len(attrs)):
+            raise ScheduleError(
+                f"instruction {position} of the trace: {kind} does not take {len(inputs)} inputs "
+                f"and {len(attrs)} attributes"
+            )
     chosen: dict[int, Any] = {}
     for entry in decisions:
         if not isinstance(entry, (list, tuple)) or len(entry) != 2 or type(entry[0]) is not int:

@@ -8,12 +8,14 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
 from tilewright.schedule import Instruction, Schedule, Trace
-from tilewright.schedule.primitives.sample_compute_location import compute_locations
+from tilewright.schedule.primitives.sample_compute_location import (
+    SampleComputeLocation,
+    compute_locations,
+)
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, TaskContext, mutators
 from tilewright.space.mutators.decisions import main_part
-
-_KIND = "SampleComputeLocation"
 
 
 @mutators.register("MutateComputeLocation")
@@ -28,7 +30,7 @@ class MutateComputeLocation(Mutator):
 
     def apply(self, trace: Trace, seed: int) -> Trace | None:
         engine = RandomEngine(seed)
-        if not any(inst.primitive.kind == _KIND for inst in main_part(trace)):
+        if not any(is_step(inst, SampleComputeLocation) for inst in main_part(trace)):
             return None
         places_of = self._other_places(trace, engine.fork_seed())
         open_places = [found for found in places_of if found[1]]
@@ -51,8 +53,9 @@ class MutateComputeLocation(Mutator):
         def look(
             inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
         ) -> Any:
-            if inst.primitive.kind == _KIND:
-                places = compute_locations(sch.state, sch.get_sref(inputs[0]))
+            if is_step(inst, SampleComputeLocation):
+                (block,) = inputs
+                places = compute_locations(sch.state, sch.get_sref(block))
                 found.append((inst, [place for place in places if place != decision]))
             return decision
 

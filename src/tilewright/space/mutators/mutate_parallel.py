@@ -5,12 +5,16 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
 from tilewright.ir.annotation_keys import PARALLEL
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
+from tilewright.schedule.primitives.annotate import Annotate
+from tilewright.schedule.primitives.get_blocks import GetBlock
 from tilewright.schedule.state.scope import child_blocks
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, TaskContext, mutators
 from tilewright.space.loop_nest import nest_above
@@ -42,33 +46,33 @@ class MutateParallel(Mutator):
         note = found[engine.integer(0, len(found))]
         blocks = self._blocks_under(trace, note, engine.fork_seed())
         limits = _limit_of_each_plan(blocks, self.max_parallel_extent)
-        limits.pop(_plan(blocks, int(note.inputs[1])), None)
+        limits.pop(_plan(blocks, int(note.step.ann_val)), None)
         if not limits:
             return None
         others = sorted(limits)
         return _with_limit(trace, note, limits[others[engine.integer(0, len(others))]])
 
-    def _blocks_under(self, trace: Trace, note: Instruction, seed: int) -> list[Products]:
+    def _blocks_under(self, trace: Trace, note: Instruction[Annotate], seed: int) -> list[Products]:
         """What could run in parallel in each block of the scope that bears the note."""
         if self.mod is None:
             raise ScheduleError(
                 "MutateParallel does not know the program; call _initialize_with_tune_context first"
             )
-        name, function = _block_of(trace, note).attrs
+        found = _block_of(trace, note)
         sch = Schedule(self.mod, seed=seed, error_render_level="none")
         trace.apply_to_schedule(sch, remove_postproc=True)
         sch.trace = None
-        scope = sch.get_sref(sch.get_block(name, function))
+        scope = sch.get_sref(sch.get_block(found.name, found.func_name))
         return [
             _products(block, self.max_parallel_extent) for block in child_blocks(sch.state, scope)
         ]
 
 
-def _block_of(trace: Trace, note: Instruction) -> Instruction:
+def _block_of(trace: Trace, note: Instruction[Annotate]) -> GetBlock:
     """The step that found the block of an annotation."""
     for inst in main_part(trace):
-        if inst.primitive.kind == "GetBlock" and inst.outputs[0] is note.inputs[0]:
-            return inst
+        if is_step(inst, GetBlock) and inst.outputs[0] is note.step.block_or_loop:
+            return inst.step
     raise ScheduleError(f"the block annotated with {PARALLEL!r} does not come from get_block")
 
 
@@ -103,9 +107,7 @@ def _loops_to_reach(products: Products, limit: int) -> int:
     return count if reached else min(count + 1, len(products))
 
 
-def _with_limit(trace: Trace, note: Instruction, limit: int) -> Trace:
-    changed = Instruction(
-        note.primitive, (note.inputs[0], limit), note.attrs, note.outputs, note.is_list
-    )
+def _with_limit(trace: Trace, note: Instruction[Annotate], limit: int) -> Trace:
+    changed = Instruction.of(replace(note.step, ann_val=limit), note.outputs)
     insts = [changed if inst is note else inst for inst in main_part(trace)]
     return Trace(insts, {inst: trace.decisions[inst] for inst in insts if inst in trace.decisions})

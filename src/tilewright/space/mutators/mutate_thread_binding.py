@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.schedule import Instruction, Trace
+from tilewright.schedule import Trace
+from tilewright.schedule.primitives.loop_kind import Bind
+from tilewright.schedule.primitives.split import Split
 from tilewright.space.base import mutators
 from tilewright.space.mutators.decisions import (
+    Draw,
     RedrawMutator,
     categorical_draws,
     has_choice,
@@ -18,15 +21,15 @@ from tilewright.space.mutators.decisions import (
 class MutateThreadBinding(RedrawMutator):
     """Draw again how many threads share a loop, where that number was drawn from a list."""
 
-    def draws(self, trace: Trace) -> list[Instruction]:
+    def draws(self, trace: Trace) -> list[Draw]:
         """Of numbers by which a loop was split whose inner half is bound to threadIdx.x."""
         drawn = categorical_draws(trace)
-        by_inner_loop: dict[Any, Instruction] = {}
-        found: list[Instruction] = []
+        by_inner_loop: dict[Any, Draw] = {}
+        found: list[Draw] = []
         for inst in main_part(trace):
-            match inst.primitive.kind, inst.inputs:
-                case "Split", (_, None, factor) if factor in drawn:
+            match inst.step:
+                case Split(factors=(None, factor)) if factor in drawn:
                     by_inner_loop[inst.outputs[1]] = drawn[factor]
-                case "Bind", (loop,) if inst.attrs[0] == "threadIdx.x" and loop in by_inner_loop:
+                case Bind(loop=loop, thread_axis="threadIdx.x") if loop in by_inner_loop:
                     found.append(by_inner_loop[loop])
         return [draw for draw in found if has_choice(draw)]

@@ -7,6 +7,8 @@ import math
 
 from tilewright.ir.annotation_keys import COOPERATIVE_FETCH
 from tilewright.schedule import Instruction, Trace
+from tilewright.schedule.primitives.sample_perfect_tile import SamplePerfectTile
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, mutators
 from tilewright.space.mutators.decisions import draws_behind, main_part, with_another_category
@@ -18,7 +20,8 @@ class MutateTileSize(Mutator):
 
     def apply(self, trace: Trace, seed: int) -> Trace | None:
         engine = RandomEngine(seed)
-        tiles = [inst for inst in main_part(trace) if _is_divisible(trace, inst)]
+        drawn = (inst for inst in main_part(trace) if is_step(inst, SamplePerfectTile))
+        tiles = [inst for inst in drawn if _is_divisible(trace, inst)]
         fetches = draws_behind(trace, (COOPERATIVE_FETCH,))
         if not tiles and not fetches:
             return None
@@ -26,13 +29,13 @@ class MutateTileSize(Mutator):
         if chosen >= len(tiles):
             return with_another_category(trace, engine, fetches[chosen - len(tiles)])
         inst = tiles[chosen]
-        factors = moved_factor(engine, list(trace.get_decision(inst)), int(inst.attrs[1]))
+        factors = moved_factor(
+            engine, list(trace.get_decision(inst)), inst.step.max_innermost_factor
+        )
         return None if factors is None else trace.with_decision(inst, factors, remove_postproc=True)
 
 
 def _is_divisible(trace: Trace, inst: Instruction) -> bool:
-    if inst.primitive.kind != "SamplePerfectTile":
-        return False
     decision = trace.get_decision(inst)
     return decision is not None and len(decision) >= 2 and math.prod(decision) >= 2
 

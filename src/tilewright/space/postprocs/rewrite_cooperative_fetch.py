@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.ir import BufferLoad, BufferStore, Call, Cast, Node, post_order_visit
 from tilewright.ir.annotation_keys import COOPERATIVE_FETCH, WARP_EXECUTION
-from tilewright.schedule import BlockRV, Instruction, Schedule
+from tilewright.schedule import BlockRV, Schedule
+from tilewright.schedule.primitives.annotate import Annotate
+from tilewright.schedule.primitives.loop_kind import Bind
 from tilewright.space.base import Postproc, TaskContext, postprocs
 from tilewright.space.conditions import constant_extent
 from tilewright.space.gpu.gpu_limits import WARP_SIZE, gpu_number
@@ -51,15 +53,14 @@ class RewriteCooperativeFetch(Postproc):
     def _fetches(self, sch: Schedule) -> Iterator[_Fetch]:
         threads: dict[str, int | None] = {}
         for inst in sch.trace.insts if sch.trace is not None else ():
-            kind, key = inst.primitive.kind, inst.attrs[0] if inst.attrs else None
-            if kind == "Bind" and key in ("threadIdx.x", "threadIdx.y"):
-                threads[key] = _extent_of(sch, inst)
-            elif kind == "Annotate" and key == WARP_EXECUTION:
-                threads["threadIdx.x"] = self._warp_size()
-            elif kind == "Annotate" and key == COOPERATIVE_FETCH:
-                block, lanes = inst.inputs
-                x, y = threads.get("threadIdx.x"), threads.get("threadIdx.y")
-                yield _Fetch(block, x, y, sch.int_of(lanes))
+            match inst.step:
+                case Bind(loop=loop, thread_axis="threadIdx.x" | "threadIdx.y" as axis):
+                    threads[axis] = constant_extent(sch.get_sref(loop))
+                case Annotate(ann_key=key) if key == WARP_EXECUTION:
+                    threads["threadIdx.x"] = self._warp_size()
+                case Annotate(block, key, lanes) if key == COOPERATIVE_FETCH:
+                    x, y = threads.get("threadIdx.x"), threads.get("threadIdx.y")
+                    yield _Fetch(block, x, y, sch.int_of(lanes))  # type: ignore[arg-type]
 
     def _warp_size(self) -> int:
         if self.thread_warp_size is None:
@@ -68,10 +69,6 @@ class RewriteCooperativeFetch(Postproc):
                 f"say how many threads those have; add -{WARP_SIZE}=<number>"
             )
         return self.thread_warp_size
-
-
-def _extent_of(sch: Schedule, bind: Instruction) -> int | None:
-    return constant_extent(sch.get_sref(bind.inputs[0]))
 
 
 def _rewrite(sch: Schedule, fetch: _Fetch) -> None:

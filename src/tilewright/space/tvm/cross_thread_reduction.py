@@ -13,7 +13,9 @@ from tilewright.errors import TuneError
 from tilewright.ir import IterType
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import loop_iter_type
+from tilewright.schedule.primitives.split import Split
 from tilewright.schedule.state.scope import lowest_common_ancestor
+from tilewright.schedule.trace.instruction import is_step
 from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
 from tilewright.space.conditions import (
     constant_extent,
@@ -147,10 +149,10 @@ def _is_thread(sch: Schedule, loop: LoopRV) -> bool:
 def _threads_of(sch: Schedule, thread_loop: StmtSRef) -> int | ExprRV:
     """How many threads a bound loop has: the number that was drawn when it was made, if any."""
     for inst in sch.trace.insts if sch.trace is not None else ():
-        if inst.primitive.kind == "Split" and inst.outputs:
-            made = sch.symbols.get(inst.outputs[-1])
-            if made is thread_loop and isinstance(inst.inputs[-1], ExprRV):
-                return inst.inputs[-1]
+        if is_step(inst, Split) and inst.outputs:
+            made, factor = sch.symbols.get(inst.outputs[-1]), inst.step.factors[-1]
+            if made is thread_loop and isinstance(factor, ExprRV):
+                return factor
     extent = constant_extent(thread_loop)
     if extent is None:
         raise TuneError(f"CrossThreadReduction: {thread_loop.name!r} has no constant extent")
