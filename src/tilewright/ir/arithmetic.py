@@ -57,6 +57,21 @@ TRUE: PrimExpr = int_imm(BOOL, 1)
 FALSE: PrimExpr = int_imm(BOOL, 0)
 
 
+def is_zero(expr: object) -> bool:
+    """True for the integer constant 0 of any type."""
+    return isinstance(expr, IntImm) and expr.value == 0
+
+
+def is_one(expr: object) -> bool:
+    """True for the integer constant 1 of any type."""
+    return isinstance(expr, IntImm) and expr.value == 1
+
+
+def is_true(condition: object) -> bool:
+    """True for a condition that is known to hold."""
+    return isinstance(condition, IntImm) and bool(condition.value)
+
+
 def const(value: int | float | bool, dtype: str | None = None) -> PrimExpr:
     """A constant; Python ints become int32, floats float32, unless `dtype` says otherwise."""
     if dtype is None:
@@ -388,6 +403,13 @@ def logical_and(*conditions: ExprLike) -> PrimExpr:
         decided = _is_const(condition, 0) or _is_const(result, 1)
         result = condition if decided else And(result, condition)
     return result
+
+
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """The conditions that `logical_and` joined, in order; none if they always hold."""
+    if isinstance(condition, And):
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    return [] if is_true(condition) else [condition]
 
 
 def logical_or(*conditions: ExprLike) -> PrimExpr:

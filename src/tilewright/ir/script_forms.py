@@ -48,7 +48,6 @@ from tilewright.ir.expr import (
     Div,
     FloorDiv,
     FloorMod,
-    IntImm,
     Max,
     Min,
     Mod,
@@ -186,10 +185,6 @@ def end_of(begin: PrimExpr, extent: PrimExpr) -> PrimExpr | None:
     end = add(begin, extent)
     back = extent_between(begin, end)
     return end if back is extent or expr_deep_equal(back, extent) else None
-
-
-def is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0
 
 
 def body_needs_root(body: Stmt) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir import (
-    And,
     Block,
     BlockRealize,
     For,
@@ -23,6 +22,7 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
+    conjuncts,
     equal,
     free_vars,
     logical_and,
@@ -116,19 +116,11 @@ def _initialization(loops: Sequence[For], realize: BlockRealize) -> Stmt:
         tuple(each for each, _ in others), (), block.writes, f"{block.name_hint}_init", block.init
     )
     own = replace(own, reads=block_access_regions(own).reads)
-    parts = [
-        part for part in _conjuncts(realize.predicate) if not uses_var(part, gone.__contains__)
-    ]
+    parts = [part for part in conjuncts(realize.predicate) if not uses_var(part, gone.__contains__)]
     nest: Stmt = BlockRealize(tuple(value for _, value in others), logical_and(*parts), own)
     for loop in reversed(kept):
         nest = replace(loop, body=nest)
     return Renewer().rewrite(substitute(nest, gone))
-
-
-def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    if isinstance(condition, And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
 
 
 @register_pass

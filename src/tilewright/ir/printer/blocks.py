@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilewright.ir.arithmetic import is_zero
 from tilewright.ir.buffer import Buffer, BufferRegion
 from tilewright.ir.expr import IntImm, IterType, IterVar, PrimExpr, Range, Var
 from tilewright.ir.node import Node, children
@@ -11,7 +12,7 @@ from tilewright.ir.printer.base import StmtPrinter, prints
 from tilewright.ir.printer.buffers import buffer_args
 from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
-from tilewright.ir.script_forms import body_needs_root, end_of, is_zero
+from tilewright.ir.script_forms import body_needs_root, end_of
 from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
 from tilewright.ir.structure import expr_deep_equal
 

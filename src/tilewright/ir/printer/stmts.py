@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.ir.arithmetic import is_zero
 from tilewright.ir.expr import Call, IntImm, IterVar, PrimExpr
 from tilewright.ir.printer.base import StmtPrinter, prints
 from tilewright.ir.printer.buffers import buffer_args
 from tilewright.ir.printer.exprs import quote
-from tilewright.ir.script_forms import end_of, is_zero
+from tilewright.ir.script_forms import end_of
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,

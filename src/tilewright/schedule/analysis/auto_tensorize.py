@@ -24,6 +24,7 @@ from tilewright.ir import (
     PrimFunc,
     Var,
     free_vars,
+    is_one,
     multiply,
 )
 from tilewright.schedule.analysis.tensorize_info import description_block
@@ -157,7 +158,7 @@ def _propose(workload: Block, target: Block, matched: _BodyMatcher) -> IndexMap 
         return None
     analyzer = Analyzer()
     for iter_var, fresh in zip(workload.iter_vars, inputs, strict=True):
-        if iter_var.dom is not None and not _is_one(iter_var.dom.extent):
+        if iter_var.dom is not None and not is_one(iter_var.dom.extent):
             analyzer.bind(fresh, iter_var.dom)
     outputs = [analyzer.simplify(fused[other]) for other in target.iter_vars]
     return IndexMap(tuple(inputs), (*kept, *outputs))
@@ -178,7 +179,3 @@ def _uses(accesses: Sequence[Sequence[PrimExpr]]) -> dict[Var, frozenset[int]]:
             for var in free_vars(index):
                 found.setdefault(var, set()).add(number)
     return {var: frozenset(numbers) for var, numbers in found.items()}
-
-
-def _is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1

@@ -20,6 +20,7 @@ from tilewright.ir import (
     Sub,
     Var,
     children,
+    is_true,
 )
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.state.handles import BlockRV
@@ -81,17 +82,13 @@ def has_trivial_binding(block: StmtSRef) -> bool:
 def has_if_then_else(node: Node) -> bool:
     """True when something below depends on a condition: predicates, branches, selections."""
     match node:
-        case BlockRealize(predicate=predicate) if not _is_true(predicate):
+        case BlockRealize(predicate=predicate) if not is_true(predicate):
             return True
         case IfThenElse() | Select():
             return True
         case Call(op=op) if op is _IF_THEN_ELSE:
             return True
     return any(has_if_then_else(child) for child in children(node))
-
-
-def _is_true(predicate: PrimExpr) -> bool:
-    return isinstance(predicate, IntImm) and bool(predicate.value)
 
 
 # --- how reads relate to writes -----------------------------------------------------------------

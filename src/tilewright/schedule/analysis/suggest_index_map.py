@@ -20,6 +20,7 @@ from tilewright.ir import (
     const,
     floordiv,
     floormod,
+    is_one,
 )
 
 
@@ -75,7 +76,7 @@ def _atoms(total: IterSumExpr) -> Iterator[IterSplitExpr]:
     """The splits of loop variables in a sum, those inside fused iterators included."""
     for split in total.args:
         mark: IterMark = split.source
-        whole = isinstance(split.lower_factor, IntImm) and split.lower_factor.value == 1
+        whole = is_one(split.lower_factor)
         if isinstance(mark.source, IterSumExpr) and whole:
             yield from _atoms(mark.source)
         else:

@@ -17,6 +17,7 @@ from tilewright.ir import (
     PrimFunc,
     SeqStmt,
     Var,
+    is_zero,
     subtract,
     uses_var,
 )
@@ -64,7 +65,7 @@ class _LoopMapper:
         """The pairs of loops, or None."""
         iters = self._realize.block.iter_vars
         desc_iters = self._desc.block.iter_vars
-        starts_at_zero = all(_is_zero(loop.loop.min) for loop in self._loops)
+        starts_at_zero = all(is_zero(loop.loop.min) for loop in self._loops)
         if len(self._desc_loops) != len(desc_iters) or len(self._loops) != len(iters):
             return None
         if len(iters) < len(desc_iters) or not starts_at_zero:
@@ -89,7 +90,7 @@ class _LoopMapper:
             residual = self._residual(binding, loop.loop, variables)
             if loop in self._loop_map or residual is None:
                 continue
-            if not _is_zero(residual):
+            if not is_zero(residual):
                 self._allow_padding = False
             return self._pair(loop, desc_loop, position)
         return True  # an iterator without a loop of its own stays outside
@@ -145,10 +146,6 @@ def _last_of_kind(iters: Sequence[IterVar], upto: int, kind: IterType) -> int | 
         if iters[position].iter_type is kind:
             return position
     return None
-
-
-def _is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0
 
 
 def description_block(desc_func: PrimFunc) -> BlockRealize:

@@ -35,16 +35,18 @@ from tilewright.ir import (
     Stmt,
     Var,
     children,
+    conjuncts,
     const,
     expr_deep_equal,
     free_vars,
+    is_one,
+    is_true,
     maximum,
     pre_order_visit,
     substitute,
     uses_var,
 )
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
-from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.state.scope import DEFINITIONS, leaf_realizes, realize_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -194,7 +196,7 @@ def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] |
     domains = {iter_var.var: iter_var.dom for iter_var in block.iter_vars}
     ranges = []
     for axis in region.region:
-        if not isinstance(axis.extent, IntImm) or axis.extent.value != 1:
+        if not is_one(axis.extent):
             return None
         if isinstance(axis.min, IntImm):
             ranges.append(axis)
@@ -211,7 +213,7 @@ def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
 
     Those of a part of a program, such as what `loop_partition` makes, do not.
     """
-    if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+    if not is_true(realize.predicate):
         return _takes_all_allowed(realize, loops)
     for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         assert iter_var.dom is not None

@@ -32,6 +32,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     const,
+    is_zero,
     map_children,
     map_tuple,
     seq,
@@ -160,13 +161,9 @@ def make_cache(original: Buffer, scope: str, ranges: tuple[Range, ...], *, compa
 
 def _is_whole(buffer: Buffer, ranges: Sequence[Range]) -> bool:
     return all(
-        _is_zero(axis.min) and _same_value(axis.extent, extent)
+        is_zero(axis.min) and _same_value(axis.extent, extent)
         for axis, extent in zip(ranges, buffer.shape, strict=True)
     )
-
-
-def _is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0
 
 
 def _same_value(a: PrimExpr, b: PrimExpr) -> bool:
@@ -187,13 +184,13 @@ def copy_nest(cache: Cache, *, into_cache: bool, predicate: PrimExpr = TRUE) -> 
         loop_var = Var(f"ax{axis}", domain.extent.dtype)
         size = domain.extent if compact else with_dtype(extent, loop_var.dtype)
         iterators.append(spatial_iterator(f"v{axis}", size))
-        bindings.append(loop_var if compact or _is_zero(domain.min) else domain.min + loop_var)
+        bindings.append(loop_var if compact or is_zero(domain.min) else domain.min + loop_var)
         loops.append((loop_var, domain.extent))
     at_cache: tuple[PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
     at_original = at_cache
     if cache.offsets is not None:
         pairs = zip(cache.offsets, at_cache, strict=True)
-        at_original = tuple(var if _is_zero(low) else low + var for low, var in pairs)
+        at_original = tuple(var if is_zero(low) else low + var for low, var in pairs)
     ends = ((cache.original, at_original), (cache.buffer, at_cache))
     source, target = ends if into_cache else ends[::-1]
     block = make_copy_block(cache.buffer.name, iterators, source, target)
@@ -237,7 +234,7 @@ class CacheUser(BufferRewriter):
         return replace(node, buffer=self._cache.buffer, indices=indices)
 
     def _shift(self, index: PrimExpr, low: PrimExpr) -> PrimExpr:
-        return index if _is_zero(low) else self._analyzer.simplify(index - low)
+        return index if is_zero(low) else self._analyzer.simplify(index - low)
 
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> MatchBufferRegion:
         return map_children(node, self.visit)

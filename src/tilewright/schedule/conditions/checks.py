@@ -18,6 +18,9 @@ from tilewright.ir import (
     const,
     free_vars,
     has_load,
+    is_one,
+    is_true,
+    is_zero,
     uses_var,
 )
 from tilewright.ir.access import inputs_of
@@ -95,7 +98,7 @@ def check_plain_loop(loop: StmtSRef) -> None:
 def check_starts_at_zero(loop: StmtSRef) -> None:
     """A loop that starts at 0."""
     begin = loop.loop.min
-    if not isinstance(begin, IntImm) or begin.value != 0:
+    if not is_zero(begin):
         raise LoopDoesNotStartAtZero(loop, loop=loop.name, begin=begin)
 
 
@@ -123,7 +126,7 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     values = realize.iter_values
     distinct = len({id(value) for value in values}) == len(values)
     plain = all(type(value) is Var and value in domains for value in values)
-    if distinct and plain and _is_true(realize.predicate):
+    if distinct and plain and is_true(realize.predicate):
         return True
     points = [Range(value, const(1, value.dtype)) for value in values]
     if View(realize, [loop.loop for loop in loops]).is_one_to_one(points):
@@ -131,7 +134,7 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
     if len(found.indices) != len(values):
         return not values
-    return all(not total.args or _is_one(total.args[0].scale) for total in found.indices)
+    return all(not total.args or is_one(total.args[0].scale) for total in found.indices)
 
 
 def _has_ragged_rows(block: StmtSRef) -> bool:
@@ -152,7 +155,7 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     if any(_depends(domain, domains) for domain in domains.values()):
         return False
     distinct = len(set(map(id, results))) == len(results)
-    if not distinct or not _is_true(realize.predicate) or not all(v in domains for v in results):
+    if not distinct or not is_true(realize.predicate) or not all(v in domains for v in results):
         return False
     inner = [loop.loop for loop in loops_of(block) if loop.loop.loop_var not in used]
     return all(type(loop.extent) is IntImm or has_load(loop.extent) for loop in inner)
@@ -160,14 +163,6 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
 
 def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:
     return type(domain.extent) is not IntImm and uses_var(domain, loops.__contains__)
-
-
-def _is_true(predicate: PrimExpr) -> bool:
-    return isinstance(predicate, IntImm) and bool(predicate.value)
-
-
-def _is_one(scale: PrimExpr) -> bool:
-    return isinstance(scale, IntImm) and scale.value == 1
 
 
 def why_not_complete(scope: BlockScope, block: StmtSRef, spatial: IterTypes = _SPATIAL) -> str:

@@ -26,6 +26,7 @@ from tilewright.ir import (
     children,
     expr_deep_equal,
     floordiv,
+    is_one,
     substitute,
     uses_var,
 )
@@ -94,11 +95,7 @@ def stays_within_iteration(a: Access, b: Access, domains: Mapping[Var, Range]) -
             continue
         if isinstance(one.extent, IntImm):
             positions.append(floordiv(one.min, one.extent))
-    moving = {
-        var: domain
-        for var, domain in domains.items()
-        if not (isinstance(domain.extent, IntImm) and domain.extent.value == 1)
-    }
+    moving = {var: domain for var, domain in domains.items() if not is_one(domain.extent)}
     if not moving:
         return True
     found = detect_iter_map(positions, moving, True, IterMapLevel.BIJECTIVE)

@@ -24,6 +24,7 @@ from tilewright.ir import (
     Range,
     Var,
     const,
+    is_one,
     uses_var,
 )
 from tilewright.ir.structure import expr_deep_equal
@@ -59,8 +60,7 @@ def _has_own_index(regions: Sequence[BufferRegion], var: Var) -> bool:
 
 def _element(axis: Range) -> PrimExpr | None:
     """The only index of a region on an axis."""
-    is_one = isinstance(axis.extent, IntImm) and axis.extent.value == 1
-    return axis.min if is_one else None
+    return axis.min if is_one(axis.extent) else None
 
 
 def touches_own_slices(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> bool:

@@ -30,6 +30,7 @@ from tilewright.ir import (
     Var,
     const,
     convert,
+    is_one,
     map_children,
     replace,
 )
@@ -122,7 +123,7 @@ class LayoutRewriter(BufferRewriter):
 
     def region(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
         """The box of elements in the new layout that a box becomes."""
-        if all(_is_one(axis.extent) for axis in ranges):
+        if all(is_one(axis.extent) for axis in ranges):
             points = self.indices(tuple(axis.min for axis in ranges))
             return BufferRegion.from_point(self.new, points).region
         try:
@@ -150,7 +151,7 @@ class LayoutRewriter(BufferRewriter):
 
     def _bind(self, var: Var, domain: Range | None) -> None:
         """A variable with one value keeps its name in indices."""
-        if domain is not None and not _is_one(domain.extent):
+        if domain is not None and not is_one(domain.extent):
             self.analyzer.bind(var, domain, allow_override=True)
 
     def visit_for(self, node: For) -> Any:
@@ -172,10 +173,6 @@ class LayoutRewriter(BufferRewriter):
         """Raise if something could not be rewritten."""
         if self.problem:
             raise OpaqueAccess(place, buffer=self.old.name, how=self.problem)
-
-
-def _is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def change_buffer(

@@ -22,6 +22,7 @@ from tilewright.ir import (
     Var,
     children,
     expr_deep_equal,
+    is_zero,
     substitute,
 )
 from tilewright.schedule.layouts.layout import iteration
@@ -75,7 +76,7 @@ def _outer_loops(top: For, count: int) -> list[For] | None:
 
 
 def _is_plain(loop: For) -> bool:
-    starts_at_zero = isinstance(loop.min, IntImm) and loop.min.value == 0
+    starts_at_zero = is_zero(loop.min)
     return starts_at_zero and loop.kind is ForKind.SERIAL and not loop.annotations
 
 
@@ -107,9 +108,7 @@ def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
     """The variables are those of the loops, which run over all of the buffer."""
     by_variable = {loop.loop_var: loop for loop in loops}
     return set(variables) == set(by_variable) and all(
-        isinstance(loop.min, IntImm)
-        and loop.min.value == 0
-        and expr_deep_equal(loop.extent, extent)
+        is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
         for loop, extent in zip((by_variable[v] for v in variables), buffer.shape, strict=True)
     )
 

@@ -22,7 +22,6 @@ from tilewright.ir import (
     Evaluate,
     For,
     ForKind,
-    IntImm,
     IterType,
     IterVar,
     PrimExpr,
@@ -33,6 +32,8 @@ from tilewright.ir import (
     Visitor,
     expr_deep_equal,
     intrinsics,
+    is_true,
+    is_zero,
     logical_not,
     logical_or,
     map_children,
@@ -179,12 +180,12 @@ def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | 
     loops: list[For] = []
     node: Stmt = top
     while isinstance(node, For):
-        if node.kind is not ForKind.SERIAL or node.annotations or not _is_zero(node.min):
+        if node.kind is not ForKind.SERIAL or node.annotations or not is_zero(node.min):
             return None
         loops.append(node)
         node = node.body
     block = realize.block
-    if node is not realize or not _is_true(realize.predicate) or len(block.writes) != 1:
+    if node is not realize or not is_true(realize.predicate) or len(block.writes) != 1:
         return None
     iters = _index_iters(block, buffer)
     if iters is None:
@@ -296,11 +297,3 @@ class PaddedStores(Rewriter):
             return changed
         value = intrinsics.if_then_else(self._condition, self._value, changed.value)
         return replace(changed, value=value)
-
-
-def _is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0
-
-
-def _is_true(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and bool(expr.value)

@@ -12,13 +12,14 @@ from tilewright.arith import Analyzer, IndexMap
 from tilewright.ir import (
     Block,
     Buffer,
-    IntImm,
     MatchBufferRegion,
     PrimExpr,
     Range,
     Var,
     add,
     const,
+    is_one,
+    is_zero,
     subtract,
     uses_var,
 )
@@ -37,7 +38,7 @@ def moved_view(
     first = index_map.map_indices([axis.min for axis in old], analyzer)
     inside = index_map.map_indices(
         [
-            axis.min if _is_one(axis.extent) else add(axis.min, step)
+            axis.min if is_one(axis.extent) else add(axis.min, step)
             for axis, step in zip(old, steps, strict=True)
         ],
         analyzer,
@@ -55,8 +56,8 @@ def moved_view(
 
 def _keep_their_order(moved: Sequence[PrimExpr], steps: dict[Var, PrimExpr]) -> bool:
     """Each step along the view is one step along one new axis, in the order of the view."""
-    wanted = [step for step, extent in steps.items() if not _is_one(extent)]
-    used = [move for move in moved if not (isinstance(move, IntImm) and move.value == 0)]
+    wanted = [step for step, extent in steps.items() if not is_one(extent)]
+    used = [move for move in moved if not is_zero(move)]
     return len(used) == len(wanted) and all(a is b for a, b in zip(used, wanted, strict=True))
 
 
@@ -64,7 +65,7 @@ def _fits(region: Sequence[Range], view: Buffer) -> bool:
     leading = len(region) - view.ndim
     return (
         leading >= 0
-        and all(_is_one(axis.extent) for axis in region[:leading])
+        and all(is_one(axis.extent) for axis in region[:leading])
         and all(
             Analyzer().can_prove_equal(axis.extent, extent)
             for axis, extent in zip(region[leading:], view.shape, strict=True)
@@ -74,9 +75,5 @@ def _fits(region: Sequence[Range], view: Buffer) -> bool:
 
 def has_fixed_rows(block: Block, view: Buffer) -> bool:
     """True when code that knows the view by its pointer counts on rows that follow each other."""
-    several_rows = not all(map(_is_one, view.shape[:-1]))
+    several_rows = not all(map(is_one, view.shape[:-1]))
     return several_rows and not view.strides and uses_var(block.body, lambda var: var is view.data)
-
-
-def _is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1

@@ -20,6 +20,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     const,
+    is_one,
     map_tuple,
     substitute,
     uses_var,
@@ -70,7 +71,7 @@ class IteratorSubstitution(Rewriter):
                 assert iter_var.dom is not None
                 extent = iter_var.dom.extent
                 # As in TVM, an iterator with one value stays in the indices.
-                if not (isinstance(extent, IntImm) and extent.value == 1):
+                if not is_one(extent):
                     self._analyzer.bind(iter_var.var, iter_var.dom)
         return self._analyzer
 
@@ -136,7 +137,7 @@ class IteratorSubstitution(Rewriter):
 
     def _relaxed(self, axis: Range, domains: Mapping[Var, Range], size: PrimExpr) -> Range:
         begin = axis.min
-        if isinstance(axis.extent, IntImm) and axis.extent.value == 1:
+        if is_one(axis.extent):
             if isinstance(begin, Var):
                 return domains.get(begin, axis)
             if (

@@ -22,6 +22,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     children,
+    conjuncts,
     less,
     logical_and,
     substitute,
@@ -29,7 +30,6 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
 

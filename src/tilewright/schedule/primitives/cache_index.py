@@ -34,6 +34,7 @@ from tilewright.ir import (
     children,
     expr_deep_equal,
     free_vars,
+    is_zero,
     structural_hash,
     substitute,
 )
@@ -155,9 +156,7 @@ class _Candidates(Visitor):
         self._iterators = {
             iter_var.var
             for iter_var in block.iter_vars
-            if iter_var.dom is not None
-            and isinstance(iter_var.dom.min, IntImm)
-            and iter_var.dom.min.value == 0
+            if iter_var.dom is not None and is_zero(iter_var.dom.min)
         }
         self._bound: set[Var] = {iter_var.var for iter_var in block.iter_vars} - self._iterators
         self._seen: dict[int, list[PrimExpr]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Buffer, BufferRegion, For, IntImm, Range
+from tilewright.ir import Buffer, BufferRegion, Range, is_one
 from tilewright.schedule.caches.place import (
     RelaxedRegion,
     inside_buffer,
@@ -94,12 +94,10 @@ def _readers_before(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list
         reader
         for reader in scope.buffer_readers.get(buffer, ())
         if scope.positions[reader] < before
-        and all(_runs_once(loop) for loop in loops_from(lowest_common_ancestor((reader, writer))))
+        and all(
+            is_one(loop.extent) for loop in loops_from(lowest_common_ancestor((reader, writer)))
+        )
     ]
-
-
-def _runs_once(loop: For) -> bool:
-    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
 
 
 def _chosen_readers(

@@ -17,17 +17,18 @@ from tilewright.ir import (
     Var,
     cast,
     children,
+    is_one,
     replace,
     substitute,
     uses_var,
 )
+from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import Node
 from tilewright.schedule.conditions.checks import why_not_complete
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
-from tilewright.schedule.regions.declared import with_detected_reads
 from tilewright.schedule.regions.relaxed import domain_of
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow
 from tilewright.schedule.state.handles import BlockRV
@@ -143,7 +144,7 @@ def _check_store(block: StmtSRef, store: BufferStore) -> None:
         seen.add(index)
     for iter_var in block.block.iter_vars:
         extent = domain_of(iter_var).extent
-        is_unit = isinstance(extent, IntImm) and extent.value == 1
+        is_unit = is_one(extent)
         var = iter_var.var
         if var not in seen and not is_unit and uses_var(store.value, lambda v, own=var: v is own):  # type: ignore[misc]
             raise ValueUsesOtherIterator(block, block=block.name, iterator=var.name)
@@ -166,6 +167,20 @@ def _touches_opaquely(node: Node, buffer: Buffer) -> bool:
     return any(_touches_opaquely(child, buffer) for child in children(node))
 
 
+def _with_detected_reads(block: Block, *, without: Buffer) -> Block:
+    """`block` with reads as its body has them now; it no longer touches the buffer `without`.
+
+    What a block does through pointers cannot be seen, so there the declared reads stay.
+    """
+    found = block_access_regions(block)
+    reads = found.reads
+    if found.opaque:
+        declared = tuple(region for region in block.reads if region.buffer is not without)
+        known = {region.buffer for region in declared}
+        reads = declared + tuple(region for region in reads if region.buffer not in known)
+    return replace(block, reads=reads)
+
+
 class LoadReplacer(Rewriter):
     """Puts values in place of the loads from one buffer; blocks on the way get new reads."""
 
@@ -185,7 +200,7 @@ class LoadReplacer(Rewriter):
         changed: Block = self.generic_visit(node)
         if changed is node and not any(region.buffer is self._buffer for region in node.reads):
             return node
-        after = with_detected_reads(changed, without=self._buffer)
+        after = _with_detected_reads(changed, without=self._buffer)
         self.renewed[node] = after
         return after
 

@@ -18,7 +18,6 @@ from tilewright.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
-    IntImm,
     IterType,
     IterVar,
     PrimExpr,
@@ -28,6 +27,7 @@ from tilewright.ir import (
     Var,
     expr_deep_equal,
     free_vars,
+    is_zero,
     substitute,
     uses_var,
 )
@@ -261,7 +261,7 @@ def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealiz
     ranges = tuple(substitute(axis, renamed) for axis in cache.ranges)
     loops = [(Var(f"ax{d}", axis.extent.dtype), axis.extent) for d, axis in enumerate(ranges)]
     at = tuple(
-        var if isinstance(axis.min, IntImm) and axis.min.value == 0 else axis.min + var
+        var if is_zero(axis.min) else axis.min + var
         for axis, (var, _) in zip(ranges, loops, strict=True)
     )
     ends = (cache.original, cache.buffer)

@@ -30,8 +30,11 @@ from tilewright.ir import (
     Stmt,
     Var,
     children,
+    conjuncts,
     const,
     free_vars,
+    is_one,
+    is_zero,
     less,
     less_equal,
     logical_and,
@@ -40,7 +43,6 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete
-from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.state.handles import BlockRV, LoopRV
@@ -215,8 +217,7 @@ def _simplified(realize: BlockRealize, outside: Sequence[For]) -> BlockRealize:
 def _is_wide(value: PrimExpr, outside: Sequence[For]) -> bool:
     """A plain loop variable with more than one value, which nothing can simplify."""
     return isinstance(value, Var) and not any(
-        loop.loop_var is value and isinstance(loop.extent, IntImm) and loop.extent.value == 1
-        for loop in outside
+        loop.loop_var is value and is_one(loop.extent) for loop in outside
     )
 
 
@@ -258,7 +259,7 @@ def _loops_of_one_iterator(realize: BlockRealize, inside: Sequence[StmtSRef]) ->
         users = [v for v in realize.iter_values if uses_var(v, lambda u, w=loop.loop_var: u is w)]  # type: ignore[misc]
         is_alone = len(list(leaf_realizes(loop.body))) == 1
         guarded = uses_var(realize.predicate, lambda u, w=loop.loop_var: u is w)  # type: ignore[misc]
-        starts_at_zero = isinstance(loop.min, IntImm) and loop.min.value == 0
+        starts_at_zero = is_zero(loop.min)
         if len(users) == 1 and is_alone and not guarded and starts_at_zero:
             found.add(loop.loop_var)
     return found

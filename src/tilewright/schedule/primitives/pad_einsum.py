@@ -26,6 +26,7 @@ from tilewright.ir import (
     Var,
     const,
     expr_deep_equal,
+    is_true,
     less,
     logical_and,
     uses_var,
@@ -113,16 +114,12 @@ def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[Var, int]:
 
 def _is_trivially_bound(block: StmtSRef) -> bool:
     realize, loops = realize_of(block), loops_of(block)
-    if len(loops) != len(realize.iter_values) or not _is_true(realize.predicate):
+    if len(loops) != len(realize.iter_values) or not is_true(realize.predicate):
         return False
     pairs = zip(realize.iter_values, loops, strict=True)
     nested = all(outer.loop.body is inner.stmt for outer, inner in itertools.pairwise(loops))
     alone = bool(loops) and loops[-1].loop.body is realize
     return nested and alone and all(value is loop.loop.loop_var for value, loop in pairs)
-
-
-def _is_true(predicate: PrimExpr) -> bool:
-    return isinstance(predicate, IntImm) and bool(predicate.value)
 
 
 def _operands(

@@ -19,6 +19,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     free_vars,
+    is_zero,
     substitute,
 )
 from tilewright.schedule.caches.copy_block import (
@@ -156,7 +157,7 @@ def _reindexed(buffer: Buffer, covered: Sequence[IterVar]) -> Buffer:
 def _extent_of(iter_var: IterVar) -> PrimExpr:
     domain = iter_var.dom
     assert domain is not None
-    if not isinstance(domain.min, IntImm) or domain.min.value != 0:
+    if not is_zero(domain.min):
         raise IteratorNotFromZero(iterator=iter_var.var.name, begin=domain.min)
     return domain.extent
 

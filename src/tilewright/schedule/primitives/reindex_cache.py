@@ -18,7 +18,6 @@ from tilewright.ir import (
     BufferRegion,
     For,
     ForKind,
-    IntImm,
     IterType,
     IterVar,
     PrimExpr,
@@ -27,6 +26,7 @@ from tilewright.ir import (
     Var,
     expr_deep_equal,
     free_vars,
+    is_one,
     substitute,
 )
 from tilewright.schedule.caches.copy_block import make_copy_block
@@ -137,9 +137,7 @@ def _new_access(
     block: StmtSRef, region: BufferRegion, index_map: IndexMap, side: int
 ) -> _NewAccess:
     buffer, stmt = region.buffer, block.block
-    if not all(
-        isinstance(axis.extent, IntImm) and axis.extent.value == 1 for axis in region.region
-    ):
+    if not all(is_one(axis.extent) for axis in region.region):
         raise NotASinglePoint(block, block=block.name, buffer=buffer.name)
     count = len(stmt.iter_vars)
     if len(index_map.initial_indices) != count:

@@ -34,6 +34,8 @@ from tilewright.ir import (
     equal,
     free_vars,
     greater_equal,
+    is_one,
+    is_true,
     less,
     logical_and,
     post_order_visit,
@@ -157,7 +159,7 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     if why:
         raise NotComplete(block, block=block.name, why=why)
     realize = realize_of(block)
-    if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+    if not is_true(realize.predicate):
         raise HasPredicate(block, block=block.name, predicate=realize.predicate)
     producer = _only_producer(scope, block)
     check_not_output(root, producer)
@@ -304,7 +306,7 @@ def _whole_tiles(dom: Range, tile: int) -> Range:
 
 
 def _is_unit(dom: Range) -> bool:
-    return isinstance(dom.extent, IntImm) and dom.extent.value == 1
+    return is_one(dom.extent)
 
 
 def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[PrimExpr]) -> None:

@@ -26,8 +26,10 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
+    conjuncts,
     decl_buffer,
     free_vars,
+    is_one,
     logical_and,
     seq,
     substitute,
@@ -36,7 +38,6 @@ from tilewright.ir import (
 from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import check_starts_at_zero, why_not_reduction
-from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.conditions.reducers import Reduction, recognize_reduction
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
@@ -178,16 +179,12 @@ def _uses(expr: PrimExpr, variable: Var) -> bool:
     return uses_var(expr, lambda var: var is variable)
 
 
-def _runs_once(loop: For) -> bool:
-    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
-
-
 def _check_factored_loop(nest: Nest, loop: StmtSRef) -> None:
     variable = nest.factored.loop_var
     why = ""
     if variable in nest.spatial:
         why = "a spatial iterator is bound to it"
-    elif variable not in nest.reducing and not _runs_once(nest.factored):
+    elif variable not in nest.reducing and not is_one(nest.factored.extent):
         why = "no iterator is bound to it"
     if why:
         raise NotReductionLoop(loop, nest.block, loop=loop.name, block=nest.block.name, why=why)
@@ -202,7 +199,7 @@ def _check_other_loops(nest: Nest) -> None:
         if reduces and loop.loop_var in nest.spatial:
             raise MixedLoop(sref, nest.block, **names)
         unbound = not reduces and loop.loop_var not in nest.spatial
-        if unbound and inside_reduction and not _runs_once(loop):
+        if unbound and inside_reduction and not is_one(loop.extent):
             raise UnboundLoopInside(sref, nest.block, **names)
         inside_reduction = inside_reduction or reduces
         if reduces and isinstance(loop.body, SeqStmt):

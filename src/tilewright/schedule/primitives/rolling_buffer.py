@@ -35,8 +35,11 @@ from tilewright.ir import (
     PrimExpr,
     Range,
     Var,
+    conjuncts,
     const,
     floormod,
+    is_one,
+    is_zero,
     less,
     less_equal,
     logical_and,
@@ -47,7 +50,6 @@ from tilewright.ir import (
 from tilewright.ir.expr import GE, GT, LE, LT
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
-from tilewright.schedule.conditions.predicates import conjuncts
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import (
     AllocationChanger,
@@ -261,7 +263,7 @@ def _window(
     if overlap <= 0:
         return None
     sequential = loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
-    if not sequential or not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+    if not sequential or not is_zero(loop.min):
         why = f"the iterations of loop {loop.loop_var.name!r} do not run in order from 0"
         raise _nothing(block, buffer, why)
     return Window(axis, size, overlap, loop, depth, analyzer.simplify(last - span.min))
@@ -335,7 +337,7 @@ class _Roller(AllocationChanger):
     def _wrapped_region(self, region: tuple[Range, ...]) -> tuple[Range, ...]:
         axis = self._axis
         dimension = region[axis]
-        if isinstance(dimension.extent, IntImm) and dimension.extent.value == 1:
+        if is_one(dimension.extent):
             rolled = Range(floormod(dimension.min, self._size), dimension.extent)
         else:
             rolled = Range(const(0, self._size.dtype), self._size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import For, IntImm, IterType
+from tilewright.ir import For, IterType, is_one
 from tilewright.schedule.conditions.checks import loop_iter_types
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_at import can_compute_at
@@ -85,7 +85,7 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
     kinds = loop_iter_types(state, loops)
     for position, (loop, kind) in enumerate(zip(loops, kinds, strict=True)):
         extent = loop.loop.extent
-        is_unit = isinstance(extent, IntImm) and extent.value == 1
+        is_unit = is_one(extent)
         spatial = kind is IterType.DATA_PAR
         if spatial:
             count = len(chosen)

@@ -20,7 +20,6 @@ from tilewright.ir import (
     BufferStore,
     Cast,
     DType,
-    IntImm,
     IterType,
     IterVar,
     Mul,
@@ -31,6 +30,7 @@ from tilewright.ir import (
     const,
     decl_buffer,
     free_vars,
+    is_zero,
     substitute,
 )
 from tilewright.ir.intrinsics import bitwise_xor
@@ -245,7 +245,7 @@ def _with_shifted(block: Block, product: _Product, shifted: Buffer, start: _Star
     init = block.init
     assert isinstance(init, BufferStore)
     begin: PrimExpr = BufferLoad(start.buffer, start.point())
-    if not (isinstance(init.value, IntImm) and init.value.value == 0):
+    if not is_zero(init.value):
         begin = init.value + begin
     return replace(
         block,

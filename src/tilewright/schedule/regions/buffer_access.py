@@ -18,7 +18,6 @@ from tilewright.ir import (
     Call,
     For,
     IfThenElse,
-    IntImm,
     Let,
     LetStmt,
     MatchBufferRegion,
@@ -29,6 +28,7 @@ from tilewright.ir import (
     Visitor,
     children,
     expr_deep_equal,
+    is_zero,
     uses_var,
 )
 from tilewright.ir.access import inputs_of
@@ -169,7 +169,7 @@ def check_always_inside(block: StmtSRef, buffer: Buffer, access: ElementAccess) 
         if iter_var.dom is not None:
             analyzer.bind(iter_var.var, iter_var.dom)
     for index, extent in zip(access.indices, buffer.shape, strict=True):
-        if isinstance(index, IntImm) and index.value == 0:
+        if is_zero(index):
             continue
         if not (analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)):
             indices = ", ".join(map(str, access.indices))

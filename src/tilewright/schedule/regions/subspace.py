@@ -34,12 +34,15 @@ from tilewright.ir import (
     Range,
     Var,
     cast,
+    conjuncts,
     const,
     expr_deep_equal,
+    is_one,
+    is_true,
+    is_zero,
     logical_and,
     uses_var,
 )
-from tilewright.schedule.conditions.predicates import conjuncts
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Part:
 
     @property
     def is_unit(self) -> bool:
-        return isinstance(self.extent, IntImm) and self.extent.value == 1
+        return is_one(self.extent)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def divide_bindings(
     preserve_unit_iters: bool,
 ) -> DividedBindings | None:
     """The bindings of a block divided; None if outer and inner loops mix in them."""
-    unguarded = isinstance(realize.predicate, IntImm) and bool(realize.predicate.value)
+    unguarded = is_true(realize.predicate)
     if unguarded and preserve_unit_iters:
         simple = _divide_simple(realize, domains, inner_loops, only_if_sure=True)
         if simple is not None:
@@ -166,7 +169,7 @@ def _depends_on(division: Division, loops: Mapping[Var, Range]) -> bool:
 
 def _without_base(source: PrimExpr, dtype: DType) -> tuple[PrimExpr, PrimExpr | None]:
     """The value of an iterator mark that starts at zero, and where it really starts."""
-    if isinstance(source, IterSumExpr) and not _is_zero(source.base):
+    if isinstance(source, IterSumExpr) and not is_zero(source.base):
         return _plain(IterSumExpr(source.args, const(0, dtype)), dtype), source.base
     return _plain(source, dtype), None
 
@@ -239,7 +242,7 @@ def _fills(
     if not isinstance(value, Var):
         return None
     loop = domains[value]
-    return _is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
+    return is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
 
 
 def _all_outer(iter_var: IterVar, value: PrimExpr) -> Division:
@@ -324,7 +327,7 @@ def _digit(value: PrimExpr, scale: int, domains: Mapping[Var, Range]) -> _Digit 
     if isinstance(rest, FloorDiv) and isinstance(rest.b, IntImm):
         lower, rest = rest.b.value, rest.a
     domain = domains.get(rest) if type(rest) is Var else None
-    if domain is None or not _is_zero(domain.min) or not isinstance(domain.extent, IntImm):
+    if domain is None or not is_zero(domain.min) or not isinstance(domain.extent, IntImm):
         return None
     assert isinstance(rest, Var)
     whole = domain.extent.value
@@ -358,7 +361,3 @@ def _are_independent(values: Sequence[PrimExpr], all_digits: Sequence[Sequence[_
         for used in parts.values()
         for first, second in itertools.pairwise(sorted(used))
     )
-
-
-def _is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0

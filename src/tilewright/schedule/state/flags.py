@@ -11,7 +11,18 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.arith import Analyzer, IntervalSet, covers, intersect
-from tilewright.ir import Block, Buffer, BufferRegion, For, IntImm, IRModule, PrimFunc, Range, const
+from tilewright.ir import (
+    Block,
+    Buffer,
+    BufferRegion,
+    For,
+    IntImm,
+    IRModule,
+    PrimFunc,
+    Range,
+    const,
+    is_one,
+)
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
@@ -180,7 +191,8 @@ def _guarded_box(
     by_var = {iter_var.var: domain_of(iter_var) for iter_var in realize.block.iter_vars}
     plain = [item.min for item in written.region]
     if len({id(index) for index in plain}) != len(plain) or not all(
-        index in by_var and _is_one(item) for index, item in zip(plain, written.region, strict=True)
+        index in by_var and is_one(item.extent)
+        for index, item in zip(plain, written.region, strict=True)
     ):
         return None
     bare = view.without_predicate()
@@ -191,10 +203,6 @@ def _guarded_box(
         intersect([interval_of(dim), IntervalSet.from_range(by_var[index])], outer.analyzer)  # type: ignore[index]
         for dim, index in zip(box, plain, strict=True)
     ]
-
-
-def _is_one(item: Range) -> bool:
-    return isinstance(item.extent, IntImm) and item.extent.value == 1
 
 
 def loops_from_block(block: StmtSRef) -> list[For]:

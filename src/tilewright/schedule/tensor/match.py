@@ -34,6 +34,8 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    is_one,
+    is_zero,
     subtract,
     uses_var,
 )
@@ -90,7 +92,7 @@ class DescriptionMatcher:
     def _bind(self, iter_var: IterVar) -> None:
         """Take note of a domain; an iterator with one value keeps its name in offsets."""
         domain = iter_var.dom
-        if domain is not None and not _is_one(domain.extent):
+        if domain is not None and not is_one(domain.extent):
             self.analyzer.bind(iter_var.var, domain)
 
     def _define(self, theirs: Var, mine: Var, domain: Range | None) -> None:
@@ -199,7 +201,7 @@ class DescriptionMatcher:
     def _index(self, what: str, mine: PrimExpr, theirs: PrimExpr) -> None:
         """Compare two integers that may differ in width and in form."""
         difference = subtract(mine, self._translate(theirs, mine.dtype))
-        if not _is_zero(self.analyzer.simplify(difference)):
+        if not is_zero(self.analyzer.simplify(difference)):
             raise Mismatch(f"{what} is `{mine}`, not `{theirs}`")
 
     def _translate(self, theirs: PrimExpr, dtype: DType) -> PrimExpr:
@@ -301,14 +303,6 @@ def _article(stmt: Stmt) -> str:
 def _kind(loop: For) -> str:
     tag = "" if loop.thread_binding is None else f" ({loop.thread_binding.thread_tag})"
     return loop.kind.name.lower() + tag
-
-
-def _is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0
-
-
-def _is_one(expr: PrimExpr) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 1
 
 
 def _constant(extent: PrimExpr) -> int:
