@@ -126,6 +126,12 @@ from tilewright.ir.operators import (
     ExprLike as ExprLike,
     ExprOperators as ExprOperators,
 )
+from tilewright.ir.patterns import (
+    has_load as has_load,
+    nodes_of as nodes_of,
+    rewrite as rewrite,
+    walk as walk,
+)
 from tilewright.ir.printer import (
     register_expr_printer as register_expr_printer,
     script as script,
@@ -174,7 +180,6 @@ from tilewright.ir.visit import (
     T as T,
     Visitor as Visitor,
     free_vars as free_vars,
-    has_load as has_load,
     ir_transform as ir_transform,
     post_order_visit as post_order_visit,
     pre_order_visit as pre_order_visit,

@@ -290,17 +290,6 @@ class _FreeVars(Visitor):
             self.generic_visit(node)
 
 
-def has_load(node: Node) -> bool:
-    """True when `node` reads memory."""
-    rest = [node]  # a loop, because tables of constants are long chains of choices
-    while rest:
-        current = rest.pop()
-        if isinstance(current, BufferLoad):
-            return True
-        rest.extend(children(current))
-    return False
-
-
 def uses_var(node: Node, test: Callable[[Var], bool]) -> bool:
     """True when some variable that `test` accepts occurs in `node`."""
     if isinstance(node, Var):

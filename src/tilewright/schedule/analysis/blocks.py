@@ -19,8 +19,8 @@ from tilewright.ir import (
     Select,
     Sub,
     Var,
-    children,
     is_true,
+    walk,
 )
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.state.handles import BlockRV
@@ -81,14 +81,12 @@ def has_trivial_binding(block: StmtSRef) -> bool:
 
 def has_if_then_else(node: Node) -> bool:
     """True when something below depends on a condition: predicates, branches, selections."""
-    match node:
-        case BlockRealize(predicate=predicate) if not is_true(predicate):
-            return True
-        case IfThenElse() | Select():
-            return True
-        case Call(op=op) if op is _IF_THEN_ELSE:
-            return True
-    return any(has_if_then_else(child) for child in children(node))
+    return any(
+        isinstance(each, IfThenElse | Select)
+        or (isinstance(each, BlockRealize) and not is_true(each.predicate))
+        or (isinstance(each, Call) and each.op is _IF_THEN_ELSE)
+        for each in walk(node)
+    )
 
 
 # --- how reads relate to writes -----------------------------------------------------------------

@@ -24,7 +24,6 @@ from tilewright.ir import (
     Max,
     Min,
     Mul,
-    Node,
     PrimExpr,
     Select,
     SeqStmt,
@@ -42,6 +41,7 @@ from tilewright.ir import (
     logical_or,
     max_value_of,
     min_value_of,
+    nodes_of,
     substitute,
 )
 from tilewright.ir.intrinsics import lower_limit, upper_limit
@@ -215,7 +215,8 @@ def _match(
         if all(_matches(p, v, fixed, bound) for p, v in zip(patterns, values, strict=True)):
             inputs = tuple(bound[variable] for variable in y)
             buffers = {load.buffer for load in accumulators}
-            if not any(_loads_from(value, buffers) for value in inputs):
+            loads = (load for value in inputs for load in nodes_of(value, BufferLoad))
+            if not any(load.buffer in buffers for load in loads):
                 return inputs
     return None
 
@@ -232,9 +233,3 @@ def _matches(
         return False
     pairs = zip(children(pattern), children(value), strict=True)
     return all(_matches(p, v, fixed, bound) for p, v in pairs)
-
-
-def _loads_from(node: Node, buffers: set[Any]) -> bool:
-    if isinstance(node, BufferLoad) and node.buffer in buffers:
-        return True
-    return any(_loads_from(child, buffers) for child in children(node))

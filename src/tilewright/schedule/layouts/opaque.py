@@ -5,7 +5,6 @@ The loops then run over the new layout, as those around an ordinary block do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from tilewright.ir import (
@@ -16,17 +15,16 @@ from tilewright.ir import (
     For,
     ForKind,
     IntImm,
-    Node,
     SeqStmt,
     Stmt,
     Var,
-    children,
     expr_deep_equal,
     is_zero,
+    nodes_of,
     substitute,
 )
 from tilewright.schedule.layouts.layout import iteration
-from tilewright.schedule.layouts.padding import PaddedStores, Padding, PlainAccesses
+from tilewright.schedule.layouts.padding import Padding, only_indices, with_padded_stores
 from tilewright.schedule.regions.buffer_access import AccessChanger
 
 
@@ -37,7 +35,9 @@ def padded_loops(body: Stmt, padding: Padding) -> tuple[For, Stmt, dict[Block, B
     the scope.
     """
     items = body.seq if isinstance(body, SeqStmt) else (body,)
-    nests = [item for item in items if any(s.buffer is padding.old for s in _stores(item))]
+    nests = [
+        item for item in items if any(s.buffer is padding.old for s in nodes_of(item, BufferStore))
+    ]
     top = nests[0] if len(nests) == 1 else None
     if not isinstance(top, For):
         return None
@@ -48,21 +48,7 @@ def padded_loops(body: Stmt, padding: Padding) -> tuple[For, Stmt, dict[Block, B
     if variables is None or not _cover(loops, variables, padding.old):
         return None
     new = _rewritten(loops[-1].body, variables, padding)
-    return top, new, dict(zip(_blocks(top), _blocks(new), strict=True))
-
-
-def _stores(node: Node) -> Iterator[BufferStore]:
-    if isinstance(node, BufferStore):
-        yield node
-    for child in children(node):
-        yield from _stores(child)
-
-
-def _blocks(node: Node) -> Iterator[Block]:
-    if isinstance(node, Block):
-        yield node
-    for child in children(node):
-        yield from _blocks(child)
+    return top, new, dict(zip(nodes_of(top, Block), nodes_of(new, Block), strict=True))
 
 
 def _outer_loops(top: For, count: int) -> list[For] | None:
@@ -97,11 +83,9 @@ def _is_simple(stmt: Stmt, buffer: Buffer) -> bool:
 
 def _indices(stmt: Stmt, buffer: Buffer) -> list[Var] | None:
     """The variables at which all accesses of the buffer are."""
-    finder = PlainAccesses(buffer, with_blocks=True)
-    finder.visit(stmt)
-    found: list[Any] = list(finder.indices or ())
-    plain = finder.is_plain and all(isinstance(index, Var) for index in found)
-    return found if plain and len(set(found)) == len(found) else None
+    found = only_indices(stmt, buffer)
+    variables = [index for index in found or () if isinstance(index, Var)]
+    return variables if found is not None and len(set(variables)) == len(found) else None
 
 
 def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
@@ -117,7 +101,7 @@ def _rewritten(stmt: Stmt, old: list[Var], padding: Padding) -> Stmt:
     axes, domains = iteration(padding.new.shape)
     body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
     body = substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
-    body = PaddedStores(padding.new, *padding.at(axes)).rewrite(body)
+    body = with_padded_stores(body, padding.new, *padding.at(axes))
     for var, domain in zip(reversed(axes), reversed(domains), strict=True):
         body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
     made: Stmt = body

@@ -6,9 +6,9 @@ that computes the buffer, if it can run over the new layout as a whole, or a nes
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.arith import IndexMap
 from tilewright.ir import (
@@ -24,23 +24,25 @@ from tilewright.ir import (
     ForKind,
     IterType,
     IterVar,
+    MatchBufferRegion,
     PrimExpr,
-    Rewriter,
     SeqStmt,
     Stmt,
     Var,
-    Visitor,
     expr_deep_equal,
     intrinsics,
     is_true,
     is_zero,
     logical_not,
     logical_or,
-    map_children,
+    nodes_of,
     replace,
+    rewrite,
     seq,
     substitute,
+    walk,
 )
+from tilewright.ir.node import Node, NodeT
 from tilewright.schedule.layouts.layout import iteration
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
@@ -204,13 +206,12 @@ def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | 
 
 def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
     """The spatial iterators that index a buffer, if every access uses just them and all of it."""
-    finder = PlainAccesses(buffer)
-    finder.visit(block)
-    if not finder.is_plain or finder.indices is None:
+    indices = only_indices(block, buffer)
+    if indices is None or next(nodes_of(block, BlockRealize), None) is not None:
         return None
     domains = {iv.var: iv for iv in block.iter_vars}
     result: list[Var] = []
-    for index, extent in zip(finder.indices, buffer.shape, strict=True):
+    for index, extent in zip(indices, buffer.shape, strict=True):
         iter_var = domains.get(index) if isinstance(index, Var) else None
         if iter_var is None or iter_var.iter_type is not IterType.DATA_PAR:
             return None
@@ -221,35 +222,17 @@ def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
     return result if len(set(result)) == len(result) else None
 
 
-class PlainAccesses(Visitor):
-    """The indices of a buffer, if all its accesses have the same."""
-
-    def __init__(self, buffer: Buffer, *, with_blocks: bool = False) -> None:
-        self._buffer = buffer
-        self._with_blocks = with_blocks
-        self.indices: tuple[PrimExpr, ...] | None = None
-        self.is_plain = True
-
-    def _access(self, node: BufferLoad | BufferStore) -> None:
-        if node.buffer is self._buffer:
-            known = self.indices if self.indices is not None else node.indices
-            same = all(a is b for a, b in zip(known, node.indices, strict=True))
-            self.is_plain = self.is_plain and same
-            self.indices = known
-        self.generic_visit(node)
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self._access(node)
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self._access(node)
-
-    def visit_block_realize(self, node: BlockRealize) -> None:
-        self.is_plain = self.is_plain and self._with_blocks
-        self.generic_visit(node)
-
-    def visit_match_buffer_region(self, node: Any) -> None:
-        self.is_plain = False
+def only_indices(node: Node, buffer: Buffer) -> tuple[PrimExpr, ...] | None:
+    """The indices of a buffer, if all its accesses have the same and no view can have others."""
+    indices: tuple[PrimExpr, ...] | None = None
+    for each in walk(node):
+        if isinstance(each, MatchBufferRegion):
+            return None
+        if isinstance(each, BufferLoad | BufferStore) and each.buffer is buffer:
+            indices = each.indices if indices is None else indices
+            if not all(map(operator.is_, indices, each.indices)):
+                return None
+    return indices
 
 
 def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
@@ -261,7 +244,7 @@ def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
     kept = [iv for iv in old.iter_vars if iv.var not in replaced]
     changed = IteratorSubstitution(replaced, (*iters, *kept)).block(changed)
     condition, value = padding.at(variables)
-    changed = PaddedStores(padding.new, condition, value).rewrite(changed)
+    changed = with_padded_stores(changed, padding.new, condition, value)
     loops, domains = iteration(padding.new.shape)
     bindings: list[PrimExpr] = []
     iter_vars: list[IterVar] = []
@@ -283,17 +266,15 @@ def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
     return body, block
 
 
-class PaddedStores(Rewriter):
-    """Stores the padding value where an element is padding."""
+def with_padded_stores(
+    node: NodeT, buffer: Buffer, condition: PrimExpr, padding: PrimExpr
+) -> NodeT:
+    """Store the padding value where an element is padding."""
 
-    def __init__(self, buffer: Buffer, condition: PrimExpr, value: PrimExpr) -> None:
-        self._buffer = buffer
-        self._condition = condition
-        self._value = value
+    def padded(store: BufferStore) -> BufferStore:
+        if store.buffer is not buffer:
+            return store
+        value = intrinsics.if_then_else(condition, padding, store.value)
+        return replace(store, value=value)
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
-        changed = map_children(node, self.visit)
-        if node.buffer is not self._buffer:
-            return changed
-        value = intrinsics.if_then_else(self._condition, self._value, changed.value)
-        return replace(changed, value=value)
+    return rewrite(node, {BufferStore: padded})

@@ -11,20 +11,19 @@ from tilewright.ir import (
     TRUE,
     Block,
     BlockRealize,
-    BufferLoad,
     BufferRegion,
     For,
     IntImm,
     IterType,
-    Node,
     PrimExpr,
     Range,
     Stmt,
     Var,
-    children,
     conjuncts,
+    has_load,
     less,
     logical_and,
+    nodes_of,
     substitute,
     uses_var,
 )
@@ -58,9 +57,7 @@ def initialization(
         for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True)
         if iter_var.iter_type is IterType.DATA_PAR
     ]
-    used: set[Var] = set()
-    for _, value in spatial:
-        _collect_vars(value, used)
+    used = {var for _, value in spatial for var in nodes_of(value, Var)}
     kept = [loop for loop in loops if loop.loop_var in used]
     dropped = {loop.loop_var for loop in loops} - used
     renamed: dict[Var, PrimExpr] = {
@@ -78,7 +75,7 @@ def initialization(
     name = f"{block.name_hint}_init"
     notes = kept_annotations(annotations, fresh, block.iter_vars)
     init = Block(tuple(iter_vars), (), writes, name, body, annotations=notes)
-    if _loads_anything(body):
+    if has_load(body):
         init = replace(init, reads=block_access_regions(init).reads)
     values = tuple(substitute(value, renamed) for _, value in spatial)
     predicate = substitute(_guard_of_any(realize, loops, dropped), renamed)
@@ -112,17 +109,6 @@ def _in_first_iteration(
         if fixed and analyzer.can_prove(smallest <= part.a):
             return analyzer.simplify(less(smallest, part.b))
     raise GuardAcrossLoops(block, block=block.name_hint, condition=part)
-
-
-def _collect_vars(expr: PrimExpr, found: set[Var]) -> None:
-    if isinstance(expr, Var):
-        found.add(expr)
-    for child in children(expr):
-        _collect_vars(child, found)  # type: ignore[arg-type]
-
-
-def _loads_anything(node: Node) -> bool:
-    return isinstance(node, BufferLoad) or any(map(_loads_anything, children(node)))
 
 
 def copied_loop(loop: For, renamed: Mapping[Var, PrimExpr], body: Stmt) -> For:

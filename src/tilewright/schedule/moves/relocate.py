@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import Block, BlockRealize, For, SeqStmt, Stmt, children, map_children, replace
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    For,
+    SeqStmt,
+    Stmt,
+    map_children,
+    replace,
+    walk,
+)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
 from tilewright.schedule.state.sref import StmtSRef
@@ -87,10 +95,8 @@ def _is(item: Stmt, child: StmtSRef) -> bool:
     return item is child.stmt or (type(item) is BlockRealize and item.block is child.stmt)
 
 
-def _holds(item: Any, stmt: object) -> bool:
-    if item is stmt:
-        return True
-    return any(_holds(child, stmt) for child in children(item) if isinstance(child, Stmt))
+def _holds(item: Stmt, stmt: object) -> bool:
+    return any(node is stmt for node in walk(item, into=lambda node: isinstance(node, Stmt)))
 
 
 def move(

@@ -12,15 +12,16 @@ from tilewright.ir import (
     BufferLoad,
     BufferStore,
     IntImm,
+    MatchBufferRegion,
     PrimExpr,
     Rewriter,
     Var,
     cast,
-    children,
     is_one,
     replace,
     substitute,
     uses_var,
+    walk,
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import Node
@@ -152,19 +153,15 @@ def _check_store(block: StmtSRef, store: BufferStore) -> None:
 
 def check_plain_loads(block: StmtSRef, buffer: Buffer) -> None:
     """A block that touches a buffer by scalar loads only."""
-    if _touches_opaquely(block.block, buffer):
+    if any(_is_opaque(node, buffer) for node in walk(block.block)):
         raise OpaqueAccess(block, block=block.name, buffer=buffer.name)
 
 
-def _touches_opaquely(node: Node, buffer: Buffer) -> bool:
-    if node is buffer.data:
-        return True
+def _is_opaque(node: Node, buffer: Buffer) -> bool:
     if isinstance(node, BufferLoad) and node.buffer is buffer:
-        if node.predicate is not None or any(index.dtype.lanes != 1 for index in node.indices):
-            return True
-    elif isinstance(node, Block) and any(m.source.buffer is buffer for m in node.match_buffers):
-        return True
-    return any(_touches_opaquely(child, buffer) for child in children(node))
+        return node.predicate is not None or any(i.dtype.lanes != 1 for i in node.indices)
+    is_view = isinstance(node, MatchBufferRegion) and node.source.buffer is buffer
+    return is_view or node is buffer.data
 
 
 def _with_detected_reads(block: Block, *, without: Buffer) -> Block:

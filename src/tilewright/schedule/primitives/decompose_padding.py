@@ -23,13 +23,11 @@ from tilewright.ir import (
     ForKind,
     IntImm,
     IterVar,
-    Node,
     PrimExpr,
     Range,
     SeqStmt,
     Stmt,
     Var,
-    children,
     conjuncts,
     const,
     free_vars,
@@ -38,6 +36,7 @@ from tilewright.ir import (
     less,
     less_equal,
     logical_and,
+    nodes_of,
     substitute,
     uses_var,
 )
@@ -131,12 +130,9 @@ def _padding_of(block: StmtSRef) -> Padding:
     return Padding(body, condition, value, fill)
 
 
-def _is_pure(node: Node) -> bool:
-    if isinstance(node, Call):
-        effect = getattr(node.op, "effect", CallEffect.UPDATE_STATE)
-        if effect > CallEffect.READ_STATE:
-            return False
-    return all(_is_pure(child) for child in children(node))
+def _is_pure(node: PrimExpr) -> bool:
+    effects = (getattr(c.op, "effect", CallEffect.UPDATE_STATE) for c in nodes_of(node, Call))
+    return all(effect <= CallEffect.READ_STATE for effect in effects)
 
 
 def _inbound_domains(block: StmtSRef, padding: Padding) -> dict[Var, tuple[int, int]]:

@@ -7,12 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Block, BlockRealize, children
-from tilewright.ir.node import Node
-from tilewright.ir.stmt import Stmt
+from tilewright.ir import Block
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.scope import DepKind, child_blocks, loops_of, scope_of, scope_root
+from tilewright.schedule.state.scope import (
+    DepKind,
+    child_blocks,
+    leaf_realizes,
+    loops_of,
+    scope_of,
+    scope_root,
+)
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
@@ -38,17 +43,11 @@ class RootHasNoNeighbours(PrimitiveError):
     reason = "the root block {name!r} has no producers or consumers"
 
 
-def _blocks_below(node: Node) -> Iterator[Block]:
-    """All blocks in program order, those inside `init` left out."""
-    if isinstance(node, Block):
-        yield node
-        yield from _blocks_below(node.body)
-    elif isinstance(node, BlockRealize):
-        yield from _blocks_below(node.block)
-    else:
-        for child in children(node):
-            if isinstance(child, Stmt):
-                yield from _blocks_below(child)
+def _blocks_below(block: Block) -> Iterator[Block]:
+    """A block and all in it in program order, those inside `init` left out."""
+    yield block
+    for realize in leaf_realizes(block.body):
+        yield from _blocks_below(realize.block)
 
 
 def neighbours(sch: Schedule, block: StmtSRef, before: bool) -> list[StmtSRef]:
@@ -65,19 +64,10 @@ def neighbours(sch: Schedule, block: StmtSRef, before: bool) -> list[StmtSRef]:
 
 def _output_blocks_below(scope_block: Block) -> Iterator[Block]:
     local = set(scope_block.alloc_buffers)
-    for block in _blocks_directly_below(scope_block.body):
-        if any(region.buffer not in local for region in block.writes):
-            yield block
-        yield from _output_blocks_below(block)
-
-
-def _blocks_directly_below(node: Node) -> Iterator[Block]:
-    if isinstance(node, BlockRealize):
-        yield node.block
-        return
-    for child in children(node):
-        if isinstance(child, Stmt):
-            yield from _blocks_directly_below(child)
+    for realize in leaf_realizes(scope_block.body):
+        if any(region.buffer not in local for region in realize.block.writes):
+            yield realize.block
+        yield from _output_blocks_below(realize.block)
 
 
 @register_primitive

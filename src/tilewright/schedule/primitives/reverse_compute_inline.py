@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.arith import (
     Analyzer,
@@ -27,7 +28,6 @@ from tilewright.ir import (
     IntImm,
     PrimExpr,
     Range,
-    Rewriter,
     Var,
     cast,
     const,
@@ -38,9 +38,11 @@ from tilewright.ir import (
     is_true,
     less,
     logical_and,
-    post_order_visit,
+    nodes_of,
     replace,
+    rewrite,
     substitute,
+    walk,
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
@@ -222,13 +224,7 @@ def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
 
 
 def _common_indices(block: StmtSRef, store: BufferStore, buffer: Buffer) -> tuple[PrimExpr, ...]:
-    loads: list[BufferLoad] = []
-
-    def collect(node: Any) -> None:
-        if isinstance(node, BufferLoad) and node.buffer is buffer:
-            loads.append(node)
-
-    post_order_visit(store, collect)
+    loads = [load for load in nodes_of(store, BufferLoad) if load.buffer is buffer]
     analyzer = Analyzer()
     if not loads or any(
         not analyzer.can_prove_equal(a, b)
@@ -287,15 +283,11 @@ def _rounded_up(indices: Sequence[PrimExpr], domains: Mapping[Var, Range]) -> Ma
     A consumer that leaves out the padding of its producer runs over part of the last tile only.
     """
     tiles = dict.fromkeys(domains, 1)
-
-    def look(node: Any) -> None:
+    for node in itertools.chain.from_iterable(map(walk, indices)):
         if isinstance(node, FloorDiv | FloorMod) and isinstance(node.b, IntImm):
             for var in free_vars(node.a):
                 if var in tiles and node.b.value > 0:
                     tiles[var] = math.lcm(tiles[var], node.b.value)
-
-    for index in indices:
-        post_order_visit(index, look)
     return {var: _whole_tiles(dom, tiles[var]) for var, dom in domains.items()}
 
 
@@ -343,57 +335,37 @@ def _guard(
     return predicate
 
 
-class _Merger(Rewriter):
-    """The consumer's store in terms of the producer: its loads become the producer's value."""
-
-    def __init__(self, made: BufferStore) -> None:
-        self._made = made
-
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
-        if node.buffer is self._made.buffer:
-            return self._made.value
-        load: BufferLoad = self.generic_visit(node)
-        return load
-
-
 def _merged_body(
     store: BufferStore, made: BufferStore, inverse: Mapping[Var, PrimExpr]
 ) -> BufferStore:
+    """The consumer's store in terms of the producer: its loads become the producer's value."""
     # Iterators are replaced first: those of the producer's value stay as they are.
     moved = substitute(store, inverse)
-    result: BufferStore = _Merger(made).visit(moved)
-    return result
-
-
-class _ProducerUpdate(Rewriter):
-    """Gives the producer its new body and predicate."""
-
-    def __init__(self, plan: ReverseInlinePlan) -> None:
-        self._plan = plan
-        self._old = plan.producer.block
-        self.renewed: dict[Block, Block] = {}
-
-    def visit_block_realize(self, node: BlockRealize) -> BlockRealize:
-        if node.block is not self._old:
-            return node
-        bare = replace(self._old, body=self._plan.body)
-        found = block_access_regions(bare)
-        after = replace(bare, reads=found.reads, writes=found.writes)
-        self.renewed[self._old] = after
-        return replace(node, block=after, predicate=self._plan.predicate)
+    of_made = {BufferLoad: lambda load: made.value if load.buffer is made.buffer else load}
+    return rewrite(moved, of_made)
 
 
 def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
-    update = _ProducerUpdate(plan)
+    old = plan.producer.block
+    bare = replace(old, body=plan.body)
+    found = block_access_regions(bare)
+    after = replace(bare, reads=found.reads, writes=found.writes)
+
+    def updated(node: BlockRealize) -> BlockRealize:
+        """The producer with its new body and predicate."""
+        if node.block is not old:
+            return node
+        return replace(node, block=after, predicate=plan.predicate)
 
     def change(root: Block) -> Block:
         buffers = tuple(b for b in root.alloc_buffers if b is not plan.buffer)
-        return replace(root, body=update.visit(root.body), alloc_buffers=buffers)
+        body = rewrite(root.body, {BlockRealize: updated})
+        return replace(root, body=body, alloc_buffers=buffers)
 
     scope = scope_of(state, scope_root(plan.block))
     forget_flow(state, plan.producer, *(e.dst for e in scope.from_block(plan.block)))
     state.info(plan.producer).affine_binding = None
-    remove(state, plan.removed, change, update.renewed)
+    remove(state, plan.removed, change, {old: after})
 
 
 @register_primitive

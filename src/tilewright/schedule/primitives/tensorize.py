@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from tilewright.ir import (
     PrimExpr,
     Ramp,
     Var,
-    Visitor,
     replace,
+    walk,
 )
 from tilewright.ir.renew import Renewer
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
@@ -146,33 +146,22 @@ def _number(expr: PrimExpr) -> int | None:
 @lru_cache(maxsize=256)
 def _whole_operands(intrin: TensorIntrin) -> frozenset[Buffer]:
     """Parameters of the implementation that it accesses across their rows or by pointer."""
-    finder = _WholeAccesses(parameters(intrin.impl))
-    finder.visit(root_block_of(intrin.impl).body)
-    return frozenset(finder.found)
+    nodes = list(walk(root_block_of(intrin.impl).body))
+    crossed = {
+        node.buffer
+        for node in nodes
+        if isinstance(node, BufferLoad | BufferStore) and _crosses_rows(node)
+    }
+    variables = {node for node in nodes if isinstance(node, Var)}
+    return frozenset(crossed | {b for b in parameters(intrin.impl) if b.data in variables})
 
 
-class _WholeAccesses(Visitor):
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
-        self._by_pointer = {buffer.data: buffer for buffer in buffers}
-        self.found: set[Buffer] = set()
-
-    def visit_var(self, node: Var) -> None:
-        buffer = self._by_pointer.get(node)
-        if buffer is not None:
-            self.found.add(buffer)
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self._look(node)
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self._look(node)
-
-    def _look(self, node: BufferLoad | BufferStore) -> None:
-        last = node.indices[-1] if node.indices else None
-        extent = _number(node.buffer.shape[-1]) if node.indices else None
-        if isinstance(last, Ramp) and (extent is None or last.lanes > extent):
-            self.found.add(node.buffer)
-        self.generic_visit(node)
+def _crosses_rows(node: BufferLoad | BufferStore) -> bool:
+    last = node.indices[-1] if node.indices else None
+    if not isinstance(last, Ramp):
+        return False
+    extent = _number(node.buffer.shape[-1])
+    return extent is None or last.lanes > extent
 
 
 # --- the primitive ------------------------------------------------------------------------------

@@ -10,14 +10,13 @@ from tilewright.errors import ArithError
 from tilewright.ir import (
     Block,
     Buffer,
-    BufferLoad,
     Call,
     IntImm,
     Op,
     PrimExpr,
     SeqStmt,
     const,
-    post_order_visit,
+    has_load,
     replace,
     seq,
 )
@@ -162,16 +161,10 @@ def _check_pad_value(block: StmtSRef, new: Buffer, pad_value: IndexMap | None) -
         why = f"takes {len(pad_value.initial_indices)} indices, the new layout has {new.ndim}"
     elif pad_value.final_indices[0].dtype != new.dtype:
         why = f"is of type {pad_value.final_indices[0].dtype!s}, the buffer holds {new.dtype!s}"
-    elif _loads_something(pad_value.final_indices[0]):
+    elif has_load(pad_value.final_indices[0]):
         why = "reads a buffer; it may only depend on the indices"
     if why:
         raise BadPadValue(block, buffer=new.name, why=why)
-
-
-def _loads_something(value: PrimExpr) -> bool:
-    found: list[BufferLoad] = []
-    post_order_visit(value, lambda node: found.append(node) if isinstance(node, BufferLoad) else 0)
-    return bool(found)
 
 
 def _padding(

@@ -21,13 +21,12 @@ from tilewright.ir import (
     Let,
     LetStmt,
     MatchBufferRegion,
-    Node,
     PrimExpr,
     Select,
     Var,
     Visitor,
-    children,
     expr_deep_equal,
+    has_load,
     is_zero,
     uses_var,
 )
@@ -77,10 +76,6 @@ def single_access(block: StmtSRef, buffer: Buffer, side: int) -> ElementAccess:
     return ElementAccess(finder.found[0], finder.is_conditional)
 
 
-def _reads_anything(node: Node) -> bool:
-    return isinstance(node, BufferLoad) or any(map(_reads_anything, children(node)))
-
-
 class _Accesses(Visitor):
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
@@ -101,7 +96,7 @@ class _Accesses(Visitor):
             return "with different indices"
         if any(uses_var(index, self._bound.__contains__) for index in first):
             return "with variables that only exist inside the block"
-        if any(map(_reads_anything, first)):
+        if any(map(has_load, first)):
             return "at places that it reads from other buffers, which may not be filled yet"
         return ""
 

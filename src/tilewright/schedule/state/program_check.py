@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.errors import WellFormedError
-from tilewright.ir import Block, Buffer, DeclBuffer, IRModule, post_order_visit, verify_well_formed
+from tilewright.ir import (
+    Block,
+    Buffer,
+    DeclBuffer,
+    IRModule,
+    verify_well_formed,
+    walk,
+)
 
 
 def verify_program(before: IRModule, after: IRModule, step: str) -> None:
@@ -42,7 +49,4 @@ def _used(module: IRModule) -> Iterator[Buffer]:
 
 
 def _nodes(module: IRModule) -> list[Any]:
-    found: list[Any] = []
-    for func in module.functions.values():
-        post_order_visit(func.body, found.append)
-    return found
+    return [node for func in module.functions.values() for node in walk(func.body)]

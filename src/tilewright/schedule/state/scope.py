@@ -6,7 +6,6 @@ import enum
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import (
@@ -21,12 +20,11 @@ from tilewright.ir import (
     For,
     IntImm,
     LetStmt,
-    Node,
     PrimExpr,
     SeqStmt,
     Stmt,
     children,
-    pre_order_visit,
+    walk,
 )
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.state.sref import StmtSRef
@@ -197,29 +195,18 @@ def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
 
 def used_between_blocks(stmt: Stmt | PrimExpr, buffer: Buffer) -> bool:
     """True when bounds of loops, bindings or conditions around blocks read a buffer."""
-    found: list[Node] = []
-
-    def look(node: Any) -> bool:
-        if node is buffer.data or getattr(node, "buffer", None) is buffer:
-            found.append(node)
-        return type(node) is not Block
-
-    pre_order_visit(stmt, look)
-    return bool(found)
+    return any(
+        node is buffer.data or getattr(node, "buffer", None) is buffer
+        for node in walk(stmt, into=lambda node: type(node) is not Block)
+    )
 
 
 def bounds_read(stmt: Stmt, buffer: Buffer) -> bool:
     """True when a loop runs as often as an element of a buffer says."""
-    found: list[Node] = []
-
-    def look(node: Any) -> bool:
-        if isinstance(node, For):
-            bounds = [b for b in (node.min, node.extent) if type(b) is not IntImm]
-            found.extend(b for b in bounds if used_between_blocks(b, buffer))
-        return isinstance(node, Stmt) and type(node) is not Block
-
-    pre_order_visit(stmt, look)
-    return bool(found)
+    outside = walk(stmt, into=lambda node: isinstance(node, Stmt) and type(node) is not Block)
+    loops = (node for node in outside if isinstance(node, For))
+    bounds = (bound for loop in loops for bound in (loop.min, loop.extent))
+    return any(type(b) is not IntImm and used_between_blocks(b, buffer) for b in bounds)
 
 
 def loops_of(sref: StmtSRef) -> list[StmtSRef]:

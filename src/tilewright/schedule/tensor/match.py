@@ -28,7 +28,6 @@ from tilewright.ir import (
     Node,
     PrimExpr,
     Range,
-    Rewriter,
     Stmt,
     StringImm,
     Var,
@@ -36,6 +35,7 @@ from tilewright.ir import (
     const,
     is_one,
     is_zero,
+    rewrite,
     subtract,
     uses_var,
 )
@@ -254,25 +254,15 @@ class DescriptionMatcher:
         return simple
 
 
-class _Translator(Rewriter):
-    """Variables of the description as those of the program, constants in its index type."""
-
-    def __init__(self, variables: Mapping[Var, Var], dtype: DType) -> None:
-        self._variables = variables
-        self._dtype = dtype
-
-    def visit_var(self, node: Var) -> PrimExpr:
-        return self._variables.get(node, node)
-
-    def visit_int_imm(self, node: IntImm) -> PrimExpr:
-        return node if node.dtype is self._dtype else const(node.value, self._dtype)
-
-
 def translate(expr: PrimExpr, variables: Mapping[Var, Var], dtype: DType) -> PrimExpr:
-    """An index of a description in terms of the program."""
+    """An index of a description in terms of the program, its constants in that index type."""
     if isinstance(expr, Var):
         return variables.get(expr, expr)
-    return _Translator(variables, dtype).rewrite(expr)
+    own = {
+        Var: lambda var: variables.get(var, var),
+        IntImm: lambda node: node if node.dtype is dtype else const(node.value, dtype),
+    }
+    return rewrite(expr, own)
 
 
 def _check_kind(mine: Buffer, theirs: Buffer) -> None:

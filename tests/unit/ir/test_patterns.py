@@ -1,0 +1,67 @@
+"""Searching and rewriting with functions of a node."""
+
+from __future__ import annotations
+
+from tilewright.ir import (
+    INT32,
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    SeqStmt,
+    Stmt,
+    Var,
+    const,
+    has_load,
+    nodes_of,
+    rewrite,
+    walk,
+)
+from tilewright.ir.node import replace
+from tilewright.testing.handwritten import matmul
+
+FUNC = matmul(4, 4, 4)
+
+
+def test_a_walk_goes_from_parents_to_children_in_order() -> None:
+    nodes = list(walk(FUNC.body))
+    assert nodes[0] is FUNC.body
+    loops = [node.loop_var.name for node in nodes if isinstance(node, For)]
+    assert loops == ["i", "j", "r"]
+    assert [node.buffer.name for node in nodes_of(FUNC.body, BufferStore)] == ["C", "C"]
+
+
+def test_a_walk_stays_outside_of_what_it_is_told() -> None:
+    outside = list(walk(FUNC.body, into=lambda node: isinstance(node, Stmt)))
+    assert any(isinstance(node, Block) for node in outside)
+    below = list(walk(FUNC.body, into=lambda node: not isinstance(node, For)))
+    assert [node.loop_var.name for node in below if isinstance(node, For)] == ["i"]
+
+
+def test_loads_are_found() -> None:
+    assert has_load(FUNC.body)
+    assert not has_load(const(1))
+
+
+def test_nodes_are_exchanged_after_their_children() -> None:
+    seen: list[str] = []
+
+    def shorter(loop: For) -> For:
+        seen.append(loop.loop_var.name)
+        return replace(loop, extent=const(2))
+
+    changed = rewrite(FUNC.body, {For: shorter})
+    assert seen == ["r", "j", "i"]
+    assert [str(loop.extent) for loop in nodes_of(changed, For)] == ["2", "2", "2"]
+
+
+def test_what_does_not_change_is_shared_and_sequences_stay_flat() -> None:
+    assert rewrite(FUNC.body, {Var: lambda var: var}) is FUNC.body
+    one, two = Evaluate(const(1)), Evaluate(const(2))
+    loop = For(Var("i", INT32), const(0), const(1), ForKind.SERIAL, SeqStmt((one, one)))
+    body = SeqStmt((two, loop))
+    changed = rewrite(body, {For: lambda node: node.body})
+    assert isinstance(changed, SeqStmt)
+    assert changed.seq == (two, one, one)
+    assert rewrite(body, {Block: lambda _: one}) is body
