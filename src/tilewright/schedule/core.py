@@ -1,4 +1,4 @@
-"""What every schedule has besides its primitives: the state, handles, the trace, random numbers.
+"""The parts of a schedule besides its primitives: the state, handles, the trace, random numbers.
 
 `Schedule` adds one method a primitive to it.
 """

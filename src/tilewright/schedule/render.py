@@ -1,4 +1,4 @@
-"""What an error shows of the program: the offending blocks and loops, marked, and what is around.
+"""Excerpts of programs for errors: the offending blocks and loops, marked, and what is around.
 
 Only the function concerned is shown, and of it only the lines that enclose a marked one and a few
 that follow it.

@@ -48,7 +48,7 @@ from tilewright.schedule.primitives.get_blocks import (
     GetProducers,
 )
 from tilewright.schedule.primitives.loop_kind import Bind, Parallel, Unroll, Vectorize
-from tilewright.schedule.primitives.loop_partition import LoopPartition
+from tilewright.schedule.primitives.loop_partition import PartitionLoop
 from tilewright.schedule.primitives.merge import Merge
 from tilewright.schedule.primitives.pad_einsum import PadEinsum
 from tilewright.schedule.primitives.reindex import ReIndex
@@ -165,7 +165,7 @@ class Schedule(ScheduleCore):
     def loop_partition(
         self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
-        return self.run(LoopPartition(loop, tuple(factors), preserve_unit_iters))
+        return self.run(PartitionLoop(loop, tuple(factors), preserve_unit_iters))
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
         self.run(Reorder(ordered_loops))

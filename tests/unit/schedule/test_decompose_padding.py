@@ -145,7 +145,8 @@ def test_refused(chain: PrimFunc, matmul: PrimFunc) -> None:
     with pytest.raises(ScheduleError) as caught:
         sch.decompose_padding("C", sch.get_loops("B")[0])
     assert str(caught.value) == (
-        "ScheduleError: decompose_padding: loop 'i' is not around block 'C'"
+        "ScheduleError: decompose_padding: loop 'i' is not around block 'C'; give one of the loops "
+        "that get_loops returns for the block"
     )
     other = Schedule(matmul, error_render_level="fast")
     with pytest.raises(ScheduleError) as caught:

@@ -1,4 +1,4 @@
-"""How the iterators of a block fold onto those of a tensor instruction.
+"""Folds the iterators of a block onto those of a tensor instruction.
 
 A convolution is a matrix product once its iterators are fused in the right way. The right way
 follows from which buffers an iterator appears in: an iterator of the workload may stand for one of

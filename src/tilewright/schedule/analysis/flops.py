@@ -1,4 +1,4 @@
-"""How many arithmetic operations a program carries out."""
+"""Counts the arithmetic operations that a program carries out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loops of a block a tensor instruction would take over."""
+"""Loops of a block that a tensor instruction would take over."""
 
 from __future__ import annotations
 

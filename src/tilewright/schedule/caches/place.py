@@ -1,4 +1,4 @@
-"""Where a cache stage goes in its scope, and which region it has to copy there."""
+"""Places of cache stages in their scopes, and the regions they copy there."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tilewright.schedule.state.state import ScheduleState
 
 
 @dataclass(frozen=True)
-class Place:
+class CachePlace:
     """Where a statement goes: before (or after) `anchor`, or first (or last) in the scope."""
 
     location: StmtSRef  # the loop or block whose iterations each run the statement
@@ -68,7 +68,7 @@ class Place:
         return self.location.stmt.body if self.siblings is None else self.siblings
 
 
-def place_first(scope: StmtSRef, buffer: Buffer) -> Place:
+def place_first(scope: StmtSRef, buffer: Buffer) -> CachePlace:
     """Before everything in a scope that can touch a buffer: where it is defined, or at the top."""
     found: list[Stmt] = []
 
@@ -80,12 +80,12 @@ def place_first(scope: StmtSRef, buffer: Buffer) -> Place:
 
     pre_order_visit(scope.block.body, look)
     if not found:
-        return Place(scope)
+        return CachePlace(scope)
     body = found[-1]
-    return Place(scope, body.seq[0] if isinstance(body, SeqStmt) else body)
+    return CachePlace(scope, body.seq[0] if isinstance(body, SeqStmt) else body)
 
 
-def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Place:
+def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> CachePlace:
     """Between two blocks below `location`, their lowest common ancestor, right before `later`."""
     assert location.stmt is not None
     assert earlier.stmt is not None
@@ -95,7 +95,7 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Plac
         if isinstance(body, SeqStmt):
             siblings, body = body, next(item for item in body.seq if _holds(item, later.stmt))
             if not _holds(body, earlier.stmt):
-                return Place(location, body, siblings=siblings)
+                return CachePlace(location, body, siblings=siblings)
         else:
             body = next(
                 child
@@ -120,7 +120,7 @@ def relaxed_region(
     state: ScheduleState,
     block: StmtSRef,
     region: BufferRegion,
-    place: Place,
+    place: CachePlace,
     threads: Sequence[For] = (),
 ) -> RelaxedRegion:
     """The box that a region of a block sweeps until a place is reached, inside its buffer.
@@ -173,7 +173,7 @@ def _is_switched_from_above(
     )
 
 
-def is_fixed_box(place: Place, ranges: Sequence[Range]) -> bool:
+def is_fixed_box(place: CachePlace, ranges: Sequence[Range]) -> bool:
     """True when a region is one box for a whole block, which knows where that lies."""
     if not place.location.is_block:
         return False

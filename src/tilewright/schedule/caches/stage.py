@@ -1,4 +1,4 @@
-"""What cache stages share: the copy of a region, where it goes, and who uses it afterwards.
+"""Cache stages: the copy of a region, its place, and the blocks that use it afterwards.
 
 A cache stage is a new buffer, a block that copies a region from or to it, and a place for that
 block in the scope. Blocks that switch to the new buffer are rewritten, nothing else is.
@@ -44,7 +44,7 @@ from tilewright.schedule.caches.copy_block import (
     realize_in_loops,
     spatial_iterator,
 )
-from tilewright.schedule.caches.place import Place
+from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state.scope import DEFINITIONS, BlockScope, DepKind, leaf_realizes
 from tilewright.schedule.state.sref import StmtSRef
@@ -280,7 +280,7 @@ class ScopeEdit:
     last: list[Stmt] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
 
-    def insert(self, place: Place, stmt: Stmt) -> None:
+    def insert(self, place: CachePlace, stmt: Stmt) -> None:
         """Put a statement at a place."""
         if place.anchor is not None:
             beside = self.after if place.at_end else self.before

@@ -1,4 +1,4 @@
-"""What primitives ask of blocks and loops before they touch anything."""
+"""Conditions on blocks and loops that primitives check before they touch anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.regions.relaxed import View
+from tilewright.schedule.regions.relaxed import RelaxedView
 from tilewright.schedule.state.scope import (
     BlockScope,
     child_blocks,
@@ -129,7 +129,7 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     if distinct and plain and is_true(realize.predicate):
         return True
     points = [Range(value, const(1, value.dtype)) for value in values]
-    if View(realize, [loop.loop for loop in loops]).is_one_to_one(points):
+    if RelaxedView(realize, [loop.loop for loop in loops]).is_one_to_one(points):
         return True
     found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
     if len(found.indices) != len(values):
@@ -163,6 +163,43 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
 
 def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:
     return type(domain.extent) is not IntImm and uses_var(domain, loops.__contains__)
+
+
+class NotOneBlock(PrimitiveError):
+    reason = "{count} blocks are under loop {loop!r}, expected one"
+
+
+class NotReductionBlock(PrimitiveError):
+    reason = "block {block!r} is not a reduction block: {why}"
+
+
+class LoopNotAboveBlock(PrimitiveError):
+    reason = "loop {loop!r} is not around block {block!r}"
+    remedy = "give one of the loops that get_loops returns for the block"
+
+
+def only_block_under(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
+    """The block under a loop, which holds no other."""
+    blocks = child_blocks(state, loop)
+    if len(blocks) != 1:
+        raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
+    return blocks[0]
+
+
+def check_reduction_block(state: ScheduleState, block: StmtSRef) -> None:
+    """A block that reduces."""
+    why = why_not_reduction(state, scope_of(state, scope_root_of(block)), block)
+    if why:
+        raise NotReductionBlock(block, block=block.name, why=why)
+
+
+def loops_divided_at(block: StmtSRef, loop: StmtSRef) -> tuple[list[StmtSRef], list[StmtSRef]]:
+    """The loops around a block outside of one of them, and those from it on."""
+    loops = loops_of(block)
+    if loop not in loops:
+        raise LoopNotAboveBlock(loop, block, loop=loop.name, block=block.name)
+    position = loops.index(loop)
+    return loops[:position], loops[position:]
 
 
 def why_not_complete(scope: BlockScope, block: StmtSRef, spatial: IterTypes = _SPATIAL) -> str:

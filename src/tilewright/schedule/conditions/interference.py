@@ -1,4 +1,4 @@
-"""May loop nests be interleaved? What they touch in an iteration decides."""
+"""Decides from what loop nests touch in an iteration whether they may be interleaved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tilewright.ir import (
 
 
 @dataclass(frozen=True)
-class Access:
+class TouchedRegion:
     """A region that a statement touches while the loops inside it run; None: unknown."""
 
     buffer: Buffer
@@ -41,14 +41,14 @@ class Access:
     is_write: bool
 
 
-def accesses_of(stmt: Stmt) -> list[Access]:
+def accesses_of(stmt: Stmt) -> list[TouchedRegion]:
     """What the blocks of a statement touch, in terms of the loops around it."""
-    found: list[Access] = []
+    found: list[TouchedRegion] = []
     _collect(stmt, {}, found)
     return found
 
 
-def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[Access]) -> None:
+def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[TouchedRegion]) -> None:
     if isinstance(stmt, For):
         _collect(stmt.body, {**domains, stmt.loop_var: Range(stmt.min, stmt.extent)}, found)
     elif isinstance(stmt, SeqStmt):
@@ -60,7 +60,7 @@ def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[Access]) -> N
         for regions, is_write in ((stmt.block.reads, False), (stmt.block.writes, True)):
             for region in regions:
                 box = _relaxed(substitute(region, values), domains)
-                found.append(Access(region.buffer, box, is_write))
+                found.append(TouchedRegion(region.buffer, box, is_write))
     else:
         for child in children(stmt):
             if isinstance(child, Stmt):
@@ -80,14 +80,18 @@ def _relaxed(region: BufferRegion, domains: Mapping[Var, Range]) -> tuple[Range 
     )
 
 
-def conflicts(first: Sequence[Access], second: Sequence[Access]) -> list[tuple[Access, Access]]:
+def conflicts(
+    first: Sequence[TouchedRegion], second: Sequence[TouchedRegion]
+) -> list[tuple[TouchedRegion, TouchedRegion]]:
     """Pairs that touch one buffer, at least one of them writing."""
     return [
         (a, b) for a in first for b in second if a.buffer is b.buffer and (a.is_write or b.is_write)
     ]
 
 
-def stays_within_iteration(a: Access, b: Access, domains: Mapping[Var, Range]) -> bool:
+def stays_within_iteration(
+    a: TouchedRegion, b: TouchedRegion, domains: Mapping[Var, Range]
+) -> bool:
     """True when two accesses can only meet in the same iteration of the loops `domains`."""
     positions: list[PrimExpr] = []
     for one, other in zip(a.region, b.region, strict=True):

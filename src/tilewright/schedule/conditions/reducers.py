@@ -51,7 +51,7 @@ Identity = Callable[[DType], PrimExpr]
 
 
 @dataclass(frozen=True)
-class Reducer:
+class CommutativeReducer:
     """An associative, commutative combination of tuples, with its neutral element."""
 
     name: str
@@ -100,23 +100,29 @@ def _pick_first(better: Compare) -> Combine:
     return combine
 
 
-REDUCERS: tuple[Reducer, ...] = (
-    Reducer("sum", lambda x, y: (Add(x[0], y[0]),), (_number(0),)),
-    Reducer("product", lambda x, y: (Mul(x[0], y[0]),), (_number(1),)),
-    Reducer("min", lambda x, y: (Min(x[0], y[0]),), (_highest,)),
-    Reducer("max", lambda x, y: (Max(x[0], y[0]),), (_lowest,)),
-    Reducer("two sums", lambda x, y: (Add(x[0], y[0]), Add(x[1], y[1])), (_number(0), _number(0))),
-    Reducer("argmax", _pick(greater_equal), (_number(-1), _lowest)),
-    Reducer("argmax, first index", _pick_first(greater), (_number(-1), _lowest)),
-    Reducer("argmin", _pick(less_equal), (_number(-1), _highest)),
-    Reducer("argmin, first index", _pick_first(less), (_number(-1), _highest)),
+REDUCERS: tuple[CommutativeReducer, ...] = (
+    CommutativeReducer("sum", lambda x, y: (Add(x[0], y[0]),), (_number(0),)),
+    CommutativeReducer("product", lambda x, y: (Mul(x[0], y[0]),), (_number(1),)),
+    CommutativeReducer("min", lambda x, y: (Min(x[0], y[0]),), (_highest,)),
+    CommutativeReducer("max", lambda x, y: (Max(x[0], y[0]),), (_lowest,)),
+    CommutativeReducer(
+        "two sums", lambda x, y: (Add(x[0], y[0]), Add(x[1], y[1])), (_number(0), _number(0))
+    ),
+    CommutativeReducer("argmax", _pick(greater_equal), (_number(-1), _lowest)),
+    CommutativeReducer("argmax, first index", _pick_first(greater), (_number(-1), _lowest)),
+    CommutativeReducer("argmin", _pick(less_equal), (_number(-1), _highest)),
+    CommutativeReducer("argmin, first index", _pick_first(less), (_number(-1), _highest)),
     # As topi has them: infinities and NaN are values like others.
-    Reducer("min of all floats", lambda x, y: (Min(x[0], y[0]),), (upper_limit,)),
-    Reducer("max of all floats", lambda x, y: (Max(x[0], y[0]),), (lower_limit,)),
-    Reducer("argmax, first NaN", keep_better(greater), (_highest, lower_limit)),
-    Reducer("argmin, first NaN", keep_better(less), (_highest, upper_limit)),
-    Reducer("argmax, last NaN", keep_better(greater, last=True), (_number(-1), lower_limit)),
-    Reducer("argmin, last NaN", keep_better(less, last=True), (_number(-1), upper_limit)),
+    CommutativeReducer("min of all floats", lambda x, y: (Min(x[0], y[0]),), (upper_limit,)),
+    CommutativeReducer("max of all floats", lambda x, y: (Max(x[0], y[0]),), (lower_limit,)),
+    CommutativeReducer("argmax, first NaN", keep_better(greater), (_highest, lower_limit)),
+    CommutativeReducer("argmin, first NaN", keep_better(less), (_highest, upper_limit)),
+    CommutativeReducer(
+        "argmax, last NaN", keep_better(greater, last=True), (_number(-1), lower_limit)
+    ),
+    CommutativeReducer(
+        "argmin, last NaN", keep_better(less, last=True), (_number(-1), upper_limit)
+    ),
 )
 
 
@@ -124,7 +130,7 @@ REDUCERS: tuple[Reducer, ...] = (
 class Reduction:
     """The reduction of a block: where it accumulates, how, and what it takes in each time."""
 
-    reducer: Reducer
+    reducer: CommutativeReducer
     targets: tuple[BufferStore, ...]  # the stores of the update, one a buffer
     inputs: tuple[PrimExpr, ...]
 
@@ -191,7 +197,7 @@ def _same_indices(a: BufferStore, b: BufferStore) -> bool:
     )
 
 
-def _starts_from(reducer: Reducer, values: Values) -> bool:
+def _starts_from(reducer: CommutativeReducer, values: Values) -> bool:
     wanted = reducer.identity([value.dtype for value in values])
     return all(_same_constant(a, b) for a, b in zip(wanted, values, strict=True))
 
@@ -203,7 +209,7 @@ def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def _match(
-    reducer: Reducer, accumulators: Sequence[BufferLoad], values: Values
+    reducer: CommutativeReducer, accumulators: Sequence[BufferLoad], values: Values
 ) -> tuple[PrimExpr, ...] | None:
     x = [Var(f"x{n}", load.dtype) for n, load in enumerate(accumulators)]
     y = [Var(f"y{n}", load.dtype) for n, load in enumerate(accumulators)]

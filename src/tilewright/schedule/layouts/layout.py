@@ -51,7 +51,7 @@ class BufferUnknown(PrimitiveError):
     reason = "buffer {buffer!r} is neither allocated around block {block!r} nor a parameter"
 
 
-class OpaqueAccess(PrimitiveError):
+class LayoutCannotFollow(PrimitiveError):
     reason = "buffer {buffer!r} is accessed {how}, which cannot follow a change of its layout"
     remedy = "change the layout before tensorizing, vectorizing or passing the buffer on"
 
@@ -172,7 +172,7 @@ class LayoutRewriter(BufferRewriter):
     def check(self, place: StmtSRef) -> None:
         """Raise if something could not be rewritten."""
         if self.problem:
-            raise OpaqueAccess(place, buffer=self.old.name, how=self.problem)
+            raise LayoutCannotFollow(place, buffer=self.old.name, how=self.problem)
 
 
 def change_buffer(

@@ -24,11 +24,11 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.schedule.layouts.layout import iteration
-from tilewright.schedule.layouts.padding import Padding, only_indices, with_padded_stores
+from tilewright.schedule.layouts.padding import LayoutPadding, only_indices, with_padded_stores
 from tilewright.schedule.regions.buffer_access import AccessChanger
 
 
-def padded_loops(body: Stmt, padding: Padding) -> tuple[For, Stmt, dict[Block, Block]] | None:
+def padded_loops(body: Stmt, padding: LayoutPadding) -> tuple[For, Stmt, dict[Block, Block]] | None:
     """The loops that write all of the old buffer, and their successors that write the padding, too.
 
     None where there are none of this kind, or something else happens in them; `body` is that of
@@ -97,7 +97,7 @@ def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
     )
 
 
-def _rewritten(stmt: Stmt, old: list[Var], padding: Padding) -> Stmt:
+def _rewritten(stmt: Stmt, old: list[Var], padding: LayoutPadding) -> Stmt:
     axes, domains = iteration(padding.new.shape)
     body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
     body = substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))

@@ -1,4 +1,4 @@
-"""What happens to the elements that a padded layout adds to a buffer.
+"""Elements that a padded layout adds to a buffer: assumed, filled or computed.
 
 An input is assumed to hold the padding value there. Otherwise somebody has to write it: the block
 that computes the buffer, if it can run over the new layout as a whole, or a nest of its own.
@@ -50,7 +50,7 @@ from tilewright.schedule.state.scope import leaf_realizes
 
 
 @dataclass(frozen=True)
-class Padding:
+class LayoutPadding:
     """The elements a layout adds, and what they hold."""
 
     old: Buffer
@@ -83,7 +83,7 @@ def _retyped(condition: PrimExpr, old: IndexMap, new: IndexMap) -> PrimExpr:
 # --- statements of their own --------------------------------------------------------------------
 
 
-def assumption(padding: Padding) -> Stmt:
+def assumption(padding: LayoutPadding) -> Stmt:
     """A nest that promises the padding of an input."""
     variables, iters = _iterators(padding.new)
     condition, value = padding.at(variables)
@@ -99,7 +99,7 @@ def assumption(padding: Padding) -> Stmt:
     return _nest(padding.new, block, None)
 
 
-def fill(padding: Padding) -> Stmt:
+def fill(padding: LayoutPadding) -> Stmt:
     """A nest that writes the padding."""
     variables, iters = _iterators(padding.new)
     _, value = padding.at(variables)
@@ -122,7 +122,7 @@ def _iterators(buffer: Buffer) -> tuple[list[Var], list[IterVar]]:
     return variables, iters
 
 
-def _nest(buffer: Buffer, block: Block, guard: Padding | None) -> Stmt:
+def _nest(buffer: Buffer, block: Block, guard: LayoutPadding | None) -> Stmt:
     loops, domains = iteration(buffer.shape)
     predicate = TRUE if guard is None else guard.at(loops)[0]
     body: Stmt = BlockRealize(tuple(loops), predicate, block)
@@ -131,7 +131,7 @@ def _nest(buffer: Buffer, block: Block, guard: Padding | None) -> Stmt:
     return body
 
 
-def with_fill(body: Stmt, padding: Padding) -> Stmt:
+def with_fill(body: Stmt, padding: LayoutPadding) -> Stmt:
     """A scope body with the padding written right after the last statement that writes there."""
     items = list(body.seq) if isinstance(body, SeqStmt) else [body]
     last = max(index for index, item in enumerate(items) if _writes(item, padding.new))
@@ -157,7 +157,9 @@ class _Writer:
     iters: list[Var]  # the iterators that index the buffer, in the order of its dimensions
 
 
-def padded_writer(body: Stmt, padding: Padding) -> tuple[For, Stmt, dict[Block, Block]] | None:
+def padded_writer(
+    body: Stmt, padding: LayoutPadding
+) -> tuple[For, Stmt, dict[Block, Block]] | None:
     """The nest that computes the old buffer, and its successor that also writes the padding.
 
     None where the buffer is not computed by one plain nest; `body` is that of the scope.
@@ -235,7 +237,7 @@ def only_indices(node: Node, buffer: Buffer) -> tuple[PrimExpr, ...] | None:
     return indices
 
 
-def _rewritten(writer: _Writer, padding: Padding) -> tuple[Stmt, Block]:
+def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
     old = writer.realize.block
     variables, iters = _iterators(padding.new)
     changed: Block = AccessChanger(padding.old, padding.new, tuple(variables)).visit(old)

@@ -1,4 +1,4 @@
-"""How blocks are bound to the loops around them: substituting and simplifying those bindings.
+"""Bindings of blocks to the loops around them: substituted and simplified.
 
 Blocks with iterators mention loop variables at most in the domains of these, so a loop
 transformation has to rewrite little more than the bindings (`BlockRealize`) below it. Blocks

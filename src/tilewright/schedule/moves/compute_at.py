@@ -15,14 +15,21 @@ from tilewright.schedule.conditions.checks import why_not_complete, why_not_redu
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.relocate import check_removable, position_in
-from tilewright.schedule.regions.domains import Domain, Solution, clip, make_nest, solve, unite
+from tilewright.schedule.regions.domains import (
+    IteratorDomain,
+    Solution,
+    clip,
+    make_nest,
+    solve,
+    unite,
+)
 from tilewright.schedule.regions.relaxed import (
     NOWHERE,
     Box,
     Dimension,
-    Span,
+    RelaxedView,
+    SumSpan,
     Surroundings,
-    View,
     domain_of,
     join,
     loops_between,
@@ -84,7 +91,7 @@ class UnknownIterations(PrimitiveError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MovePlan:
     """A move that can be carried out."""
 
     block: StmtSRef
@@ -211,7 +218,7 @@ def values_of(realize: BlockRealize, loops: Sequence[For]) -> list[Range] | None
     """The box that a block's bindings fill while all its loops run; None if it has gaps."""
     iter_vars = realize.block.iter_vars
     points = [Range(iter_var.var, const(1, iter_var.var.dtype)) for iter_var in iter_vars]
-    box, exact = View(realize, loops).box(points)
+    box, exact = RelaxedView(realize, loops).box(points)
     if not exact:
         return None
     return [
@@ -221,7 +228,7 @@ def values_of(realize: BlockRealize, loops: Sequence[For]) -> list[Range] | None
 
 def _as_range(dim: Dimension, dom: Range) -> Range:
     """A dimension as a range: the domain itself where it is the same."""
-    if not isinstance(dim, Span):
+    if not isinstance(dim, SumSpan):
         made = to_range(dim)
         same = NOWHERE.analyzer.can_prove_equal
         is_dom = same(made.min, dom.min) and same(made.extent, dom.extent)
@@ -242,7 +249,7 @@ def _as_range(dim: Dimension, dom: Range) -> Range:
 
 def plan_compute_at(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool, index: int
-) -> Plan:
+) -> MovePlan:
     """Compute, in each iteration of `loop`, what the consumers of `block` need there."""
     site = find_site(state, block, loop, may_be_output=False)
     consumers = site.consumers
@@ -262,7 +269,7 @@ def plan_compute_at(
     nest, realize, _ = make_nest(
         block.block, domains, site.outer, preserve_unit_loops=preserve_unit_loops
     )
-    return Plan(block, loop, site.removed, nest, realize, position, (block, *consumers))
+    return MovePlan(block, loop, site.removed, nest, realize, position, (block, *consumers))
 
 
 def _needed(
@@ -278,7 +285,9 @@ def _needed(
         place = Surroundings(loop for loop in site.outer.loops if loop not in set(shared))
     boxes: list[Box] = []
     for consumer in consumers:
-        view = View(realize_of(consumer), [*shared, *loops_between(consumer, site.loop)], place)
+        view = RelaxedView(
+            realize_of(consumer), [*shared, *loops_between(consumer, site.loop)], place
+        )
         boxes += [view.box(r.region)[0] for r in consumer.block.reads if r.buffer is buffer]
     return place, boxes
 
@@ -305,7 +314,7 @@ def _own_values(block: StmtSRef) -> list[Range]:
     return values
 
 
-def clipped(site: Site, wanted: Solution, bounds: Sequence[Range]) -> list[Domain]:
+def clipped(site: Site, wanted: Solution, bounds: Sequence[Range]) -> list[IteratorDomain]:
     """The wanted domains of all iterators, limited to the values they may take."""
     iter_vars = site.block.block.iter_vars
     return [

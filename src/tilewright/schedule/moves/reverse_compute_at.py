@@ -29,7 +29,7 @@ from tilewright.schedule.conditions.races import (
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import (
-    Plan,
+    MovePlan,
     Site,
     UnknownIterations,
     check_under_loop,
@@ -39,7 +39,7 @@ from tilewright.schedule.moves.compute_at import (
     values_of,
 )
 from tilewright.schedule.regions.domains import CannotInvert, Solution, make_nest, solve, unite
-from tilewright.schedule.regions.relaxed import Box, View, interval_of, join, loops_between
+from tilewright.schedule.regions.relaxed import Box, RelaxedView, interval_of, join, loops_between
 from tilewright.schedule.state.flags import box_covers
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import StmtSRef
@@ -79,14 +79,14 @@ class IterationsLost(PrimitiveError):
     remedy = "it does more than its producers, for example padding; choose another block to move"
 
 
-class ReductionOutOfOrder(PrimitiveError):
+class ReductionCutByLoop(PrimitiveError):
     reason = "the reduction of block {block!r} would run {how} under loop {loop!r}"
     remedy = "choose a loop around the reduction"
 
 
 def plan_reverse_compute_at(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool, index: int
-) -> Plan:
+) -> MovePlan:
     """Run, in each iteration of `loop`, what can be computed from what was produced there."""
     site = find_site(state, block, loop, may_be_output=True)
     producers = site.producers
@@ -109,7 +109,7 @@ def plan_reverse_compute_at(
     check_no_race(block, realize.iter_values, site.outer.loops)
     if block.block.init is not None:
         _check_reduction(site, realize, loops)
-    return Plan(block, loop, site.removed, nest, realize, position, (block, *site.consumers))
+    return MovePlan(block, loop, site.removed, nest, realize, position, (block, *site.consumers))
 
 
 def _check_consumers_follow(site: Site) -> None:
@@ -152,7 +152,7 @@ def _written_box(
     """
     realize = realize_of(producer)
     guarded = type(realize.predicate) is not IntImm
-    view = View(replace(realize, predicate=TRUE) if guarded else realize, inner, site.outer)
+    view = RelaxedView(replace(realize, predicate=TRUE) if guarded else realize, inner, site.outer)
     box, exact = view.box(written.region)
     if not exact or (guarded and not has_affine_binding(site.state, producer)):
         raise ProducerLeavesGaps(
@@ -177,7 +177,7 @@ def _solved(site: Site, read: BufferRegion, box: Box) -> Solution:
 def _check_produced(
     site: Site, realize: BlockRealize, made: Sequence[For], provided: Provided
 ) -> None:
-    view = View(replace(realize, predicate=TRUE), made, site.outer)
+    view = RelaxedView(replace(realize, predicate=TRUE), made, site.outer)
     for read, box in provided:
         consumed, _ = view.box(read.region)
         if not box_covers(box, consumed, read, site.outer):
@@ -211,7 +211,7 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
 
     As a stage of a pipeline it finds them written; where they are, it runs after the move.
     """
-    view = View(realize_of(block), [loop.loop for loop in loops_of(block)])
+    view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
     boxes = [(read.buffer, view.box(read.region)[0]) for read, _ in provided]
     return any(
         covers(BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
@@ -235,7 +235,7 @@ def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) ->
     if any(depends_on(loop, reduced) and not reduces_together(loop) for loop in loops):
         how = "in parallel"
     if how:
-        raise ReductionOutOfOrder(
+        raise ReductionCutByLoop(
             site.block, site.loop, block=site.block.name, loop=site.loop.name, how=how
         )
 

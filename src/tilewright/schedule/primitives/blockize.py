@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 
-class NotOneBlock(PrimitiveError):
+class NotAroundOneBlock(PrimitiveError):
     reason = "{count} blocks are under loop {loop!r}"
     remedy = "blockize takes a loop around exactly one block, or a list of blocks"
 
@@ -153,7 +153,7 @@ def blockized_loop(
     """What is under `loop`, and the loop, as a block; changes nothing yet."""
     found = list(leaf_realizes(loop.loop.body))
     if len(found) != 1:
-        raise NotOneBlock(loop, loop=loop.name, count=len(found))
+        raise NotAroundOneBlock(loop, loop=loop.name, count=len(found))
     realize = found[0]
     block = state.srefs[realize.block]
     around = loops_of(block)
@@ -252,7 +252,7 @@ class BlockGivenTwice(PrimitiveError):
     reason = "block {block!r} is given twice"
 
 
-class OuterReduction(PrimitiveError):
+class JoinedReduction(PrimitiveError):
     reason = "block {block!r} has the reduction iterator {iterator!r}"
     remedy = "several blocks can be joined only if they have no reduction; blockize each first"
 
@@ -313,7 +313,7 @@ def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
     for block in blocks:
         for iter_var in block.block.iter_vars:
             if iter_var.iter_type is IterType.COMM_REDUCE:
-                raise OuterReduction(block, block=block.name, iterator=iter_var.var.name)
+                raise JoinedReduction(block, block=block.name, iterator=iter_var.var.name)
     parent: StmtSRef | None = lowest_common_ancestor(blocks)
     if parent is not None and len(blocks) == 1:
         parent = parent.parent

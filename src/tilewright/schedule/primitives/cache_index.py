@@ -40,7 +40,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
-from tilewright.schedule.caches.place import Place
+from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
@@ -82,7 +82,7 @@ def cache_index(
     edit = ScopeEdit(top, reuse={stmt: changed}, buffers=[table.buffer for table in tables])
     anchor = _anchor(top.block.body, stmt)
     for nest, _ in nests:
-        edit.insert(Place(top, anchor), nest)
+        edit.insert(CachePlace(top, anchor), nest)
     edit.apply(state)
     return [mark_copy_block(state, made, complete=True) for _, made in nests]
 

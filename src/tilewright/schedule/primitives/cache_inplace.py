@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.arith import eval_set, region_union, to_range
 from tilewright.ir import Buffer, BufferRegion, Range, expr_deep_equal, substitute
-from tilewright.schedule.caches.place import Place, inside_buffer
+from tilewright.schedule.caches.place import CachePlace, inside_buffer
 from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,
@@ -61,8 +61,8 @@ def cache_inplace(
     store, store_block = copy_nest(stored, into_cache=False, predicate=guard)
     edit = ScopeEdit(top, buffers=[cache])
     edit.use_cache((block,), filled)
-    edit.insert(Place(top, realize), fill)
-    edit.insert(Place(top, realize, at_end=True), store)
+    edit.insert(CachePlace(top, realize), fill)
+    edit.insert(CachePlace(top, realize, at_end=True), store)
     edit.apply(state)
     made = state.srefs[fill_block], state.srefs[store_block]
     for sref in made:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import Block, Buffer
 from tilewright.schedule.caches.place import (
-    Place,
+    CachePlace,
     RelaxedRegion,
     is_fixed_box,
     place_before,
@@ -67,7 +67,7 @@ def cache_write(
     chosen = [reader for reader in readers if reader in consumers]
     check_matched_buffers((block, *chosen), buffer, storage_scope)
     others = [reader for reader in readers if reader not in consumers]
-    place = Place(top, at_end=True)
+    place = CachePlace(top, at_end=True)
     if others:
         place = place_before(lowest_common_ancestor((block, others[0])), block, others[0])
     relaxed = relaxed_region(state, block, region, place)
@@ -85,7 +85,7 @@ def cache_write(
 
 
 def check_no_gaps(
-    block: StmtSRef, buffer: Buffer, region: RelaxedRegion, place: Place, scope: Block
+    block: StmtSRef, buffer: Buffer, region: RelaxedRegion, place: CachePlace, scope: Block
 ) -> None:
     """Copying back must not overwrite what the block left alone, unless that means nothing."""
     if region.is_exact:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.moves.compute_at import Plan, plan_compute_at
+from tilewright.schedule.moves.compute_at import MovePlan, plan_compute_at
 from tilewright.schedule.moves.relocate import move
 from tilewright.schedule.moves.reverse_compute_at import plan_reverse_compute_at
 from tilewright.schedule.primitives.compute_inline import compute_inline
@@ -69,7 +69,7 @@ def can_compute_at(
 
 def _planned(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, preserve_unit_loops: bool, index: int
-) -> Plan:
+) -> MovePlan:
     """How to move a block; whoever asks first whether it can be moved does not plan twice."""
     if state.plans[0] is not state.mod:
         state.plans = (state.mod, {})
@@ -78,7 +78,7 @@ def _planned(
         plans[key] = plan_compute_at(
             state, block, loop, preserve_unit_loops=preserve_unit_loops, index=index
         )
-    plan: Plan = plans[key]
+    plan: MovePlan = plans[key]
     return plan
 
 
@@ -95,7 +95,7 @@ def can_reverse_compute_at(
     return True
 
 
-def _carry_out(state: ScheduleState, plan: Plan) -> None:
+def _carry_out(state: ScheduleState, plan: MovePlan) -> None:
     written = [region.buffer for region in plan.block.block.writes]
     forget_flow(state, plan.block)
     forget_flow(state, *(b for b in plan.changed if b is not plan.block), buffers=written)

@@ -33,7 +33,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.caches.copy_block import loop_nest
-from tilewright.schedule.caches.place import Place, RelaxedRegion, relaxed_region
+from tilewright.schedule.caches.place import CachePlace, RelaxedRegion, relaxed_region
 from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,
@@ -111,13 +111,13 @@ def read_at(
             )
     threads = [around for around in loops_from(loop) if shares_memory(around, storage_scope)]
     boxes = [
-        relaxed_region(state, reader, region, Place(loop), threads)
+        relaxed_region(state, reader, region, CachePlace(loop), threads)
         for reader in readers
         for region in inputs_of(reader.block).values()
         if region.buffer is buffer
     ]
     cache = Cache(buffer, cache_buffer(buffer, storage_scope), _hull(boxes))
-    place = Place(loop, items[first])
+    place = CachePlace(loop, items[first])
     return _insert(state, loop, cache, readers, place, into_cache=True)
 
 
@@ -144,7 +144,7 @@ def write_at(
                 reader, loop, loop=loop.name, reader=reader.name, buffer=buffer.name
             )
     boxes = [
-        relaxed_region(state, writer, region, Place(loop))
+        relaxed_region(state, writer, region, CachePlace(loop))
         for writer in writers
         for region in writer.block.writes
         if region.buffer is buffer
@@ -155,7 +155,7 @@ def write_at(
     if not exact or _may_not_run(loop):
         raise WritesWithGaps(loop, loop=loop.name, buffer=buffer.name)
     cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
-    place = Place(loop, items[last], at_end=True)
+    place = CachePlace(loop, items[last], at_end=True)
     return _insert(state, loop, cache, users, place, into_cache=False)
 
 
@@ -216,7 +216,7 @@ def _check_written_first(
         for region in inputs_of(user.block).values():
             if region.buffer is not buffer:
                 continue
-            read = relaxed_region(state, user, region, Place(loop))
+            read = relaxed_region(state, user, region, CachePlace(loop))
             if (
                 position == 0
                 or not first_written.is_exact
@@ -232,7 +232,7 @@ def _insert(
     loop: StmtSRef,
     cache: Cache,
     users: Sequence[StmtSRef],
-    place: Place,
+    place: CachePlace,
     *,
     into_cache: bool,
 ) -> StmtSRef:

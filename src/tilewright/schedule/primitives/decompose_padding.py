@@ -41,13 +41,12 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions.checks import why_not_complete
+from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     leaf_realizes,
-    loops_of,
     realize_of,
     scope_of,
     scope_root,
@@ -61,10 +60,6 @@ if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
 
-class LoopNotAboveBlock(PrimitiveError):
-    reason = "loop {loop!r} is not around block {block!r}"
-
-
 class NotCompleteBlock(PrimitiveError):
     reason = "block {block!r} is not a complete block: {why}"
 
@@ -75,7 +70,7 @@ class NotAPadding(PrimitiveError):
 
 
 @dataclass(frozen=True)
-class Padding:
+class PaddedStore:
     """The body of a padding block taken apart."""
 
     store: BufferStore
@@ -86,21 +81,19 @@ class Padding:
 
 def decompose_padding(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> StmtSRef:
     """Fill right before `loop`; the block copies only what is in bounds from then on."""
-    loops = loops_of(block)
-    if loop not in loops:
-        raise LoopNotAboveBlock(loop, block, loop=loop.name, block=block.name)
+    outside, inside = loops_divided_at(block, loop)
     why = why_not_complete(scope_of(state, scope_root(block)), block)
     if why:
         raise NotCompleteBlock(block, block=block.name, why=why)
     realize = realize_of(block)
     padding = _padding_of(block)
     bounds = _inbound_domains(block, padding)
-    at = loops.index(loop)
-    outside, inside = loops[:at], loops[at:]
     realize = _simplified(realize, [sref.loop for sref in outside])
     fill, fill_nest = _fill(realize, padding, [sref.loop for sref in inside])
     shrinkable = _loops_of_one_iterator(realize, inside)
-    copy, extents = _copy(realize, padding, bounds, shrinkable, [sref.loop for sref in loops])
+    copy, extents = _copy(
+        realize, padding, bounds, shrinkable, [sref.loop for sref in (*outside, *inside)]
+    )
     copy_nest = _with_extents(copy_path(loop, block, copy), extents)
     replace_in_parent(state, loop, (fill_nest, copy_nest), {block.block: copy.block})
     state.infos[block] = BlockInfo()
@@ -111,7 +104,7 @@ def decompose_padding(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> 
 # --- recognition --------------------------------------------------------------------------------
 
 
-def _padding_of(block: StmtSRef) -> Padding:
+def _padding_of(block: StmtSRef) -> PaddedStore:
     body = block.block.body
 
     def fail(why: str) -> NotAPadding:
@@ -127,7 +120,7 @@ def _padding_of(block: StmtSRef) -> Padding:
         raise fail("the value out of bounds is not a constant")
     if not _is_pure(value):
         raise fail("the value in bounds has side effects")
-    return Padding(body, condition, value, fill)
+    return PaddedStore(body, condition, value, fill)
 
 
 def _is_pure(node: PrimExpr) -> bool:
@@ -135,7 +128,7 @@ def _is_pure(node: PrimExpr) -> bool:
     return all(effect <= CallEffect.READ_STATE for effect in effects)
 
 
-def _inbound_domains(block: StmtSRef, padding: Padding) -> dict[Var, tuple[int, int]]:
+def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[Var, tuple[int, int]]:
     """For each iterator the bounds `[low, high)` within which the condition holds."""
     domains: dict[Var, tuple[int, int]] = {}
     for iter_var in block.block.iter_vars:
@@ -217,7 +210,7 @@ def _is_wide(value: PrimExpr, outside: Sequence[For]) -> bool:
     )
 
 
-def _fill(realize: BlockRealize, padding: Padding, loops: Sequence[For]) -> tuple[Block, Stmt]:
+def _fill(realize: BlockRealize, padding: PaddedStore, loops: Sequence[For]) -> tuple[Block, Stmt]:
     """A block that stores the constant everywhere, under serial copies of the loops."""
     block = realize.block
     renamed: dict[Var, PrimExpr] = {}
@@ -263,7 +256,7 @@ def _loops_of_one_iterator(realize: BlockRealize, inside: Sequence[StmtSRef]) ->
 
 def _copy(
     realize: BlockRealize,
-    padding: Padding,
+    padding: PaddedStore,
     bounds: dict[Var, tuple[int, int]],
     shrinkable: set[Var],
     loops: Sequence[For],

@@ -19,11 +19,14 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions.checks import why_not_reduction
+from tilewright.schedule.conditions.checks import (
+    check_reduction_block,
+    loops_divided_at,
+)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.scope import loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import realize_of, scope_root
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -31,15 +34,6 @@ from tilewright.schedule.trace.instruction import Primitive, given, register_pri
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
-
-
-class LoopNotAboveBlock(PrimitiveError):
-    reason = "loop {loop!r} is not around block {block!r}"
-    remedy = "give one of the loops that get_loops returns for the block"
-
-
-class NotReductionBlock(PrimitiveError):
-    reason = "block {block!r} is not a reduction block: {why}"
 
 
 class ReductionLoopOutside(PrimitiveError):
@@ -82,14 +76,9 @@ def _check(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, realize: BlockRealize
 ) -> list[StmtSRef]:
     """The loops around the block from `loop` on, if all preconditions hold."""
-    loops = loops_of(block)
-    if loop not in loops:
-        raise LoopNotAboveBlock(loop, block, loop=loop.name, block=block.name)
-    why = why_not_reduction(state, scope_of(state, scope_root(block)), block)
-    if why:
-        raise NotReductionBlock(block, block=block.name, why=why)
-    position = loops.index(loop)
-    outside = {sref.loop.loop_var: sref for sref in loops[:position]}
+    above, inside = loops_divided_at(block, loop)
+    check_reduction_block(state, block)
+    outside = {sref.loop.loop_var: sref for sref in above}
     for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if iter_var.iter_type is IterType.COMM_REDUCE:
             for variable, outer in outside.items():
@@ -97,7 +86,6 @@ def _check(
                     raise ReductionLoopOutside(
                         outer, block, outer=outer.name, loop=loop.name, block=block.name
                     )
-    inside = loops[position:]
     if not _runs_once(realize, [sref.loop for sref in inside]):
         raise RunsRepeatedly(loop, block, block=block.name, loop=loop.name)
     return inside

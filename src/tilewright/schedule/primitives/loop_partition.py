@@ -32,12 +32,17 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.ir.renew import Renewer
-from tilewright.schedule.conditions.checks import LoopHasAnnotations, check_names_no_loops
-from tilewright.schedule.conditions.interference import Access, accesses_of
+from tilewright.schedule.conditions.checks import (
+    LoopHasAnnotations,
+    check_names_no_loops,
+    only_block_under,
+)
+from tilewright.schedule.conditions.interference import TouchedRegion, accesses_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import reads_with_writes
+from tilewright.schedule.primitives.split import FactorNotPositive
 from tilewright.schedule.state.handles import LoopRV
-from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
+from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -56,17 +61,9 @@ class SeveralInferredParts(PrimitiveError):
     remedy = "at most one part can take what the others leave"
 
 
-class FactorNotPositive(PrimitiveError):
-    reason = "factor {factor} of loop {loop!r} is not positive"
-
-
 class NothingLeft(PrimitiveError):
     reason = "the factors {factors} of loop {loop!r} make {total}, its extent is {extent}"
     remedy = "the parts must leave at least one iteration for the last one"
-
-
-class NotOneBlock(PrimitiveError):
-    reason = "{count} blocks are under loop {loop!r}, expected one"
 
 
 class MixedIterators(PrimitiveError):
@@ -86,10 +83,7 @@ def loop_partition(
     if stmt.annotations or stmt.thread_binding is not None:
         raise LoopHasAnnotations(loop, loop=loop.name)
     starts = _starts(loop, factors)
-    blocks = child_blocks(state, loop)
-    if len(blocks) != 1:
-        raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
-    (block,) = blocks
+    block = only_block_under(state, loop)
     check_names_no_loops(block)
     reduces = _is_reduction_loop(block, loop)
     around = loops_of(block)
@@ -203,7 +197,7 @@ def _wrap(name: str, body: Stmt) -> BlockRealize:
     return BlockRealize((), TRUE, Block((), reads, writes, name, body))
 
 
-def _regions(accesses: Iterable[Access]) -> tuple[BufferRegion, ...]:
+def _regions(accesses: Iterable[TouchedRegion]) -> tuple[BufferRegion, ...]:
     """One region a buffer; accesses of different places of it count as all of it."""
     by_buffer: dict[Buffer, BufferRegion] = {}
     for access in accesses:
@@ -231,7 +225,8 @@ def _inside(part: Range | None, whole: Range) -> Range:
 
 
 @register_primitive
-class LoopPartition(Primitive[list[LoopRV]]):
+class PartitionLoop(Primitive[list[LoopRV]]):
+    kind = "LoopPartition"
     method = "loop_partition"
     loop: LoopRV = given()
     factors: tuple[Any, ...] = given(rest=True)

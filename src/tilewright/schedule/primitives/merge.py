@@ -43,7 +43,7 @@ class TooFewLoops(PrimitiveError):
     remedy = "merge takes two or more"
 
 
-class NotSiblings(PrimitiveError):
+class NestsNotSiblings(PrimitiveError):
     reason = "loops {loops} are not in nests that follow each other in one sequence"
 
 
@@ -72,7 +72,7 @@ class StatementsBetween(PrimitiveError):
 
 
 @dataclass(frozen=True)
-class Nest:
+class MergedNest:
     """The loops from directly under the common ancestor to the given one."""
 
     loops: tuple[StmtSRef, ...]
@@ -123,16 +123,16 @@ def _forget(state: ScheduleState, loop: StmtSRef) -> None:
 # --- what must hold -----------------------------------------------------------------------------
 
 
-def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[Nest], StmtSRef]:
+def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[MergedNest], StmtSRef]:
     if len(loops) < 2:
         raise TooFewLoops(count=len(loops))
     names = ", ".join(repr(loop.name) for loop in loops)
     parent = lowest_common_ancestor(loops)
     if parent in loops:
-        raise NotSiblings(*loops, loops=names)
+        raise NestsNotSiblings(*loops, loops=names)
     nests = [_nest_of(loop, parent, loops, names) for loop in loops]
     if len({nest.top for nest in nests}) != len(nests):
-        raise NotSiblings(*loops, loops=names)
+        raise NestsNotSiblings(*loops, loops=names)
     first = nests[0]
     for nest in nests:
         loop = nest.loops[-1]
@@ -152,31 +152,31 @@ def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[Nest], StmtSRef]:
     return nests, parent
 
 
-def _nest_of(loop: StmtSRef, parent: StmtSRef, loops: Sequence[StmtSRef], names: str) -> Nest:
+def _nest_of(loop: StmtSRef, parent: StmtSRef, loops: Sequence[StmtSRef], names: str) -> MergedNest:
     chain = [loop]
     check_plain_loop(loop)
     while chain[-1].parent is not parent:
         outer, inner = chain[-1].parent, chain[-1]
         assert outer is not None
         if not outer.is_loop:
-            raise NotSiblings(*loops, loops=names)
+            raise NestsNotSiblings(*loops, loops=names)
         check_plain_loop(outer)
         if outer.loop.body is not inner.stmt:
             raise NotSingleNest(outer, inner, outer=outer.name, inner=inner.name)
         chain.append(outer)
     if chain[-1].seq_index < 0:
-        raise NotSiblings(*loops, loops=names)
-    return Nest(tuple(reversed(chain)))
+        raise NestsNotSiblings(*loops, loops=names)
+    return MergedNest(tuple(reversed(chain)))
 
 
-def _renamed(nest: Nest, variables: Sequence[Var]) -> Stmt:
+def _renamed(nest: MergedNest, variables: Sequence[Var]) -> Stmt:
     old = (sref.loop.loop_var for sref in nest.loops)
     values: dict[Var, PrimExpr] = dict(zip(old, variables, strict=True))
     return substitute(nest.body, values)
 
 
 def _check_dependencies(
-    nests: Sequence[Nest], bodies: Sequence[Stmt], variables: Sequence[Var], parent: StmtSRef
+    nests: Sequence[MergedNest], bodies: Sequence[Stmt], variables: Sequence[Var], parent: StmtSRef
 ) -> None:
     """Interleaving, reordering and moving the nests must not change what anybody reads."""
     pairs = zip(variables, nests[0].loops, strict=True)
@@ -198,7 +198,7 @@ def _check_dependencies(
     _check_between(nests, parent)
 
 
-def _check_between(nests: Sequence[Nest], parent: StmtSRef) -> None:
+def _check_between(nests: Sequence[MergedNest], parent: StmtSRef) -> None:
     """All nests move to where the last one stands, past the statements in between."""
     assert parent.stmt is not None
     body = parent.stmt.body

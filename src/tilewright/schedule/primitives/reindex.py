@@ -27,7 +27,7 @@ from tilewright.schedule.caches.copy_block import (
     realize_in_loops,
     spatial_iterator,
 )
-from tilewright.schedule.caches.place import Place, domains_between, takes_all_values
+from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import (
     ScopeEdit,
     accessed_region,
@@ -105,7 +105,7 @@ def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> Stm
     changer.visit(stmt)
     nest, copy = _copy(buffer, new, covered, indices, into_new=side == 0)
     edit = ScopeEdit(top, reuse=changer.reuse, buffers=[new])
-    edit.insert(Place(top, anchor, at_end=side == 1), nest)
+    edit.insert(CachePlace(top, anchor, at_end=side == 1), nest)
     edit.apply(state)
     forget_flow(state, block, *readers_after(scope_of(state, top), state.srefs[copy], buffer))
     return mark_copy_block(state, copy, complete=side == 1)

@@ -30,7 +30,7 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.schedule.caches.copy_block import make_copy_block
-from tilewright.schedule.caches.place import Place, is_reached_freely, place_before
+from tilewright.schedule.caches.place import CachePlace, is_reached_freely, place_before
 from tilewright.schedule.caches.stage import (
     ScopeEdit,
     accessed_region,
@@ -215,24 +215,24 @@ def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[PrimExpr, ...]:
     return tuple(analyzer.simplify(axis.min + axis.extent) for axis in ranges)
 
 
-def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Place:
+def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> CachePlace:
     top = scope_root(block)
     scope = scope_of(state, top)
     writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
     if writer is None:
-        return Place(top)
+        return CachePlace(top)
     if block not in readers_after(scope, writer, buffer):
         raise ReadBeforeWritten(block, block=block.name, buffer=buffer.name, writer=writer.name)
     return place_before(lowest_common_ancestor((writer, block)), writer, block)
 
 
-def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Place:
+def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> CachePlace:
     top = scope_root(block)
     scope = scope_of(state, top)
     only_writer(scope.buffer_writers[buffer], buffer)
     readers = readers_after(scope, block, buffer)
     if not readers:
-        return Place(top, at_end=True)
+        return CachePlace(top, at_end=True)
     return place_before(lowest_common_ancestor((block, readers[0])), block, readers[0])
 
 

@@ -56,7 +56,7 @@ from tilewright.schedule.primitives.compute_inline import (
     check_plain_loads,
     single_store,
 )
-from tilewright.schedule.regions.relaxed import Surroundings, View, domain_of, interval_of
+from tilewright.schedule.regions.relaxed import RelaxedView, Surroundings, domain_of, interval_of
 from tilewright.schedule.state.flags import check_stage_pipeline, forget_flow, produced_box
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import (
@@ -306,7 +306,7 @@ def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[PrimExpr
     block, producer, buffer = plan.block, plan.producer, plan.made.buffer
     root = scope_root(block)
     written = produced_box(state, producer, producer.block.writes[0], root)
-    view = View(realize_of(block), [loop.loop for loop in loops_of(block)])
+    view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
     points = [Range(index, const(1, index.dtype)) for index in indices]
     read, _ = view.box(points)
     if written is None or not covers(list(map(interval_of, written)), list(map(interval_of, read))):

@@ -37,13 +37,17 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import inputs_of
 from tilewright.ir.node import replace
-from tilewright.schedule.conditions.checks import check_starts_at_zero, why_not_reduction
+from tilewright.schedule.conditions.checks import (
+    check_reduction_block,
+    check_starts_at_zero,
+    only_block_under,
+)
 from tilewright.schedule.conditions.reducers import Reduction, recognize_reduction
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
 from tilewright.schedule.moves.init_block import copied_loop
 from tilewright.schedule.state.handles import BlockRV, LoopRV
-from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of, scope_of, scope_root
+from tilewright.schedule.state.scope import child_blocks, loops_of, realize_of
 from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
@@ -55,14 +59,6 @@ if TYPE_CHECKING:
 
 class LoopNotSerial(PrimitiveError):
     reason = "loop {loop!r} is not a serial loop"
-
-
-class NotOneBlock(PrimitiveError):
-    reason = "{count} blocks are under loop {loop!r}, expected one"
-
-
-class NotReductionBlock(PrimitiveError):
-    reason = "block {block!r} is not a reduction block: {why}"
 
 
 class NotReductionLoop(PrimitiveError):
@@ -95,7 +91,7 @@ class UnknownReducer(PrimitiveError):
     remedy = "known are sums, products, min, max, pairs of sums, argmin and argmax"
 
 
-class AxisOutOfRange(PrimitiveError):
+class FactorAxisOutOfRange(PrimitiveError):
     reason = "factor_axis {axis} is out of range for {buffer!r} of {ndim} dimensions"
     remedy = "use {low} to {high}"
 
@@ -113,7 +109,7 @@ class PartNeverInitialized(PrimitiveError):
 
 
 @dataclass(frozen=True)
-class Nest:
+class ReductionNest:
     """The block with the loops around it, sorted by what they are for."""
 
     block: StmtSRef
@@ -143,21 +139,16 @@ def rfactor(state: ScheduleState, loop: StmtSRef, axis: int) -> StmtSRef:
 # --- what must hold -----------------------------------------------------------------------------
 
 
-def _check_nest(state: ScheduleState, loop: StmtSRef) -> Nest:
+def _check_nest(state: ScheduleState, loop: StmtSRef) -> ReductionNest:
     stmt = loop.loop
     if stmt.kind is not ForKind.SERIAL:
         raise LoopNotSerial(loop, loop=loop.name)
     check_starts_at_zero(loop)
-    blocks = child_blocks(state, loop)
-    if len(blocks) != 1:
-        raise NotOneBlock(loop, loop=loop.name, count=len(blocks))
-    (block,) = blocks
-    why = why_not_reduction(state, scope_of(state, scope_root(block)), block)
-    if why:
-        raise NotReductionBlock(block, block=block.name, why=why)
+    block = only_block_under(state, loop)
+    check_reduction_block(state, block)
     realize, loops = realize_of(block), loops_of(block)
     spatial, reducing = _loops_by_use(realize, loops)
-    nest = Nest(block, realize, tuple(loops), spatial, reducing, stmt)
+    nest = ReductionNest(block, realize, tuple(loops), spatial, reducing, stmt)
     _check_factored_loop(nest, loop)
     _check_other_loops(nest)
     _check_neighbours(state, nest)
@@ -179,7 +170,7 @@ def _uses(expr: PrimExpr, variable: Var) -> bool:
     return uses_var(expr, lambda var: var is variable)
 
 
-def _check_factored_loop(nest: Nest, loop: StmtSRef) -> None:
+def _check_factored_loop(nest: ReductionNest, loop: StmtSRef) -> None:
     variable = nest.factored.loop_var
     why = ""
     if variable in nest.spatial:
@@ -190,7 +181,7 @@ def _check_factored_loop(nest: Nest, loop: StmtSRef) -> None:
         raise NotReductionLoop(loop, nest.block, loop=loop.name, block=nest.block.name, why=why)
 
 
-def _check_other_loops(nest: Nest) -> None:
+def _check_other_loops(nest: ReductionNest) -> None:
     inside_reduction = False
     for sref in nest.loops:
         loop = sref.loop
@@ -206,7 +197,7 @@ def _check_other_loops(nest: Nest) -> None:
             raise SharedReductionLoop(sref, nest.block, **names)
 
 
-def _check_neighbours(state: ScheduleState, nest: Nest) -> None:
+def _check_neighbours(state: ScheduleState, nest: ReductionNest) -> None:
     """The partial reduction runs before the whole nest; nothing in it may come first."""
     top = nest.loops[0]
     first, *others = child_blocks(state, top)
@@ -231,13 +222,13 @@ def _checked_axis(axis: int, reduction: Reduction, block: StmtSRef) -> int:
     buffer = reduction.targets[0].buffer
     ndim = buffer.ndim
     if not -(ndim + 1) <= axis <= ndim:
-        raise AxisOutOfRange(
+        raise FactorAxisOutOfRange(
             block, axis=axis, buffer=buffer.name, ndim=ndim, low=-(ndim + 1), high=ndim
         )
     return axis if axis >= 0 else axis + ndim + 1
 
 
-def _final_predicate(nest: Nest) -> PrimExpr:
+def _final_predicate(nest: ReductionNest) -> PrimExpr:
     """The conditions that the second step needs too.
 
     Those on loops that it does not have must leave no partial result without an initial value:
@@ -294,7 +285,7 @@ class Iterators:
     renamed: Mapping[Var, PrimExpr]
 
 
-def _partial_iterators(nest: Nest) -> Iterators:
+def _partial_iterators(nest: ReductionNest) -> Iterators:
     """The factored loop becomes a spatial iterator; loops bound together with it their own."""
     variable = nest.factored.loop_var
     factored = _factored_iterator(nest.factored, IterType.DATA_PAR)
@@ -319,7 +310,7 @@ def _partial_iterators(nest: Nest) -> Iterators:
 
 
 def _partial_block(
-    nest: Nest, reduction: Reduction, buffers: Sequence[Buffer], axis: int
+    nest: ReductionNest, reduction: Reduction, buffers: Sequence[Buffer], axis: int
 ) -> BlockRealize:
     block = nest.realize.block
     iterators = _partial_iterators(nest)
@@ -347,7 +338,7 @@ def _partial_block(
 
 
 def _final_block(
-    nest: Nest,
+    nest: ReductionNest,
     reduction: Reduction,
     buffers: Sequence[Buffer],
     axis: int,
@@ -405,7 +396,7 @@ def _accumulate(
 
 def _install(
     state: ScheduleState,
-    nest: Nest,
+    nest: ReductionNest,
     partial: BlockRealize,
     final: BlockRealize,
     buffers: Sequence[Buffer],
@@ -422,7 +413,7 @@ def _install(
     return state.srefs[partial.block]
 
 
-def _partial_nest(nest: Nest, realize: BlockRealize) -> Stmt:
+def _partial_nest(nest: ReductionNest, realize: BlockRealize) -> Stmt:
     """All loops again, with variables of their own."""
     loops = [sref.loop for sref in nest.loops]
     renamed: dict[Var, PrimExpr] = {
@@ -435,7 +426,7 @@ def _partial_nest(nest: Nest, realize: BlockRealize) -> Stmt:
     return body
 
 
-def _final_nest(nest: Nest, realize: BlockRealize) -> Stmt:
+def _final_nest(nest: ReductionNest, realize: BlockRealize) -> Stmt:
     """The old nest without the loops that the first step has reduced."""
     dropped = nest.reducing - {nest.factored.loop_var}
     child: Stmt = nest.realize.block

@@ -100,7 +100,7 @@ class NothingRolls(PrimitiveError):
 
 
 @dataclass(frozen=True)
-class Window:
+class RollingWindow:
     """How the produced region moves in one dimension."""
 
     axis: int
@@ -167,7 +167,7 @@ def _consumers(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> list[St
     return list(dict.fromkeys(consumers))
 
 
-def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Window]:
+def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[RollingWindow]:
     """The dimensions in which the produced region moves along with a loop and overlaps itself."""
     realize, loops = realize_of(block), loops_of(block)
     outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
@@ -247,7 +247,7 @@ def _window(
     last: PrimExpr,
     outer: Sequence[For],
     analyzer: Analyzer,
-) -> Window | None:
+) -> RollingWindow | None:
     if isinstance(span.min, IntImm):
         return None  # it does not move
     moving = _moving(span.min)
@@ -266,7 +266,7 @@ def _window(
     if not sequential or not is_zero(loop.min):
         why = f"the iterations of loop {loop.loop_var.name!r} do not run in order from 0"
         raise _nothing(block, buffer, why)
-    return Window(axis, size, overlap, loop, depth, analyzer.simplify(last - span.min))
+    return RollingWindow(axis, size, overlap, loop, depth, analyzer.simplify(last - span.min))
 
 
 def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
@@ -288,7 +288,7 @@ def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
     return None
 
 
-def _guard(windows: Sequence[Window]) -> PrimExpr:
+def _guard(windows: Sequence[RollingWindow]) -> PrimExpr:
     """Compute only what the iteration before has not computed.
 
     A block that produces several elements at once runs again if one of them is new.
@@ -310,7 +310,9 @@ def _guard(windows: Sequence[Window]) -> PrimExpr:
 class _Roller(AllocationChanger):
     """Shrinks the buffer, wraps the indices, guards the producer, marks the rolled iterators."""
 
-    def __init__(self, buffer: Buffer, window: Window, producer: Block, guard: PrimExpr) -> None:
+    def __init__(
+        self, buffer: Buffer, window: RollingWindow, producer: Block, guard: PrimExpr
+    ) -> None:
         extent = const(window.size, buffer.shape[window.axis].dtype)
         self._axis = window.axis
         self._size = extent

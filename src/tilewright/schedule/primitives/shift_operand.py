@@ -36,7 +36,7 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import bitwise_xor
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
-from tilewright.schedule.caches.place import Place, domains_between, takes_all_values
+from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
 from tilewright.schedule.errors import PrimitiveError
@@ -105,7 +105,7 @@ def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[St
     make_shifted, nest = _shifting_nest(buffer, shifted)
     make_start, start_nest = start.nest(_half(buffer.dtype))
     loops = loops_of(block)
-    place = Place(root, anchor=loops[0].loop if loops else realize_of(block))
+    place = CachePlace(root, anchor=loops[0].loop if loops else realize_of(block))
     for stmt in (nest, start_nest):
         edit.insert(place, stmt)
     edit.reuse[block.block] = _with_shifted(block.block, product, shifted, start)

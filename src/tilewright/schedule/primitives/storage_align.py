@@ -23,7 +23,7 @@ class AxisOutOfRange(PrimitiveError):
     remedy = "use a number from -{ndim} to {ndim} - 1"
 
 
-class FactorNotPositive(PrimitiveError):
+class AlignmentNotPositive(PrimitiveError):
     reason = "the factor {factor} of the alignment is not positive"
 
 
@@ -38,7 +38,7 @@ def storage_align(
     """Let the stride of `axis` be `offset` modulo `factor` when the buffer is allocated."""
     buffer = accessed_region(block, "writes", index).buffer
     if factor <= 0:
-        raise FactorNotPositive(block, factor=factor)
+        raise AlignmentNotPositive(block, factor=factor)
     if not -buffer.ndim <= axis < buffer.ndim:
         raise AxisOutOfRange(block, buffer=buffer.name, ndim=buffer.ndim, axis=axis)
     allocating_block(block, buffer)

@@ -30,7 +30,7 @@ from tilewright.schedule.layouts.layout import (
     why_not_injective,
 )
 from tilewright.schedule.layouts.opaque import padded_loops
-from tilewright.schedule.layouts.padding import Padding, assumption, padded_writer, with_fill
+from tilewright.schedule.layouts.padding import LayoutPadding, assumption, padded_writer, with_fill
 from tilewright.schedule.state.flags import region_cover
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of, scope_of
@@ -169,7 +169,7 @@ def _check_pad_value(block: StmtSRef, new: Buffer, pad_value: IndexMap | None) -
 
 def _padding(
     block: StmtSRef, old: Buffer, new: Buffer, index_map: IndexMap, value: IndexMap | None
-) -> Padding | None:
+) -> LayoutPadding | None:
     """The elements that the layout adds; None if there are none that matter."""
     try:
         inverse, condition = index_map.non_surjective_inverse(old.shape)
@@ -196,7 +196,7 @@ def _padding(
     filler = value.final_indices[0]
     if isinstance(filler, Call) and filler.op is _UNDEF:
         return None
-    return Padding(old, new, inverse, condition, value)
+    return LayoutPadding(old, new, inverse, condition, value)
 
 
 def _leaves_gaps(old: Buffer, new: Buffer) -> bool:
@@ -206,7 +206,7 @@ def _leaves_gaps(old: Buffer, new: Buffer) -> bool:
 
 
 def _rewrite_owner(
-    site: BufferSite, rewriter: LayoutRewriter, padding: Padding | None
+    site: BufferSite, rewriter: LayoutRewriter, padding: LayoutPadding | None
 ) -> tuple[Block, list[Block]]:
     """The owner of the buffer in the new layout, and the blocks in it that are new."""
     owner = site.owner.block

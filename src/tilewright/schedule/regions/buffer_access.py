@@ -1,4 +1,4 @@
-"""How a block accesses one of its buffers, element by element."""
+"""Element-wise accesses of a block to one of its buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which iterations of a block are needed for given regions of its buffers.
+"""Iterations of a block that are needed for given regions of its buffers.
 
 `solve` inverts the accesses of a block: from what is required of a buffer to the domains of the
 block's iterators. `make_nest` turns domains into loops around the block, with a predicate where an
@@ -49,7 +49,7 @@ from tilewright.schedule.regions.relaxed import (
     Box,
     Dimension,
     NotASum,
-    Span,
+    SumSpan,
     Surroundings,
     compact,
     domain_of,
@@ -185,7 +185,7 @@ def unite(solutions: Sequence[Solution], place: Surroundings) -> Solution:
 
 
 @dataclass(frozen=True)
-class Domain:
+class IteratorDomain:
     """The values an iterator is to take: `low` and the following; `guards` where some may not."""
 
     low: PrimExpr
@@ -193,16 +193,16 @@ class Domain:
     bound: IntervalSet | None = None
 
 
-def clip(bound: Range, wanted: Dimension | None, outer: Surroundings) -> Domain:
+def clip(bound: Range, wanted: Dimension | None, outer: Surroundings) -> IteratorDomain:
     """What is wanted of an iterator, limited to its own values."""
     if wanted is None:
-        return Domain(bound.min, bound.extent)
+        return IteratorDomain(bound.min, bound.extent)
     quick = _clip_constants(bound, wanted, outer)
     return quick if quick is not None else _clip_proven(bound, wanted, outer)
 
 
-def _clip_constants(bound: Range, wanted: Dimension, outer: Surroundings) -> Domain | None:
-    if not isinstance(wanted, Span):
+def _clip_constants(bound: Range, wanted: Dimension, outer: Surroundings) -> IteratorDomain | None:
+    if not isinstance(wanted, SumSpan):
         return None
     begin, extent = bound.min, bound.extent
     if type(begin) is not IntImm or type(extent) is not IntImm:
@@ -213,31 +213,35 @@ def _clip_constants(bound: Range, wanted: Dimension, outer: Surroundings) -> Dom
         return None
     first, end = begin.value, begin.value + extent.value
     if low + wanted.offset >= first and high + wanted.offset + wanted.extent <= end:
-        return Domain(wanted.low(), const(wanted.extent, wanted.dtype))
+        return IteratorDomain(wanted.low(), const(wanted.extent, wanted.dtype))
     if high + wanted.offset <= first and low + wanted.offset + wanted.extent >= end:
-        return Domain(begin, extent)
+        return IteratorDomain(begin, extent)
     return None
 
 
-def _clip_proven(bound: Range, wanted: Dimension, outer: Surroundings) -> Domain:
+def _clip_proven(bound: Range, wanted: Dimension, outer: Surroundings) -> IteratorDomain:
     analyzer = outer.analyzer
     own = IntervalSet.from_range(bound)
     interval = interval_of(wanted)
     if not (interval.has_lower_bound and interval.has_upper_bound):
-        return Domain(bound.min, bound.extent)
+        return IteratorDomain(bound.min, bound.extent)
     low, high = analyzer.simplify(interval.min_value), analyzer.simplify(interval.max_value)
     starts_inside = analyzer.can_prove(low >= own.min_value)
     ends_inside = analyzer.can_prove(high <= own.max_value)
     extent = analyzer.simplify(add(subtract(high, low), 1))
     if starts_inside and ends_inside:
-        return Domain(low, extent)
+        return IteratorDomain(low, extent)
     if analyzer.can_prove(low <= own.min_value) and analyzer.can_prove(high >= own.max_value):
-        return Domain(bound.min, bound.extent)
-    return Domain(low, extent, own)
+        return IteratorDomain(bound.min, bound.extent)
+    return IteratorDomain(low, extent, own)
 
 
 def make_nest(
-    block: Block, domains: Sequence[Domain], outer: Surroundings, *, preserve_unit_loops: bool
+    block: Block,
+    domains: Sequence[IteratorDomain],
+    outer: Surroundings,
+    *,
+    preserve_unit_loops: bool,
 ) -> tuple[Stmt, BlockRealize, list[For]]:
     """Loops `ax0`, `ax1`, ... over the domains around `block`; also the realize and bare loops."""
     values: list[PrimExpr] = []
@@ -263,7 +267,9 @@ def make_nest(
     return body, realize, nest
 
 
-def _guards(values: Sequence[PrimExpr], domains: Sequence[Domain], place: Surroundings) -> PrimExpr:
+def _guards(
+    values: Sequence[PrimExpr], domains: Sequence[IteratorDomain], place: Surroundings
+) -> PrimExpr:
     """What must hold for iterators to stay among their own values."""
     predicate: PrimExpr = TRUE
     for value, domain in zip(values, domains, strict=True):

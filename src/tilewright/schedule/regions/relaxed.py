@@ -1,4 +1,4 @@
-"""What blocks touch while the loops around them run, seen from a place further out.
+"""Regions that blocks touch while the loops around them run, seen from a place further out.
 
 A region is relaxed over the loops between a block and that place; what stays symbolic are the loops
 further out. Sums of loop variables with constant extents are relaxed by plain integer arithmetic;
@@ -45,7 +45,7 @@ class NotASum(Exception):
     """An expression that integer arithmetic on its terms cannot relax."""
 
 
-class Span:
+class SumSpan:
     """The integers from `Σ coefficient · atom + offset` on, `extent` of them.
 
     `exact` says that each of them is touched, and not only the first and the last, `once` that each
@@ -85,7 +85,7 @@ class Span:
             return IntervalSet(low, low)
         return IntervalSet(low, sum_of(self.terms, self.offset + self.extent - 1, self.dtype))
 
-    def same_terms(self, other: Span) -> bool:
+    def same_terms(self, other: SumSpan) -> bool:
         """True when both start at a constant distance from each other."""
         mine, others = self.terms, other.terms
         return len(mine) == len(others) and all(
@@ -93,7 +93,7 @@ class Span:
         )
 
 
-Dimension: TypeAlias = Span | IntervalSet
+Dimension: TypeAlias = SumSpan | IntervalSet
 Box: TypeAlias = list[Dimension]
 
 
@@ -118,7 +118,7 @@ def sum_of(terms: Terms, offset: int, dtype: DType) -> PrimExpr:
 
 def interval_of(dimension: Dimension) -> IntervalSet:
     """A dimension as an interval with symbolic ends."""
-    return dimension.interval() if isinstance(dimension, Span) else dimension
+    return dimension.interval() if isinstance(dimension, SumSpan) else dimension
 
 
 def domain_of(iter_var: IterVar) -> Range:
@@ -176,7 +176,7 @@ class Surroundings:
 NOWHERE = Surroundings()
 
 
-class View:
+class RelaxedView:
     """How a block looks from outside some of the loops around it.
 
     `inner` are the loops to relax, `outer` what stays around them.
@@ -199,10 +199,10 @@ class View:
         }
         self._outer = outer
 
-    def without_predicate(self) -> View:
+    def without_predicate(self) -> RelaxedView:
         """The same block as if it ran always."""
         realize = BlockRealize(self._realize.iter_values, TRUE, self._realize.block)
-        return View(realize, self._inner_loops, self._outer)
+        return RelaxedView(realize, self._inner_loops, self._outer)
 
     def box(self, region: Sequence[Range]) -> tuple[Box, bool]:
         """Everything a region touches, and whether each point of the box is touched."""
@@ -216,7 +216,7 @@ class View:
                 return list(spans), exact
         return self._estimated(region)
 
-    def span(self, item: Range) -> Span:
+    def span(self, item: Range) -> SumSpan:
         """A dimension by integer arithmetic; raises NotASum where that is not enough."""
         extent = item.extent
         if type(extent) is not IntImm:
@@ -225,7 +225,7 @@ class View:
         offset = self._collect(item.min, 1, terms)
         inner = [atom for atom in terms if atom in self._inner]
         if not inner:
-            return Span(terms, offset, extent.value, item.min.dtype)
+            return SumSpan(terms, offset, extent.value, item.min.dtype)
         return self._relaxed(terms, offset, extent.value, inner, item.min.dtype)
 
     def is_one_to_one(self, region: Sequence[Range]) -> bool:
@@ -243,7 +243,7 @@ class View:
 
     def _relaxed(
         self, terms: Terms, offset: int, width: int, inner: Sequence[PrimExpr], dtype: DType
-    ) -> Span:
+    ) -> SumSpan:
         steps: list[tuple[int, int]] = []
         exact = once = True
         for atom in inner:
@@ -264,7 +264,7 @@ class View:
                 once = once and step > width
             width += step * times
         variables = [atom for atom in inner if isinstance(atom, Var)]
-        return Span(terms, offset, width, dtype, exact=exact, once=once, inner=variables)
+        return SumSpan(terms, offset, width, dtype, exact=exact, once=once, inner=variables)
 
     def _collect(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
         """Add `scale * expr` to `terms`; the constant part is returned."""
@@ -350,7 +350,7 @@ class View:
         pairs = zip(region, spans, strict=True)
         return [span or self._bounds(item) for item, span in pairs], False
 
-    def _span_or_none(self, item: Range) -> Span | None:
+    def _span_or_none(self, item: Range) -> SumSpan | None:
         if type(self.predicate) is not IntImm:
             return None
         try:
@@ -385,7 +385,7 @@ class View:
         return self.predicate
 
 
-def _independent(spans: Iterable[Span]) -> bool:
+def _independent(spans: Iterable[SumSpan]) -> bool:
     """No relaxed variable moves two dimensions at once."""
     seen: set[Var] = set()
     for span in spans:
@@ -406,7 +406,7 @@ def compact(interval: IntervalSet, analyzer: Analyzer) -> Dimension:
         return IntervalSet(low, analyzer.simplify(high))
     terms: Terms = {}
     offset = _sum_terms(low, 1, terms)
-    return Span(terms, offset, length.value, low.dtype)
+    return SumSpan(terms, offset, length.value, low.dtype)
 
 
 def _sum_terms(expr: PrimExpr, scale: int, terms: Terms) -> int:
@@ -432,13 +432,13 @@ def join(boxes: Sequence[Box], place: Surroundings) -> Box:
 
 
 def _join_dimension(dims: Sequence[Dimension], place: Surroundings) -> Dimension:
-    spans = [dim for dim in dims if isinstance(dim, Span)]
+    spans = [dim for dim in dims if isinstance(dim, SumSpan)]
     first = spans[0] if len(spans) == len(dims) else None
     if first is None or not all(first.same_terms(other) for other in spans[1:]):
         return compact(union([interval_of(dim) for dim in dims], place.analyzer), place.analyzer)
     begin = min(span.offset for span in spans)
     end = max(span.offset + span.extent for span in spans)
-    return Span(first.terms, begin, end - begin, first.dtype, exact=False)
+    return SumSpan(first.terms, begin, end - begin, first.dtype, exact=False)
 
 
 def loops_between(block: StmtSRef, top: StmtSRef) -> list[For]:

@@ -1,4 +1,4 @@
-"""What is known of the flow of data between the blocks of a scope: region cover, stage pipeline.
+"""Flags of the flow of data between the blocks of a scope: region cover, stage pipeline.
 
 A block's reads are *covered* when the blocks before it write, within each iteration of the loops
 they share, everything it reads there. A scope is a *stage pipeline* when that holds for all its
@@ -28,9 +28,9 @@ from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import (
     Box,
-    Span,
+    RelaxedView,
+    SumSpan,
     Surroundings,
-    View,
     domain_of,
     interval_of,
     loops_between,
@@ -136,7 +136,7 @@ def _is_covered(
 ) -> bool:
     top = lowest_common_ancestor([block, *producers])
     outer = Surroundings(loops_from(top))
-    view = View(realize_of(block), loops_between(block, top), outer)
+    view = RelaxedView(realize_of(block), loops_between(block, top), outer)
     consumed, _ = view.box(region.region)
     boxes: list[Box] = []
     for producer in producers:
@@ -157,7 +157,7 @@ def produced_box(
     """A box that a block surely writes during one iteration of what lies around `top`."""
     realize = realize_of(producer)
     outer = Surroundings(loops_from(top))
-    view = View(realize, loops_between(producer, top), outer)
+    view = RelaxedView(realize, loops_between(producer, top), outer)
     box, exact = view.box(written.region)
     if exact:
         return box
@@ -168,7 +168,7 @@ def _guarded_box(
     state: ScheduleState,
     producer: StmtSRef,
     written: BufferRegion,
-    view: View,
+    view: RelaxedView,
     outer: Surroundings,
 ) -> Box | None:
     """What a block writes whose predicate only keeps its iterators inside their domains.
@@ -180,7 +180,7 @@ def _guarded_box(
     if type(realize.predicate) is IntImm or not has_affine_binding(state, producer):
         return None
     domains = [domain_of(iter_var) for iter_var in realize.block.iter_vars]
-    everything = View(realize, loops_from_block(producer))
+    everything = RelaxedView(realize, loops_from_block(producer))
     points = [
         Range(iter_var.var, const(1, iter_var.var.dtype)) for iter_var in realize.block.iter_vars
     ]
@@ -231,8 +231,8 @@ def box_covers(made: Box, consumed: Box, region: BufferRegion, outer: Surroundin
 
 def _span_covers(big: object, small: object) -> bool:
     return (
-        isinstance(big, Span)
-        and isinstance(small, Span)
+        isinstance(big, SumSpan)
+        and isinstance(small, SumSpan)
         and big.offset <= small.offset
         and small.offset + small.extent <= big.offset + big.extent
         and big.same_terms(small)
@@ -241,7 +241,7 @@ def _span_covers(big: object, small: object) -> bool:
 
 def _is_whole(dim: object, extent: object) -> bool:
     return (
-        isinstance(dim, Span)
+        isinstance(dim, SumSpan)
         and not dim.terms
         and isinstance(extent, IntImm)
         and dim.offset <= 0
@@ -274,7 +274,7 @@ def _merged_cover(
 def _merge(one: Box, other: Box) -> Box | None:
     differing = -1
     for axis, (a, b) in enumerate(zip(one, other, strict=True)):
-        if not (isinstance(a, Span) and isinstance(b, Span) and a.same_terms(b)):
+        if not (isinstance(a, SumSpan) and isinstance(b, SumSpan) and a.same_terms(b)):
             return None
         if (a.offset, a.extent) != (b.offset, b.extent):
             if differing >= 0:
@@ -283,13 +283,13 @@ def _merge(one: Box, other: Box) -> Box | None:
     if differing < 0:
         return one
     a, b = one[differing], other[differing]
-    assert isinstance(a, Span)
-    assert isinstance(b, Span)
+    assert isinstance(a, SumSpan)
+    assert isinstance(b, SumSpan)
     low, high = (a, b) if a.offset <= b.offset else (b, a)
     if low.offset + low.extent < high.offset:
         return None
     end = max(low.offset + low.extent, high.offset + high.extent)
-    joined = Span(a.terms, low.offset, end - low.offset, a.dtype)
+    joined = SumSpan(a.terms, low.offset, end - low.offset, a.dtype)
     return [*one[:differing], joined, *one[differing + 1 :]]
 
 

@@ -1,4 +1,4 @@
-"""What a user holds of a schedule: names for blocks and loops that survive its transformations.
+"""Handles: names for blocks and loops of a schedule that survive its transformations.
 
 A handle says nothing by itself; the schedule knows what it stands for at the moment. Integer random
 variables are ordinary variables (`ExprRV`), so that they can be used in arithmetic.

@@ -53,7 +53,7 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class LeafAccess:
     """The buffers that a block reads and writes, each once."""
 
     reads: tuple[Buffer, ...]
@@ -71,7 +71,7 @@ class BlockScope:
                  "leaves", "positions")  # fmt: skip
 
     def __init__(
-        self, blocks: Sequence[StmtSRef], leaves: Sequence[Block], accesses: Sequence[Access]
+        self, blocks: Sequence[StmtSRef], leaves: Sequence[Block], accesses: Sequence[LeafAccess]
     ) -> None:
         self.blocks, self.leaves, self.accesses = blocks, leaves, accesses
         self.positions = {sref: position for position, sref in enumerate(blocks)}
@@ -169,8 +169,8 @@ def _same_nodes(old: Sequence[Block], new: Sequence[Block]) -> bool:
     return len(old) == len(new) and all(map(operator.is_, old, new))
 
 
-def _access_of(leaf: Block) -> Access:
-    return Access(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
+def _access_of(leaf: Block) -> LeafAccess:
+    return LeafAccess(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
 
 
 def _buffers(regions: Iterable[BufferRegion]) -> tuple[Buffer, ...]:

@@ -83,7 +83,7 @@ def flag(*, default: Any = dataclasses.MISSING, optional: bool = False) -> Any:
 class Primitive(Generic[Made]):
     """A kind of step, with `Made` as its result; its objects are steps with their arguments."""
 
-    kind: ClassVar[str]  # its name in JSON: that of the class
+    kind: ClassVar[str]  # its name in JSON: that of the class, unless it says otherwise
     name: ClassVar[str]  # the same, as TVM calls it
     method: ClassVar[str]  # its name in Python, e.g. "split"
     is_pure: ClassVar[bool] = False  # no effect but its results: traces drop unused ones
@@ -98,7 +98,7 @@ class Primitive(Generic[Made]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclasses.dataclass(frozen=True, eq=False)(cls)
-        cls.kind = cls.name = cls.__name__
+        cls.kind = cls.name = cls.__dict__.get("kind", cls.__name__)
         for base in getattr(cls, "__orig_bases__", ()):
             if get_origin(base) is Primitive:
                 cls.gives_list = get_origin(base.__args__[0]) is list
