@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from tilewright.ir.arithmetic import TRUE, int_imm
 from tilewright.ir.buffer import Buffer, BufferRegion
 from tilewright.ir.dtype import INT32, DType
-from tilewright.ir.expr import IterVar, PrimExpr, Var
+from tilewright.ir.expr import IterVar, PrimExpr, Range, Var
 from tilewright.ir.node import Node
 
 
@@ -49,6 +49,11 @@ class For(Stmt, frozen=True):
     body: Stmt
     thread_binding: IterVar | None = None
     annotations: Mapping[str, Any] = {}
+
+    @property
+    def domain(self) -> Range:
+        """The values of the loop variable."""
+        return Range(self.min, self.extent)
 
 
 class While(Stmt, frozen=True):
@@ -184,6 +189,16 @@ class BlockRealize(Stmt, frozen=True):
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
+
+    @property
+    def bindings(self) -> Iterable[tuple[IterVar, PrimExpr]]:
+        """The iterators of the block and their values."""
+        return zip(self.block.iter_vars, self.iter_values, strict=True)
+
+    @property
+    def values(self) -> dict[Var, PrimExpr]:
+        """The values by the variables of the iterators."""
+        return {iter_var.var: value for iter_var, value in self.bindings}
 
 
 def seq(statements: Iterable[Stmt | None]) -> Stmt:

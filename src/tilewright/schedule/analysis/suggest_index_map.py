@@ -54,7 +54,7 @@ def _digits(
     buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
 ) -> list[_Digit] | None:
     """The digits that the flat index consists of, most significant first."""
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
+    domains = {loop.loop_var: loop.domain for loop in loops}
     flat = buffer.offset_of(indices)
     found = detect_iter_map([flat], domains, predicate, IterMapLevel.SURJECTIVE)
     if len(found.indices) != 1:

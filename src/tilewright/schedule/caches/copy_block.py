@@ -12,8 +12,6 @@ from tilewright.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
-    For,
-    ForKind,
     IterType,
     IterVar,
     PrimExpr,
@@ -23,6 +21,7 @@ from tilewright.ir import (
     cast,
     const,
 )
+from tilewright.schedule.state.splice import loop_nest
 
 Access = tuple[Buffer, tuple[PrimExpr, ...]]
 
@@ -44,13 +43,6 @@ def spatial_iterator(name: str, extent: PrimExpr) -> IterVar:
     """A spatial iterator over `[0, extent)`."""
     domain = Range(const(0, extent.dtype), extent)
     return IterVar(domain, Var(name, extent.dtype), IterType.DATA_PAR)
-
-
-def loop_nest(loops: Sequence[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
-    """Serial loops from 0 around a statement, given as variables and extents, outermost first."""
-    for variable, extent in reversed(loops):
-        body = For(variable, const(0, variable.dtype), extent, ForKind.SERIAL, body)
-    return body
 
 
 def realize_in_loops(

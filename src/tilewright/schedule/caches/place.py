@@ -14,6 +14,7 @@ from tilewright.arith import (
     estimate_region_upper_bound,
     eval_set,
     intersect,
+    region_union,
     to_range,
 )
 from tilewright.arith.interval import EVERYTHING
@@ -130,15 +131,14 @@ def relaxed_region(
     realize, location = realize_of(block), place.location
     always = is_reached_freely(place.surroundings, realize)
     domains = {
-        **{loop.loop_var: Range(loop.min, loop.extent) for loop in threads},
+        **{loop.loop_var: loop.domain for loop in threads},
         **domains_between(block, location),
     }
     if location.is_block and has_affine_binding(state, block):
         whole = _iterator_domains(realize.block, region)
         if whole is not None and takes_all_values(realize, domains):
             return RelaxedRegion(whole, always)
-    variables = (iter_var.var for iter_var in realize.block.iter_vars)
-    bound = substitute(region, dict(zip(variables, realize.iter_values, strict=True)))
+    bound = substitute(region, realize.values)
     # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
     exact = estimate_region_strict_bound(bound.region, domains, realize.predicate)
     found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
@@ -188,7 +188,7 @@ def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
     while parent is not None and parent is not location:
         loops.append(parent.loop)
         parent = parent.parent
-    return {loop.loop_var: Range(loop.min, loop.extent) for loop in reversed(loops)}
+    return {loop.loop_var: loop.domain for loop in reversed(loops)}
 
 
 def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] | None:
@@ -215,7 +215,7 @@ def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
     """
     if not is_true(realize.predicate):
         return _takes_all_allowed(realize, loops)
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         assert iter_var.dom is not None
         if isinstance(value, Var) and _is_domain(loops.get(value), iter_var.dom):
             continue
@@ -287,13 +287,28 @@ def _analyzer_above(location: StmtSRef) -> Analyzer:
     while node is not None:
         stmt = node.stmt
         if isinstance(stmt, For):
-            analyzer.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
+            analyzer.bind(stmt.loop_var, stmt.domain)
         elif isinstance(stmt, Block):
             for iter_var in stmt.iter_vars:
                 if iter_var.dom is not None:
                     analyzer.bind(iter_var.var, iter_var.dom)
         node = node.parent
     return analyzer
+
+
+def hull(boxes: Sequence[Sequence[Range]]) -> tuple[Range, ...]:
+    """The smallest box around several."""
+    first = boxes[0]
+    if all(same_ranges(box, first) for box in boxes[1:]):
+        return tuple(first)
+    analyzer = Analyzer()
+    intervals = [[eval_set(axis, {}, analyzer) for axis in box] for box in boxes]
+    return tuple(to_range(axis, analyzer) for axis in region_union(intervals, analyzer))
+
+
+def same_ranges(a: Sequence[Range], b: Sequence[Range]) -> bool:
+    """True when two boxes are written alike."""
+    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def inside_buffer(

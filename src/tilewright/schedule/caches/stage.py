@@ -327,6 +327,24 @@ class ScopeEdit:
         return result
 
 
+def insert_cache(
+    state: ScheduleState,
+    scope: StmtSRef,
+    cache: Cache,
+    users: Iterable[StmtSRef],
+    place: CachePlace,
+    *,
+    into_cache: bool,
+) -> Block:
+    """Put the copy of a cached region at a place and let blocks use the cache; the block."""
+    nest, copy = copy_nest(cache, into_cache=into_cache)
+    edit = ScopeEdit(scope, buffers=[cache.buffer])
+    edit.use_cache(users, cache)
+    edit.insert(place, nest)
+    edit.apply(state)
+    return copy
+
+
 def mark_copy_block(state: ScheduleState, block: Block, *, complete: bool) -> StmtSRef:
     """The reference to a new copy block; `complete` says that all it reads has been written."""
     sref = state.srefs[block]

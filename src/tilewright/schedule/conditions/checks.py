@@ -82,7 +82,7 @@ def all_loops_above(sref: StmtSRef) -> dict[Var, Range]:
     node = sref.parent
     while node is not None:
         if isinstance(node.stmt, For):
-            found[node.stmt.loop_var] = Range(node.stmt.min, node.stmt.extent)
+            found[node.stmt.loop_var] = node.stmt.domain
         node = node.parent
     return found
 
@@ -120,7 +120,7 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
     realize = realize_of(block)
     if not loops:
         return True
-    domains = {loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent) for loop in loops}
+    domains = {loop.loop.loop_var: loop.loop.domain for loop in loops}
     if any(_depends(domain, domains) for domain in domains.values()):
         return False  # such loops do not make all combinations
     values = realize.iter_values
@@ -151,7 +151,7 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     ]
     used = {var for value in results for var in free_vars(value)}
     outer = [loop.loop for loop in loops_of(block) if loop.loop.loop_var in used]
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in outer}
+    domains = {loop.loop_var: loop.domain for loop in outer}
     if any(_depends(domain, domains) for domain in domains.values()):
         return False
     distinct = len(set(map(id, results))) == len(results)
@@ -311,7 +311,7 @@ def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[Ite
     kinds: dict[Var, set[IterType]] = {loop.loop.loop_var: set() for loop in loops}
     for block in child_blocks(state, loops[0]) if loops else ():
         realize = realize_of(block)
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        for iter_var, value in realize.bindings:
             for var in (value,) if isinstance(value, Var) else free_vars(value):
                 if var in kinds:
                     kinds[var].add(iter_var.iter_type)

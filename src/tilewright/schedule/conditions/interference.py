@@ -50,16 +50,14 @@ def accesses_of(stmt: Stmt) -> list[TouchedRegion]:
 
 def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[TouchedRegion]) -> None:
     if isinstance(stmt, For):
-        _collect(stmt.body, {**domains, stmt.loop_var: Range(stmt.min, stmt.extent)}, found)
+        _collect(stmt.body, {**domains, stmt.loop_var: stmt.domain}, found)
     elif isinstance(stmt, SeqStmt):
         for item in stmt.seq:
             _collect(item, domains, found)
     elif isinstance(stmt, BlockRealize):
-        iterators = (iter_var.var for iter_var in stmt.block.iter_vars)
-        values = dict(zip(iterators, stmt.iter_values, strict=True))
         for regions, is_write in ((stmt.block.reads, False), (stmt.block.writes, True)):
             for region in regions:
-                box = _relaxed(substitute(region, values), domains)
+                box = _relaxed(substitute(region, stmt.values), domains)
                 found.append(TouchedRegion(region.buffer, box, is_write))
     else:
         for child in children(stmt):

@@ -92,7 +92,7 @@ def _is_same(value: PrimExpr | None, other: PrimExpr) -> bool:
 def _bound_index(axis: Range, block: StmtSRef) -> PrimExpr | None:
     """What the iterator that is the index of an element on an axis is bound to."""
     realize, index = realize_of(block), _element(axis)
-    values = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    values = realize.bindings
     return next((value for iter_var, value in values if iter_var.var is index), None)
 
 
@@ -105,7 +105,7 @@ def _decided_by(variable: Var, block: StmtSRef) -> list[PrimExpr]:
 def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when a block without iterators writes other elements in each iteration of a loop."""
     inside = [sref.loop for sref in loops_of(block) if is_ancestor(loop, sref)]
-    domains = {each.loop_var: Range(each.min, each.extent) for each in inside}
+    domains = {each.loop_var: each.domain for each in inside}
     analyzer = Analyzer()
     analyzer.bind_all(domains)
     return not block.block.iter_vars and all(

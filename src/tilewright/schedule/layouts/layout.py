@@ -155,7 +155,7 @@ class LayoutRewriter(BufferRewriter):
             self.analyzer.bind(var, domain, allow_override=True)
 
     def visit_for(self, node: For) -> Any:
-        self._bind(node.loop_var, Range(node.min, node.extent))
+        self._bind(node.loop_var, node.domain)
         return map_children(node, self.visit)
 
     def visit_block(self, node: Block) -> Block:

@@ -26,6 +26,7 @@ from tilewright.ir import (
 from tilewright.schedule.layouts.layout import iteration
 from tilewright.schedule.layouts.padding import LayoutPadding, only_indices, with_padded_stores
 from tilewright.schedule.regions.buffer_access import AccessChanger
+from tilewright.schedule.state.splice import loop_nest
 
 
 def padded_loops(body: Stmt, padding: LayoutPadding) -> tuple[For, Stmt, dict[Block, Block]] | None:
@@ -98,11 +99,8 @@ def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
 
 
 def _rewritten(stmt: Stmt, old: list[Var], padding: LayoutPadding) -> Stmt:
-    axes, domains = iteration(padding.new.shape)
+    axes, _ = iteration(padding.new.shape)
     body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
     body = substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
     body = with_padded_stores(body, padding.new, *padding.at(axes))
-    for var, domain in zip(reversed(axes), reversed(domains), strict=True):
-        body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
-    made: Stmt = body
-    return made
+    return loop_nest(list(zip(axes, padding.new.shape, strict=True)), body)

@@ -47,6 +47,7 @@ from tilewright.schedule.layouts.layout import iteration
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
 from tilewright.schedule.state.scope import leaf_realizes
+from tilewright.schedule.state.splice import loop_nest
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,10 @@ def _iterators(buffer: Buffer) -> tuple[list[Var], list[IterVar]]:
 
 
 def _nest(buffer: Buffer, block: Block, guard: LayoutPadding | None) -> Stmt:
-    loops, domains = iteration(buffer.shape)
+    loops, _ = iteration(buffer.shape)
     predicate = TRUE if guard is None else guard.at(loops)[0]
-    body: Stmt = BlockRealize(tuple(loops), predicate, block)
-    for var, domain in zip(reversed(loops), reversed(domains), strict=True):
-        body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
-    return body
+    realize = BlockRealize(tuple(loops), predicate, block)
+    return loop_nest(list(zip(loops, buffer.shape, strict=True)), realize)
 
 
 def with_fill(body: Stmt, padding: LayoutPadding) -> Stmt:
@@ -195,7 +194,7 @@ def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | 
     if iters is None:
         return None
     position = {loop.loop_var: index for index, loop in enumerate(loops)}
-    bound = dict(zip((iv.var for iv in block.iter_vars), realize.iter_values, strict=True))
+    bound = realize.values
     if not all(isinstance(value, Var) and value in position for value in bound.values()):
         return None
     if len({id(value) for value in bound.values()}) != len(loops):
@@ -247,7 +246,7 @@ def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
     changed = IteratorSubstitution(replaced, (*iters, *kept)).block(changed)
     condition, value = padding.at(variables)
     changed = with_padded_stores(changed, padding.new, condition, value)
-    loops, domains = iteration(padding.new.shape)
+    loops, _ = iteration(padding.new.shape)
     bindings: list[PrimExpr] = []
     iter_vars: list[IterVar] = []
     for iv, binding in zip(old.iter_vars, writer.realize.iter_values, strict=True):
@@ -263,8 +262,7 @@ def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
         if not writer.first <= index < writer.first + len(writer.iters):
             body = replace(loop, body=body)
         elif index == writer.first:
-            for var, domain in zip(reversed(loops), reversed(domains), strict=True):
-                body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
+            body = loop_nest(list(zip(loops, padding.new.shape, strict=True)), body)
     return body, block
 
 

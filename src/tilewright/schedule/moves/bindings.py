@@ -37,7 +37,7 @@ def domains_above(loop: StmtSRef) -> Domains:
     domains: list[tuple[Var, Range]] = []
     parent = loop.parent
     while parent is not None and type(parent.stmt) is For:
-        domains.append((parent.stmt.loop_var, Range(parent.stmt.min, parent.stmt.extent)))
+        domains.append((parent.stmt.loop_var, parent.stmt.domain))
         parent = parent.parent
     return dict(reversed(domains))
 

@@ -16,7 +16,6 @@ from tilewright.ir import (
     IntImm,
     IterType,
     PrimExpr,
-    Range,
     Stmt,
     Var,
     conjuncts,
@@ -103,7 +102,7 @@ def _in_first_iteration(
     """A condition that holds in some iteration only if it holds in the first."""
     if isinstance(part, LT):
         analyzer = Analyzer()
-        analyzer.bind_all({loop.loop_var: Range(loop.min, loop.extent) for loop in loops})
+        analyzer.bind_all({loop.loop_var: loop.domain for loop in loops})
         smallest = substitute(part.a, first)
         fixed = not uses_var(part.b, first.__contains__)
         if fixed and analyzer.can_prove(smallest <= part.a):

@@ -221,16 +221,14 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
 
 def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
     """Each iteration runs once, the one that initialises first."""
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops if not is_unit(loop)}
+    domains = {loop.loop_var: loop.domain for loop in loops if not is_unit(loop)}
     maps = (
         detect_iter_map(realize.iter_values, domains, condition, IterMapLevel.BIJECTIVE)
         for condition in (TRUE, realize.predicate)
     )
     how = "" if any(map(_rises, maps)) else "more than once or out of order"
     reduced = [
-        value
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if iter_var.iter_type is IterType.COMM_REDUCE
+        value for iter_var, value in realize.bindings if iter_var.iter_type is IterType.COMM_REDUCE
     ]
     if any(depends_on(loop, reduced) and not reduces_together(loop) for loop in loops):
         how = "in parallel"

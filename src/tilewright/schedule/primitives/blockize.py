@@ -200,7 +200,7 @@ def _divide(
     inside: Sequence[StmtSRef],
     preserve_unit_iters: bool,
 ) -> DividedBindings:
-    domains = {s.loop.loop_var: Range(s.loop.min, s.loop.extent) for s in around}
+    domains = {s.loop.loop_var: s.loop.domain for s in around}
     inner_loops = {s.loop.loop_var for s in inside}
     for sref in inside:
         _check_length(sref, [var for var in domains if var not in inner_loops])

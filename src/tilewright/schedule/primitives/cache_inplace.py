@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.arith import eval_set, region_union, to_range
-from tilewright.ir import Buffer, BufferRegion, Range, expr_deep_equal, substitute
-from tilewright.schedule.caches.place import CachePlace, inside_buffer
+from tilewright.ir import substitute
+from tilewright.schedule.caches.place import CachePlace, hull, inside_buffer
 from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,
@@ -46,16 +45,15 @@ def cache_inplace(
         raise NotUpdatedInPlace(block, block=block.name, buffer=buffer.name)
     check_matched_buffers((block,), buffer, storage_scope)
     top, realize = scope_root(block), realize_of(block)
-    iterators = (iter_var.var for iter_var in block.block.iter_vars)
-    values = dict(zip(iterators, realize.iter_values, strict=True))
-    read_here = substitute(read, values)
-    written_here = substitute(written_region(block, buffer), values)
+    read_here = substitute(read, realize.values)
+    written_here = substitute(written_region(block, buffer), realize.values)
     cache = cache_buffer(buffer, storage_scope)
     around = block.parent
     assert around is not None
     guard = realize.predicate  # of the copies, too
-    hull = _hull(read_here, written_here)
-    filled = Cache(buffer, cache, inside_buffer(around, buffer, hull, guard))
+    # Parts that the block leaves alone are stored back as well.
+    needed = hull([read_here.region, written_here.region])
+    filled = Cache(buffer, cache, inside_buffer(around, buffer, needed, guard))
     stored = Cache(buffer, cache, inside_buffer(around, buffer, written_here.region, guard))
     fill, fill_block = copy_nest(filled, into_cache=True, predicate=guard)
     store, store_block = copy_nest(stored, into_cache=False, predicate=guard)
@@ -67,22 +65,8 @@ def cache_inplace(
     made = state.srefs[fill_block], state.srefs[store_block]
     for sref in made:
         state.info(sref).stage_pipeline = False
-    forget_flow(state, block, *_readers(state, top, made[1], buffer))
+    forget_flow(state, block, *readers_after(scope_of(state, top), made[1], buffer))
     return made
-
-
-def _readers(
-    state: ScheduleState, top: StmtSRef, writer: StmtSRef, buffer: Buffer
-) -> list[StmtSRef]:
-    return readers_after(scope_of(state, top), writer, buffer)
-
-
-def _hull(read: BufferRegion, written: BufferRegion) -> tuple[Range, ...]:
-    """What must be in the cache: parts that the block leaves alone are stored back as well."""
-    if expr_deep_equal(read, written):
-        return read.region
-    boxes = [[eval_set(axis, {}) for axis in region.region] for region in (read, written)]
-    return tuple(to_range(axis) for axis in region_union(boxes))
 
 
 @register_primitive

@@ -15,11 +15,10 @@ from tilewright.schedule.caches.place import (
     relaxed_region,
 )
 from tilewright.schedule.caches.stage import (
-    ScopeEdit,
     accessed_region,
     check_matched_buffers,
     check_storage_scope,
-    copy_nest,
+    insert_cache,
     make_cache,
     mark_copy_block,
     only_writer,
@@ -78,11 +77,7 @@ def cache_read(
         region = relaxed_region(state, writer, written_region(writer, buffer), place)
     compact = is_fixed_box(place, region.ranges)
     cache = make_cache(buffer, storage_scope, region.ranges, compact=compact)
-    nest, copy = copy_nest(cache, into_cache=True)
-    edit = ScopeEdit(top, buffers=[cache.buffer])
-    edit.use_cache(readers, cache)
-    edit.insert(place, nest)
-    edit.apply(state)
+    copy = insert_cache(state, top, cache, readers, place, into_cache=True)
     complete = region.is_exact and place.location.is_block
     return mark_copy_block(state, copy, complete=complete)
 

@@ -14,11 +14,10 @@ from tilewright.schedule.caches.place import (
     relaxed_region,
 )
 from tilewright.schedule.caches.stage import (
-    ScopeEdit,
     accessed_region,
     check_matched_buffers,
     check_storage_scope,
-    copy_nest,
+    insert_cache,
     make_cache,
     mark_copy_block,
     only_writer,
@@ -74,11 +73,7 @@ def cache_write(
     check_no_gaps(block, buffer, relaxed, place, top.block)
     compact = is_fixed_box(place, relaxed.ranges)
     cache = make_cache(buffer, storage_scope, relaxed.ranges, compact=compact)
-    nest, copy = copy_nest(cache, into_cache=False)
-    edit = ScopeEdit(top, buffers=[cache.buffer])
-    edit.use_cache((block, *chosen), cache)
-    edit.insert(place, nest)
-    edit.apply(state)
+    copy = insert_cache(state, top, cache, (block, *chosen), place, into_cache=False)
     forget_flow(state, *readers)
     complete = relaxed.is_exact and place.location.is_block
     return mark_copy_block(state, copy, complete=complete)

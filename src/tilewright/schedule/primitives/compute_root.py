@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import TRUE, BlockRealize, For, ForKind, PrimExpr, Stmt, Var, const, replace
+from tilewright.ir import TRUE, BlockRealize, Stmt, Var, replace
 from tilewright.schedule.conditions.checks import is_complete_block, is_reduction_block
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.relocate import (
@@ -14,9 +14,11 @@ from tilewright.schedule.moves.relocate import (
     path_below,
     without,
 )
+from tilewright.schedule.regions.relaxed import domain_of
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
+from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -73,16 +75,11 @@ def _own_nest(block: StmtSRef) -> Stmt:
     """One loop for each iterator, over all of its values."""
     stmt = block.block
     variables = [Var(f"ax{n}", iter_var.var.dtype) for n, iter_var in enumerate(stmt.iter_vars)]
-    values: list[PrimExpr] = []
-    for variable, iter_var in zip(variables, stmt.iter_vars, strict=True):
-        assert iter_var.dom is not None
-        values.append(variable + iter_var.dom.min)
-    nest: Stmt = BlockRealize(tuple(values), TRUE, stmt)
-    for variable, iter_var in reversed(list(zip(variables, stmt.iter_vars, strict=True))):
-        assert iter_var.dom is not None
-        zero = const(0, variable.dtype)
-        nest = For(variable, zero, iter_var.dom.extent, ForKind.SERIAL, nest)
-    return nest
+    domains = [domain_of(iter_var) for iter_var in stmt.iter_vars]
+    pairs = list(zip(variables, domains, strict=True))
+    values = tuple(variable + domain.min for variable, domain in pairs)
+    loops = [(variable, domain.extent) for variable, domain in pairs]
+    return loop_nest(loops, BlockRealize(values, TRUE, stmt))
 
 
 @register_primitive

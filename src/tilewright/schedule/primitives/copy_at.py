@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.arith import Analyzer, covers, eval_set, region_union, to_range
+from tilewright.arith import covers
 from tilewright.ir import (
     TRUE,
     Block,
@@ -25,15 +25,19 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
-    expr_deep_equal,
     free_vars,
     is_zero,
     substitute,
     uses_var,
 )
 from tilewright.ir.access import inputs_of
-from tilewright.schedule.caches.copy_block import loop_nest
-from tilewright.schedule.caches.place import CachePlace, RelaxedRegion, relaxed_region
+from tilewright.schedule.caches.place import (
+    CachePlace,
+    RelaxedRegion,
+    hull,
+    relaxed_region,
+    same_ranges,
+)
 from tilewright.schedule.caches.stage import (
     Cache,
     ScopeEdit,
@@ -50,6 +54,7 @@ from tilewright.schedule.regions.relaxed import loops_from
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, leaf_realizes, scope_root
+from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
@@ -116,7 +121,7 @@ def read_at(
         for region in inputs_of(reader.block).values()
         if region.buffer is buffer
     ]
-    cache = Cache(buffer, cache_buffer(buffer, storage_scope), _hull(boxes))
+    cache = Cache(buffer, cache_buffer(buffer, storage_scope), hull([box.ranges for box in boxes]))
     place = CachePlace(loop, items[first])
     return _insert(state, loop, cache, readers, place, into_cache=True)
 
@@ -149,9 +154,9 @@ def write_at(
         for region in writer.block.writes
         if region.buffer is buffer
     ]
-    ranges = _hull(boxes)
+    ranges = hull([box.ranges for box in boxes])
     _check_written_first(state, loop, buffer, users, boxes[0])
-    exact = any(box.is_exact and _same_ranges(box.ranges, ranges) for box in boxes)
+    exact = any(box.is_exact and same_ranges(box.ranges, ranges) for box in boxes)
     if not exact or _may_not_run(loop):
         raise WritesWithGaps(loop, loop=loop.name, buffer=buffer.name)
     cache = Cache(buffer, cache_buffer(buffer, storage_scope), ranges)
@@ -188,20 +193,6 @@ def _position(items: Sequence[Stmt], block: StmtSRef) -> int:
 
 def _writes(block: Block, buffer: Buffer) -> bool:
     return any(region.buffer is buffer for region in block.writes)
-
-
-def _hull(boxes: Sequence[RelaxedRegion]) -> tuple[Range, ...]:
-    """The smallest box around several."""
-    first = boxes[0].ranges
-    if all(_same_ranges(box.ranges, first) for box in boxes[1:]):
-        return first
-    analyzer = Analyzer()
-    intervals = [[eval_set(axis, {}, analyzer) for axis in box.ranges] for box in boxes]
-    return tuple(to_range(axis, analyzer) for axis in region_union(intervals, analyzer))
-
-
-def _same_ranges(a: Sequence[Range], b: Sequence[Range]) -> bool:
-    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _check_written_first(
@@ -249,7 +240,7 @@ def _insert(
 
 def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
-    domains = {loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent), **all_loops_above(loop)}
+    domains = {loop.loop.loop_var: loop.loop.domain, **all_loops_above(loop)}
     used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
     iterators = [
         IterVar(domains[var], Var(f"v{number}", var.dtype), IterType.DATA_PAR)

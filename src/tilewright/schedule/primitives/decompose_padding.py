@@ -198,7 +198,7 @@ def _simplified(realize: BlockRealize, outside: Sequence[For]) -> BlockRealize:
     """Bindings with what is known of the loops that the two nests will share."""
     analyzer = Analyzer()
     for loop in outside:
-        analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        analyzer.bind(loop.loop_var, loop.domain)
     values = tuple(v if _is_wide(v, outside) else analyzer.simplify(v) for v in realize.iter_values)
     return replace(realize, iter_values=values)
 
@@ -264,7 +264,7 @@ def _copy(
     """The block over the part in bounds, and the new extents of loops."""
     analyzer = Analyzer()
     for loop in loops:
-        analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        analyzer.bind(loop.loop_var, loop.domain)
     block = realize.block
     values: list[PrimExpr] = []
     iter_vars: list[IterVar] = []

@@ -79,7 +79,7 @@ def _check(
     above, inside = loops_divided_at(block, loop)
     check_reduction_block(state, block)
     outside = {sref.loop.loop_var: sref for sref in above}
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         if iter_var.iter_type is IterType.COMM_REDUCE:
             for variable, outer in outside.items():
                 if uses_var(value, lambda var, v=variable: var is v):  # type: ignore[misc]
@@ -93,7 +93,7 @@ def _check(
 
 def _runs_once(realize: BlockRealize, loops: Sequence[For]) -> bool:
     """True when different iterations of the loops give the iterators different values."""
-    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
+    domains = {loop.loop_var: loop.domain for loop in loops}
     bound = {value for value in realize.iter_values if type(value) is Var}
     if all(variable in bound for variable in domains):
         return True

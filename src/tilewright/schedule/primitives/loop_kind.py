@@ -104,7 +104,7 @@ def _check_dataflow(state: ScheduleState, loop: StmtSRef, blocks: list[StmtSRef]
 
 def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction: bool) -> None:
     realize = realize_of(block)
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         kind = iter_var.iter_type
         if kind is IterType.DATA_PAR or (allow_reduction and kind is IterType.COMM_REDUCE):
             continue
@@ -136,9 +136,7 @@ def _writes_by_loop(loop: StmtSRef, block: StmtSRef) -> bool:
     """True when the loop says, through iterators of a block, what the block writes."""
     realize = realize_of(block)
     moving = {
-        iter_var.var
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if depends_on(loop.loop, [value])
+        iter_var.var for iter_var, value in realize.bindings if depends_on(loop.loop, [value])
     }
     return all(
         any(uses_var(axis.min, moving.__contains__) for axis in region.region)

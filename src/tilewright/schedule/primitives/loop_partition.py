@@ -134,7 +134,7 @@ def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
     realize = realize_of(block)
     kinds = {
         iter_var.iter_type is IterType.COMM_REDUCE
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        for iter_var, value in realize.bindings
         if uses_var(value, lambda var: var is variable)
     }
     if len(kinds) > 1:
@@ -156,14 +156,14 @@ def _outer_iterators(
         loop = sref.loop
         kinds = {
             iter_var.iter_type
-            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+            for iter_var, value in realize.bindings
             if uses_var(value, lambda var, v=loop.loop_var: var is v)  # type: ignore[misc]
         }
         if IterType.COMM_REDUCE in kinds and realize.block.init is not None:
             raise OuterReduction(sref, block, outer=sref.name, loop=inner, block=block.name)
         kind = kinds.pop() if len(kinds) == 1 else IterType.OPAQUE if kinds else IterType.DATA_PAR
         variable = Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-        iter_vars.append(IterVar(Range(loop.min, loop.extent), variable, kind))
+        iter_vars.append(IterVar(loop.domain, variable, kind))
         values.append(loop.loop_var)
         renamed[loop.loop_var] = variable
     return tuple(iter_vars), tuple(values), renamed

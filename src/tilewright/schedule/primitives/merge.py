@@ -11,7 +11,6 @@ from tilewright.ir import (
     For,
     ForKind,
     PrimExpr,
-    Range,
     SeqStmt,
     Stmt,
     Var,
@@ -180,7 +179,7 @@ def _check_dependencies(
 ) -> None:
     """Interleaving, reordering and moving the nests must not change what anybody reads."""
     pairs = zip(variables, nests[0].loops, strict=True)
-    domains = {var: Range(sref.loop.min, sref.loop.extent) for var, sref in pairs}
+    domains = {var: sref.loop.domain for var, sref in pairs}
     touched = [accesses_of(body) for body in bodies]
     for later in range(len(nests)):
         for earlier in range(later):

@@ -241,9 +241,7 @@ class _Grower(BufferRewriter):
         self._extra_of_loop: dict[Var, int] = {}
         for change in changes:
             realize = realize_of(change.block)
-            for iter_var, loop_var in zip(
-                realize.block.iter_vars, realize.iter_values, strict=True
-            ):
+            for iter_var, loop_var in realize.bindings:
                 if iter_var.var in change.extra:
                     assert isinstance(loop_var, Var)
                     self._extra_of_loop[loop_var] = change.extra[iter_var.var]

@@ -21,7 +21,6 @@ from tilewright.ir import (
     IterType,
     IterVar,
     PrimExpr,
-    Range,
     Stmt,
     Var,
     expr_deep_equal,
@@ -242,7 +241,7 @@ def _copy(
     """The copy, under copies of those loops below `location` that it needs."""
     realize = realize_of(block)
     used = {iter_var.var for iter_var in access.iterators}
-    bound = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    bound = realize.bindings
     bindings = [value for iter_var, value in bound if iter_var.var in used]
     loops = _needed_loops(block, location, [*bindings, realize.predicate])
     fresh: dict[Var, PrimExpr] = {
@@ -278,7 +277,7 @@ def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Sequence[PrimExp
         loop = node.loop
         if loop.loop_var in needed:
             loops.append(loop)
-            needed.update(free_vars(Range(loop.min, loop.extent)))
+            needed.update(free_vars(loop.domain))
         node = node.parent
     loops.reverse()
     return loops

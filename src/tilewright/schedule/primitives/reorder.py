@@ -121,7 +121,7 @@ def _check_reduction(
     if all(type(value) is Var for value in realize.iter_values):
         return
     used: dict[bool, set[Var]] = {True: set(), False: set()}
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         used[iter_var.iter_type is IterType.COMM_REDUCE].update(free_vars(value))
     mixed = used[True] & used[False]
     if len(mixed) < 2:

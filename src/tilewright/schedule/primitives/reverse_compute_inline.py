@@ -194,10 +194,7 @@ def _bound_guard(producer: StmtSRef, guard: PrimExpr) -> PrimExpr:
     realize = realize_of(producer)
     if isinstance(guard, IntImm) and guard.value:
         return realize.predicate
-    bindings = {
-        iter_var.var: value
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-    }
+    bindings = {iter_var.var: value for iter_var, value in realize.bindings}
     place = Surroundings(loop.loop for loop in loops_of(producer))
     bound = place.analyzer.simplify(substitute(guard, bindings))
     with place.analyzer.constraint_scope(bound):

@@ -22,7 +22,6 @@ from tilewright.ir import (
     IterVar,
     LetStmt,
     PrimExpr,
-    Range,
     SeqStmt,
     Stmt,
     Var,
@@ -160,7 +159,7 @@ def _loops_by_use(
 ) -> tuple[frozenset[Var], frozenset[Var]]:
     spatial: set[Var] = set()
     reducing: set[Var] = set()
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         found = reducing if iter_var.iter_type is IterType.COMM_REDUCE else spatial
         found.update(v for v in (s.loop.loop_var for s in loops) if _uses(value, v))
     return frozenset(spatial), frozenset(reducing)
@@ -251,7 +250,7 @@ def _final_predicate(nest: ReductionNest) -> PrimExpr:
         if loop.loop_var in dropped:
             starts[loop.loop_var] = loop.min
         else:
-            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+            analyzer.bind(loop.loop_var, loop.domain)
     with analyzer.constraint_scope(final):
         if not analyzer.can_prove(substitute(others, starts)):
             raise PartNeverInitialized(
@@ -273,7 +272,7 @@ def _factored_buffer(buffer: Buffer, extent: PrimExpr, axis: int) -> Buffer:
 
 def _factored_iterator(loop: For, iter_type: IterType) -> IterVar:
     variable = Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-    return IterVar(Range(loop.min, loop.extent), variable, iter_type)
+    return IterVar(loop.domain, variable, iter_type)
 
 
 @dataclass(frozen=True)
@@ -293,7 +292,7 @@ def _partial_iterators(nest: ReductionNest) -> Iterators:
     by_loop: dict[Var, PrimExpr] = {variable: factored.var}
     loops = {sref.loop.loop_var: sref.loop for sref in nest.loops}
     renamed: dict[Var, PrimExpr] = {}
-    for iter_var, value in zip(nest.realize.block.iter_vars, nest.realize.iter_values, strict=True):
+    for iter_var, value in nest.realize.bindings:
         if iter_var.iter_type is IterType.COMM_REDUCE and _uses(value, variable):
             for used in free_vars(value):
                 if used in loops and used not in by_loop:

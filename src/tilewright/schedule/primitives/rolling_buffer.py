@@ -171,12 +171,10 @@ def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Ro
     """The dimensions in which the produced region moves along with a loop and overlaps itself."""
     realize, loops = realize_of(block), loops_of(block)
     outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
-    inner = {s.loop.loop_var: Range(s.loop.min, s.loop.extent) for s in loops[len(outer) :]}
-    iterators = (iter_var.var for iter_var in realize.block.iter_vars)
-    values = dict(zip(iterators, realize.iter_values, strict=True))
-    produced = substitute(region, values)
+    inner = {s.loop.loop_var: s.loop.domain for s in loops[len(outer) :]}
+    produced = substitute(region, realize.values)
     analyzer = Analyzer()
-    analyzer.bind_all({loop.loop_var: Range(loop.min, loop.extent) for loop in outer})
+    analyzer.bind_all({loop.loop_var: loop.domain for loop in outer})
     bounds = _bounds(block, produced, inner, analyzer)
     windows = []
     for axis, (bound, point) in enumerate(zip(bounds, produced.region, strict=True)):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tilewright.arith import Analyzer
 from tilewright.ir import (
     For,
-    ForKind,
     IntImm,
     PrimExpr,
     Range,
@@ -22,6 +21,7 @@ from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above
 from tilewright.schedule.state.handles import LoopRV
+from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
@@ -85,9 +85,8 @@ def split(
         predicate=predicate,
         normal=state.normal_bindings,
     )
-    body = rewriter.rewrite(stmt.body)
-    for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
-        body = For(variable, const(0, variable.dtype), extent, ForKind.SERIAL, body)
+    nest = list(zip(variables, extents, strict=True))
+    body = loop_nest(nest, rewriter.rewrite(stmt.body))
     assert isinstance(body, For)
     state.replace(loop, body, rewriter.reuse)
     return _loops_from(state, body, len(variables))

@@ -12,13 +12,11 @@ from tilewright.ir import (
     Block,
     BlockRealize,
     For,
-    ForKind,
     IntImm,
     IterType,
     IterVar,
     PrimExpr,
     Range,
-    Stmt,
     Var,
     const,
     free_vars,
@@ -30,6 +28,7 @@ from tilewright.schedule.layouts.layout import iteration
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of
+from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
@@ -131,7 +130,7 @@ def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:
 
 def _check_whole(realize: BlockRealize, loops: Sequence[StmtSRef]) -> None:
     by_variable = {loop.loop.loop_var: loop for loop in loops}
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         assert isinstance(value, Var)
         assert iter_var.dom is not None
         loop, whole = by_variable[value], iter_var.dom.extent
@@ -166,10 +165,10 @@ def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[PrimExpr], Ind
 
 
 def _nest(extents: Sequence[PrimExpr], block: Block) -> For:
-    loops, domains = iteration(extents, "ax")
-    body: Stmt = BlockRealize(tuple(loops), TRUE, block)
-    for var, domain in zip(reversed(loops), reversed(domains), strict=True):
-        body = For(var, domain.min, domain.extent, ForKind.SERIAL, body)
+    loops, _ = iteration(extents, "ax")
+    body = loop_nest(
+        list(zip(loops, extents, strict=True)), BlockRealize(tuple(loops), TRUE, block)
+    )
     assert isinstance(body, For)
     return body
 

@@ -55,6 +55,7 @@ from tilewright.schedule.regions.relaxed import (
     domain_of,
     interval_of,
 )
+from tilewright.schedule.state.splice import loop_nest
 
 Solution: TypeAlias = dict[Var, Dimension]
 
@@ -261,10 +262,7 @@ def make_nest(
         nest.append(For(var, const(0, var.dtype), extent, ForKind.SERIAL, body))
     predicate = _guards(values, domains, Surroundings([*outer.loops, *nest]))
     realize = BlockRealize(tuple(values), predicate, block)
-    body = realize
-    for var, extent in reversed(loops):
-        body = For(var, const(0, var.dtype), extent, ForKind.SERIAL, body)
-    return body, realize, nest
+    return loop_nest(loops, realize), realize, nest
 
 
 def _guards(

@@ -156,7 +156,7 @@ class Surroundings:
         if self._analyzer is None:
             self._analyzer = Analyzer()
             for loop in self.loops:
-                self._analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+                self._analyzer.bind(loop.loop_var, loop.domain)
         return self._analyzer
 
     def bounds(self, terms: Terms) -> tuple[int, int]:
@@ -188,10 +188,7 @@ class RelaxedView:
         self, realize: BlockRealize, inner: Iterable[For], outer: Surroundings = NOWHERE
     ) -> None:
         self._realize = realize
-        self._bindings: dict[Var, PrimExpr] = {
-            iter_var.var: value
-            for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        }
+        self._bindings = realize.values
         self.predicate = realize.predicate
         self._inner_loops = tuple(inner)
         self._inner: dict[Var, tuple[int, int] | None] = {
@@ -376,7 +373,7 @@ class RelaxedView:
 
     def inner_domains(self) -> dict[Var, Range]:
         """The domains of the loops that are relaxed."""
-        return {loop.loop_var: Range(loop.min, loop.extent) for loop in self._inner_loops}
+        return {loop.loop_var: loop.domain for loop in self._inner_loops}
 
     def inner_predicate(self) -> PrimExpr:
         """The predicate of the block where the relaxed loops decide it alone, else "always"."""

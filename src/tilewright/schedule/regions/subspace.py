@@ -196,7 +196,7 @@ def _divide_simple(
     divisions: list[Division] = []
     all_digits: list[list[_Digit]] = []
     parts_on_both_sides = False
-    for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+    for iter_var, value in realize.bindings:
         digits = _digits_of(value, domains)
         side = _side(value, digits, domains, inner_loops)
         if side is _all_inner:

@@ -117,10 +117,7 @@ def _touched(
 ) -> Array:
     """Numbers of all pairs of outer iteration and element of the buffer that meet."""
     grid = _grid([*outer, *inner])
-    bindings = {
-        iter_var.var: value
-        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-    }
+    bindings = {iter_var.var: value for iter_var, value in realize.bindings}
     runs = _evaluate(realize.predicate, grid)
     starts = [_evaluate(substitute(item.min, bindings), grid)[runs] for item in region.region]
     offsets = np.indices([_extent(item) for item in region.region]).reshape(len(starts), -1)

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.ir import Block, BlockRealize, For, SeqStmt, Stmt, map_children, seq
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    For,
+    ForKind,
+    PrimExpr,
+    SeqStmt,
+    Stmt,
+    Var,
+    const,
+    map_children,
+    seq,
+)
 from tilewright.ir.node import replace
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
@@ -81,3 +93,10 @@ def copy_path(top: StmtSRef, bottom: StmtSRef, new: Stmt) -> Stmt:
         new = replace(parent.stmt, body=splice(parent.stmt.body, node.stmt, (new,)))
         node = parent
     return new
+
+
+def loop_nest(loops: Sequence[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
+    """Serial loops from 0 around a statement, given as variables and extents, outermost first."""
+    for variable, extent in reversed(loops):
+        body = For(variable, const(0, variable.dtype), extent, ForKind.SERIAL, body)
+    return body

@@ -126,7 +126,7 @@ class DescriptionMatcher:
             raise Mismatch(f"loop {name!r} is {_kind(mine)}, not {_kind(theirs)}")
         if dict(mine.annotations) != dict(theirs.annotations):
             raise Mismatch(f"loop {name!r} has other annotations than the description")
-        self._define(theirs.loop_var, mine.loop_var, Range(mine.min, mine.extent))
+        self._define(theirs.loop_var, mine.loop_var, mine.domain)
         self.stmt(mine.body, theirs.body)
 
     def _realize(self, mine: BlockRealize, theirs: BlockRealize) -> None:
