@@ -30,7 +30,7 @@ from tilewright.ir import (
     root_realize,
     structural_equal,
 )
-from tilewright.ir.renew import Renewer
+from tilewright.ir.clone import Cloner
 from tilewright.ir.tensor_intrin import (
     TensorIntrin,
     all_tensor_intrins,
@@ -125,10 +125,10 @@ def _index_dtype(views: list[Buffer]) -> DType:
 @lru_cache(maxsize=256)
 def _renewed(intrin: TensorIntrin, index_dtype: DType) -> PrimFunc:
     """The implementation with indices of that type."""
-    renewer = Renewer(index_dtype)
-    buffers = [renewer.define_buffer(buffer) for buffer in parameters(intrin.impl)]
+    cloner = Cloner(index_dtype)
+    buffers = [cloner.define_buffer(buffer) for buffer in parameters(intrin.impl)]
     root = replace(root_block_of(intrin.impl), reads=(), writes=())
-    return _as_function(buffers, renewer.rewrite(root))
+    return _as_function(buffers, cloner.rewrite(root))
 
 
 def _as_function(buffers: list[Buffer], block: Block) -> PrimFunc:
@@ -148,14 +148,14 @@ def _as_function(buffers: list[Buffer], block: Block) -> PrimFunc:
 
 def _described(block: Block, intrin: TensorIntrin) -> Block:
     """The block with the description of an instruction in place of its implementation."""
-    renewer = Renewer(_index_dtype([match.buffer for match in block.match_buffers]))
+    cloner = Cloner(_index_dtype([match.buffer for match in block.match_buffers]))
     wanted = parameters(intrin.desc)
     views = tuple(
-        MatchBufferRegion(renewer.define_buffer(buffer), match.source)
+        MatchBufferRegion(cloner.define_buffer(buffer), match.source)
         for buffer, match in zip(wanted, block.match_buffers, strict=False)
     )
     root = replace(root_block_of(intrin.desc), reads=(), writes=())
-    body = renewer.rewrite(root)
+    body = cloner.rewrite(root)
     return replace(
         block,
         body=body.body,

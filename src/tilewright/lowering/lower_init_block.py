@@ -32,7 +32,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.access import block_access_regions
-from tilewright.ir.renew import Renewer
+from tilewright.ir.clone import Cloner
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.rewriters import StmtRewriter, is_true
 from tilewright.target import Target
@@ -120,7 +120,7 @@ def _initialization(loops: Sequence[For], realize: BlockRealize) -> Stmt:
     nest: Stmt = BlockRealize(tuple(value for _, value in others), logical_and(*parts), own)
     for loop in reversed(kept):
         nest = replace(loop, body=nest)
-    return Renewer().rewrite(substitute(nest, gone))
+    return Cloner().rewrite(substitute(nest, gone))
 
 
 @register_pass

@@ -23,7 +23,7 @@ from tilewright.ir import (
     map_tuple,
     replace,
 )
-from tilewright.ir.renew import Renewer
+from tilewright.ir.clone import Cloner
 
 
 def with_index_dtype(func: PrimFunc, dtype: str) -> PrimFunc:
@@ -36,7 +36,7 @@ def with_index_dtype(func: PrimFunc, dtype: str) -> PrimFunc:
     return replace(func, buffer_map=buffer_map, body=retyper.rewrite(func.body))
 
 
-class _Retyper(Renewer):
+class _Retyper(Cloner):
     """Indices get the new type, values keep theirs."""
 
     def _with_new_vars(self, buffer: Buffer) -> Buffer:

@@ -6,4 +6,4 @@ from tilewright.ir import (
     pre_order_visit as pre_order_visit,
     substitute as substitute,
 )
-from tilewright.ir.renew import renew_defs as renew_defs
+from tilewright.ir.clone import renew_defs as renew_defs

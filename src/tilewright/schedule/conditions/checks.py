@@ -72,7 +72,7 @@ def check_names_no_loops(
     """A block, or what is `made` of it at a place, that knows loops around only by iterators."""
     stmt = made or block.block
     for loop in all_loops_above(place or block):
-        if uses_var(stmt, lambda var, loop=loop: var is loop):  # type: ignore[misc]
+        if uses_var(stmt, loop.same_as):
             raise NamesLoopsAround(block, block=block.name, loop=loop.name)
 
 

@@ -55,7 +55,7 @@ def repeats(loop: For, values: Sequence[PrimExpr]) -> bool:
 def depends_on(loop: For, values: Sequence[PrimExpr]) -> bool:
     """Whether the variable of a loop occurs in one of the values."""
     own = loop.loop_var
-    return any(value is own or uses_var(value, lambda var: var is own) for value in values)
+    return any(value is own or uses_var(value, own.same_as) for value in values)
 
 
 def reduces_together(loop: For) -> bool:

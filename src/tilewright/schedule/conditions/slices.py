@@ -99,7 +99,7 @@ def _bound_index(axis: Range, block: StmtSRef) -> PrimExpr | None:
 def _decided_by(variable: Var, block: StmtSRef) -> list[PrimExpr]:
     """The bindings of a block that change with a loop."""
     values = realize_of(block).iter_values
-    return [value for value in values if _uses(value, variable)]
+    return [value for value in values if uses_var(value, variable.same_as)]
 
 
 def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
@@ -128,10 +128,10 @@ def _tile_numbers(region: BufferRegion, analyzer: Analyzer) -> list[PrimExpr]:
 def _tells_apart(variable: Var, numbers: list[PrimExpr], domains: Mapping[Var, Range]) -> bool:
     """True when different values of a loop never give the same numbers."""
     moving = [number for number in numbers if uses_var(number, domains.__contains__)]
-    used = {v: dom for v, dom in domains.items() if any(_uses(number, v) for number in moving)}
+    used = {
+        v: dom
+        for v, dom in domains.items()
+        if any(uses_var(number, v.same_as) for number in moving)
+    }
     found = detect_iter_map(moving, used, TRUE, IterMapLevel.BIJECTIVE)
     return variable in used and not found.errors
-
-
-def _uses(expr: PrimExpr, variable: Var) -> bool:
-    return uses_var(expr, lambda var: var is variable)

@@ -76,4 +76,4 @@ def _fits(region: Sequence[Range], view: Buffer) -> bool:
 def has_fixed_rows(block: Block, view: Buffer) -> bool:
     """True when code that knows the view by its pointer counts on rows that follow each other."""
     several_rows = not all(map(is_one, view.shape[:-1]))
-    return several_rows and not view.strides and uses_var(block.body, lambda var: var is view.data)
+    return several_rows and not view.strides and uses_var(block.body, view.data.same_as)

@@ -13,6 +13,7 @@ from tilewright.ir import (
     BlockRealize,
     BufferRegion,
     For,
+    ForKind,
     IntImm,
     IterType,
     PrimExpr,
@@ -126,3 +127,16 @@ def reads_with_writes(block: Block) -> tuple[BufferRegion, ...]:
     read = {region.buffer for region in block.reads}
     missing = tuple(region for region in block.writes if region.buffer not in read)
     return (*missing, *block.reads)
+
+
+def in_serial_copies(loops: Sequence[For], renamed: Mapping[Var, PrimExpr], body: Stmt) -> Stmt:
+    """A statement in serial loops like the given ones, with other variables."""
+    for loop in reversed(loops):
+        body = For(
+            renamed[loop.loop_var],  # type: ignore[arg-type]
+            substitute(loop.min, renamed),
+            substitute(loop.extent, renamed),
+            ForKind.SERIAL,
+            body,
+        )
+    return body

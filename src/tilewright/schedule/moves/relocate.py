@@ -119,11 +119,11 @@ def remove(
     state: ScheduleState,
     removed: StmtSRef,
     change: Callable[[Block], Block],
-    renewed: Mapping[Block, Block],
+    changed: Mapping[Block, Block],
 ) -> None:
     """Take `removed` out of its scope and `change` what is left of the scope.
 
-    `renewed` says which blocks became which others on the way.
+    `changed` says which blocks became which others on the way.
     """
     top = removed.parent
     while top is not None and type(top.stmt) is not Block:
@@ -133,7 +133,7 @@ def remove(
     body = _edited(before.body, path_below(top, removed), lambda stmt: None)
     assert body is not None
     after = change(replace(before, body=body))
-    state.replace(top, after, {**renewed, before: after})
+    state.replace(top, after, {**changed, before: after})
 
 
 def without(body: Stmt, path: Sequence[StmtSRef]) -> Stmt:

@@ -147,7 +147,7 @@ def _check_store(block: StmtSRef, store: BufferStore) -> None:
         extent = domain_of(iter_var).extent
         is_unit = is_one(extent)
         var = iter_var.var
-        if var not in seen and not is_unit and uses_var(store.value, lambda v, own=var: v is own):  # type: ignore[misc]
+        if var not in seen and not is_unit and uses_var(store.value, var.same_as):
             raise ValueUsesOtherIterator(block, block=block.name, iterator=var.name)
 
 
@@ -183,7 +183,7 @@ class LoadReplacer(Rewriter):
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
-        self.renewed: dict[Block, Block] = {}
+        self.changed: dict[Block, Block] = {}
 
     def value_of(self, load: BufferLoad) -> PrimExpr:
         """What a load gives; its indices are rewritten already."""
@@ -198,7 +198,7 @@ class LoadReplacer(Rewriter):
         if changed is node and not any(region.buffer is self._buffer for region in node.reads):
             return node
         after = _with_detected_reads(changed, without=self._buffer)
-        self.renewed[node] = after
+        self.changed[node] = after
         return after
 
 
@@ -237,7 +237,7 @@ def _carry_out(state: ScheduleState, plan: InlinePlan) -> None:
         return replace(root, body=inliner.visit(root.body), alloc_buffers=buffers)
 
     forget_flow(state, *plan.consumers)
-    remove(state, plan.removed, change, inliner.renewed)
+    remove(state, plan.removed, change, inliner.changed)
 
 
 @register_primitive

@@ -20,7 +20,6 @@ from tilewright.ir import (
     CallEffect,
     FloatImm,
     For,
-    ForKind,
     IntImm,
     IterVar,
     PrimExpr,
@@ -44,6 +43,7 @@ from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
+from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
     leaf_realizes,
@@ -231,13 +231,8 @@ def _fill(realize: BlockRealize, padding: PaddedStore, loops: Sequence[For]) -> 
         BufferStore(padding.store.buffer, padding.fill, indices),
     )
     values = tuple(substitute(value, renamed) for value in realize.iter_values)
-    nest: Stmt = BlockRealize(values, substitute(realize.predicate, renamed), fill)
-    for loop in reversed(loops):
-        loop_var = renamed[loop.loop_var]
-        assert isinstance(loop_var, Var)
-        begin, extent = substitute(loop.min, renamed), substitute(loop.extent, renamed)
-        nest = For(loop_var, begin, extent, ForKind.SERIAL, nest)
-    return fill, nest
+    nest = BlockRealize(values, substitute(realize.predicate, renamed), fill)
+    return fill, in_serial_copies(loops, renamed, nest)
 
 
 def _loops_of_one_iterator(realize: BlockRealize, inside: Sequence[StmtSRef]) -> set[Var]:
@@ -245,9 +240,9 @@ def _loops_of_one_iterator(realize: BlockRealize, inside: Sequence[StmtSRef]) ->
     found: set[Var] = set()
     for sref in inside:
         loop = sref.loop
-        users = [v for v in realize.iter_values if uses_var(v, lambda u, w=loop.loop_var: u is w)]  # type: ignore[misc]
+        users = [v for v in realize.iter_values if uses_var(v, loop.loop_var.same_as)]
         is_alone = len(list(leaf_realizes(loop.body))) == 1
-        guarded = uses_var(realize.predicate, lambda u, w=loop.loop_var: u is w)  # type: ignore[misc]
+        guarded = uses_var(realize.predicate, loop.loop_var.same_as)
         starts_at_zero = is_zero(loop.min)
         if len(users) == 1 and is_alone and not guarded and starts_at_zero:
             found.add(loop.loop_var)

@@ -82,7 +82,7 @@ def _check(
     for iter_var, value in realize.bindings:
         if iter_var.iter_type is IterType.COMM_REDUCE:
             for variable, outer in outside.items():
-                if uses_var(value, lambda var, v=variable: var is v):  # type: ignore[misc]
+                if uses_var(value, variable.same_as):
                     raise ReductionLoopOutside(
                         outer, block, outer=outer.name, loop=loop.name, block=block.name
                     )

@@ -74,7 +74,7 @@ def _check(loops: Sequence[StmtSRef]) -> None:
             raise NotNested(outer, inner, outer=outer.name, inner=inner.name)
     for position, inner in enumerate(loops):
         for outer in loops[:position]:
-            if uses_var(inner.loop.extent, lambda var, o=outer: var is o.loop.loop_var):  # type: ignore[misc]
+            if uses_var(inner.loop.extent, outer.loop.loop_var.same_as):
                 raise ExtentDependsOnLoop(outer, inner, outer=outer.name, inner=inner.name)
 
 

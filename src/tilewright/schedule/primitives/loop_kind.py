@@ -108,7 +108,7 @@ def _check_block(block: StmtSRef, variable: Var, loop: StmtSRef, allow_reduction
         kind = iter_var.iter_type
         if kind is IterType.DATA_PAR or (allow_reduction and kind is IterType.COMM_REDUCE):
             continue
-        if uses_var(value, lambda var: var is variable):
+        if uses_var(value, variable.same_as):
             raise IteratorNotParallel(
                 loop,
                 block,

@@ -30,8 +30,8 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
+from tilewright.ir.clone import Cloner
 from tilewright.ir.node import replace
-from tilewright.ir.renew import Renewer
 from tilewright.schedule.conditions.checks import (
     LoopHasAnnotations,
     check_names_no_loops,
@@ -135,7 +135,7 @@ def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
     kinds = {
         iter_var.iter_type is IterType.COMM_REDUCE
         for iter_var, value in realize.bindings
-        if uses_var(value, lambda var: var is variable)
+        if uses_var(value, variable.same_as)
     }
     if len(kinds) > 1:
         raise MixedIterators(block, loop, block=block.name, loop=loop.name)
@@ -157,7 +157,7 @@ def _outer_iterators(
         kinds = {
             iter_var.iter_type
             for iter_var, value in realize.bindings
-            if uses_var(value, lambda var, v=loop.loop_var: var is v)  # type: ignore[misc]
+            if uses_var(value, loop.loop_var.same_as)
         }
         if IterType.COMM_REDUCE in kinds and realize.block.init is not None:
             raise OuterReduction(sref, block, outer=sref.name, loop=inner, block=block.name)
@@ -177,7 +177,7 @@ def _part(
     stmt = replace(realize.block, name_hint=f"{block.name}_{loop.name}{number}")
     if continues:
         stmt = replace(stmt, init=None, reads=reads_with_writes(stmt))
-    nest: For = Renewer().rewrite(copy_path(loop, block, replace(realize, block=stmt)))  # type: ignore[assignment]
+    nest: For = Cloner().rewrite(copy_path(loop, block, replace(realize, block=stmt)))  # type: ignore[assignment]
     old, dtype = nest.loop_var, nest.loop_var.dtype
     variable = Var(f"{loop.name}{number}", dtype)
     return For(

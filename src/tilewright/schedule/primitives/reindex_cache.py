@@ -17,7 +17,6 @@ from tilewright.ir import (
     Buffer,
     BufferRegion,
     For,
-    ForKind,
     IterType,
     IterVar,
     PrimExpr,
@@ -40,6 +39,7 @@ from tilewright.schedule.caches.stage import (
     readers_after,
 )
 from tilewright.schedule.errors import PrimitiveError
+from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.regions.buffer_access import (
     AccessChanger,
     check_always_inside,
@@ -259,13 +259,8 @@ def _copy(
     source, target = ends if into_cache else ends[::-1]
     made = make_copy_block(cache.name, iterators, source, target)
     values = tuple(substitute(value, fresh) for value in bindings)
-    body: Stmt = BlockRealize(values, substitute(realize.predicate, fresh), made)
-    for loop in reversed(loops):
-        variable = fresh[loop.loop_var]
-        assert isinstance(variable, Var)
-        begin, extent = substitute(loop.min, fresh), substitute(loop.extent, fresh)
-        body = For(variable, begin, extent, ForKind.SERIAL, body)
-    return body, made
+    body = BlockRealize(values, substitute(realize.predicate, fresh), made)
+    return in_serial_copies(loops, fresh, body), made
 
 
 def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Sequence[PrimExpr]) -> list[For]:

@@ -161,12 +161,8 @@ def _loops_by_use(
     reducing: set[Var] = set()
     for iter_var, value in realize.bindings:
         found = reducing if iter_var.iter_type is IterType.COMM_REDUCE else spatial
-        found.update(v for v in (s.loop.loop_var for s in loops) if _uses(value, v))
+        found.update(v for v in (s.loop.loop_var for s in loops) if uses_var(value, v.same_as))
     return frozenset(spatial), frozenset(reducing)
-
-
-def _uses(expr: PrimExpr, variable: Var) -> bool:
-    return uses_var(expr, lambda var: var is variable)
 
 
 def _check_factored_loop(nest: ReductionNest, loop: StmtSRef) -> None:
@@ -293,7 +289,7 @@ def _partial_iterators(nest: ReductionNest) -> Iterators:
     loops = {sref.loop.loop_var: sref.loop for sref in nest.loops}
     renamed: dict[Var, PrimExpr] = {}
     for iter_var, value in nest.realize.bindings:
-        if iter_var.iter_type is IterType.COMM_REDUCE and _uses(value, variable):
+        if iter_var.iter_type is IterType.COMM_REDUCE and uses_var(value, variable.same_as):
             for used in free_vars(value):
                 if used in loops and used not in by_loop:
                     iter_vars.append(_factored_iterator(loops[used], IterType.COMM_REDUCE))

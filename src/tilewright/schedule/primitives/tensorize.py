@@ -21,7 +21,7 @@ from tilewright.ir import (
     replace,
     walk,
 )
-from tilewright.ir.renew import Renewer
+from tilewright.ir.clone import Cloner
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.blockize import blockized_loop
@@ -74,14 +74,14 @@ def tensorized_block(block: Block, intrin: TensorIntrin, place: StmtSRef) -> Blo
             place, block=block.name_hint, intrin=intrin.name, why=str(mismatch)
         ) from None
     implementation = root_block_of(intrin.impl)
-    renewer = Renewer(_index_dtype(block))
+    cloner = Cloner(_index_dtype(block))
     views = []
     for wanted, held in zip(parameters(intrin.desc), parameters(intrin.impl), strict=True):
         operand = operands[wanted]
         _check_contiguous(intrin, held, operand, place)
-        view = renewer.define_buffer(held)
+        view = cloner.define_buffer(held)
         views.append(MatchBufferRegion(view, operand.region(held.shape)))
-    body = renewer.rewrite(
+    body = cloner.rewrite(
         replace(implementation, reads=(), writes=(), iter_vars=(), annotations={})
     )
     return replace(

@@ -109,7 +109,7 @@ def _by_inverse_map(
     used = {
         var: dom
         for var, dom in iterators.items()
-        if any(uses_var(index, lambda other, var=var: other is var) for index in indices)  # type: ignore[misc]
+        if any(uses_var(index, var.same_as) for index in indices)
     }
     found = detect_iter_map(indices, used, TRUE, IterMapLevel.BIJECTIVE)
     if found.errors:

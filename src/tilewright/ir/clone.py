@@ -24,7 +24,7 @@ from tilewright.ir.stmt import (
 from tilewright.ir.visit import BufferRewriter
 
 
-class Renewer(BufferRewriter):
+class Cloner(BufferRewriter):
     """Gives everything that a statement defines a new identity.
 
     `index_dtype` is the type of new loop variables, iterators, offsets and strides that were int32.
@@ -142,12 +142,12 @@ class Renewer(BufferRewriter):
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
     """A copy of a function that shares no variable and no buffer with it."""
-    renewer = Renewer()
-    params = tuple(renewer._define(param) for param in func.params)
-    buffers = [renewer.define_buffer(buffer) for buffer in func.buffer_map.values()]
-    owners = [renewer.visit(param) for param in func.buffer_map]
+    cloner = Cloner()
+    params = tuple(cloner._define(param) for param in func.params)
+    buffers = [cloner.define_buffer(buffer) for buffer in func.buffer_map.values()]
+    owners = [cloner.visit(param) for param in func.buffer_map]
     buffer_map = dict(zip(owners, buffers, strict=True))
-    return replace(func, params=params, buffer_map=buffer_map, body=renewer.rewrite(func.body))
+    return replace(func, params=params, buffer_map=buffer_map, body=cloner.rewrite(func.body))
 
 
 def _with_dtype(expr: PrimExpr, dtype: DType) -> PrimExpr:
