@@ -14,12 +14,15 @@ Kind = TypeVar("Kind", bound=Node)
 
 def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[Any]:
     """A node and all below it, parents first; `into` says below which nodes to go."""
-    pending = [node]
+    pending: list[Iterator[Node]] = [iter((node,))]
     while pending:
-        current = pending.pop()
+        current = next(pending[-1], None)
+        if current is None:
+            pending.pop()
+            continue
         yield current
         if into is None or into(current):
-            pending.extend(reversed(list(children(current))))
+            pending.append(children(current))
 
 
 def nodes_of(node: Node, kind: type[Kind]) -> Iterator[Kind]:

@@ -11,9 +11,9 @@ from tilewright.ir import (
     For,
     SeqStmt,
     Stmt,
+    children,
     map_children,
     replace,
-    walk,
 )
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
@@ -96,7 +96,8 @@ def _is(item: Stmt, child: StmtSRef) -> bool:
 
 
 def _holds(item: Stmt, stmt: object) -> bool:
-    return any(node is stmt for node in walk(item, into=lambda node: isinstance(node, Stmt)))
+    inside = (child for child in children(item) if isinstance(child, Stmt))
+    return item is stmt or any(_holds(child, stmt) for child in inside)
 
 
 def move(

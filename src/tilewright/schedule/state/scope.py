@@ -203,10 +203,17 @@ def used_between_blocks(stmt: Stmt | PrimExpr, buffer: Buffer) -> bool:
 
 def bounds_read(stmt: Stmt, buffer: Buffer) -> bool:
     """True when a loop runs as often as an element of a buffer says."""
-    outside = walk(stmt, into=lambda node: isinstance(node, Stmt) and type(node) is not Block)
-    loops = (node for node in outside if isinstance(node, For))
-    bounds = (bound for loop in loops for bound in (loop.min, loop.extent))
-    return any(type(b) is not IntImm and used_between_blocks(b, buffer) for b in bounds)
+    pending = [stmt]
+    while pending:
+        node = pending.pop()
+        if type(node) is For:
+            pending.append(node.body)
+            bounds = [b for b in (node.min, node.extent) if type(b) is not IntImm]
+            if any(used_between_blocks(bound, buffer) for bound in bounds):
+                return True
+        elif type(node) is not BlockRealize:
+            pending.extend(c for c in children(node) if isinstance(c, Stmt))
+    return False
 
 
 def loops_of(sref: StmtSRef) -> list[StmtSRef]:

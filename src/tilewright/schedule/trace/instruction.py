@@ -93,6 +93,7 @@ class Primitive(Generic[Made]):
     gives_list: ClassVar[bool] = False  # `Made` is a list, however long
     _arguments: ClassVar[tuple[_Argument, ...]]
     _inputs: ClassVar[tuple[_Argument, ...]]
+    _input_names: ClassVar[tuple[str, ...]]
     _constants: ClassVar[tuple[_Argument, ...]]
 
     def __init_subclass__(cls) -> None:
@@ -107,6 +108,7 @@ class Primitive(Generic[Made]):
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
         )
         cls._inputs = tuple(a for a in cls._arguments if a.role.is_input)
+        cls._input_names = tuple(argument.name for argument in cls._inputs)
         cls._constants = tuple(a for a in cls._arguments if not a.role.is_input)
 
     @staticmethod
@@ -165,12 +167,13 @@ class Primitive(Generic[Made]):
 
     def with_handles(self, known: Mapping[Any, Any]) -> Self:
         """The step with the handles of another schedule."""
-        if not self._inputs:
+        if not self._input_names:
             return self
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        for argument in self._inputs:
-            copy.__dict__[argument.name] = translated(self.__dict__[argument.name], known)
+        fields = copy.__dict__  # `replace` would check and set each of them
+        fields.update(self.__dict__)
+        for name in self._input_names:
+            fields[name] = translated(fields[name], known)
         return copy
 
     # --- texts ----------------------------------------------------------------------------------
