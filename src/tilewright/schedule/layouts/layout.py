@@ -194,11 +194,9 @@ def change_buffer(
     state.set_function(name, replace(func, buffer_map=buffer_map))
 
 
-def iteration(shape: Sequence[PrimExpr], prefix: str = "axis") -> tuple[list[Var], list[Range]]:
+def axes_of(shape: Sequence[PrimExpr], prefix: str = "axis") -> list[Var]:
     """Variables `axis0`, `axis1`, ... over a shape."""
-    variables = [Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
-    domains = [Range(const(0, extent.dtype), extent) for extent in shape]
-    return variables, domains
+    return [Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
 
 
 def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]) -> str:

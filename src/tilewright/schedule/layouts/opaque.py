@@ -23,7 +23,7 @@ from tilewright.ir import (
     nodes_of,
     substitute,
 )
-from tilewright.schedule.layouts.layout import iteration
+from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.layouts.padding import LayoutPadding, only_indices, with_padded_stores
 from tilewright.schedule.regions.buffer_access import AccessChanger
 from tilewright.schedule.state.splice import loop_nest
@@ -99,7 +99,7 @@ def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
 
 
 def _rewritten(stmt: Stmt, old: list[Var], padding: LayoutPadding) -> Stmt:
-    axes, _ = iteration(padding.new.shape)
+    axes = axes_of(padding.new.shape)
     body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
     body = substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
     body = with_padded_stores(body, padding.new, *padding.at(axes))

@@ -43,7 +43,8 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.ir.node import Node, NodeT
-from tilewright.schedule.layouts.layout import iteration
+from tilewright.schedule.caches.copy_block import spatial_iterator
+from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.regions.buffer_access import AccessChanger
 from tilewright.schedule.state.scope import leaf_realizes
@@ -115,16 +116,12 @@ def fill(padding: LayoutPadding) -> Stmt:
 
 
 def _iterators(buffer: Buffer) -> tuple[list[Var], list[IterVar]]:
-    variables, domains = iteration(buffer.shape, "v_axis")
-    iters = [
-        IterVar(domain, var, IterType.DATA_PAR)
-        for var, domain in zip(variables, domains, strict=True)
-    ]
-    return variables, iters
+    iters = [spatial_iterator(f"v_axis{axis}", e) for axis, e in enumerate(buffer.shape)]
+    return [iter_var.var for iter_var in iters], iters
 
 
 def _nest(buffer: Buffer, block: Block, guard: LayoutPadding | None) -> Stmt:
-    loops, _ = iteration(buffer.shape)
+    loops = axes_of(buffer.shape)
     predicate = TRUE if guard is None else guard.at(loops)[0]
     realize = BlockRealize(tuple(loops), predicate, block)
     return loop_nest(list(zip(loops, buffer.shape, strict=True)), realize)
@@ -246,7 +243,7 @@ def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
     changed = IteratorSubstitution(replaced, (*iters, *kept)).block(changed)
     condition, value = padding.at(variables)
     changed = with_padded_stores(changed, padding.new, condition, value)
-    loops, _ = iteration(padding.new.shape)
+    loops = axes_of(padding.new.shape)
     bindings: list[PrimExpr] = []
     iter_vars: list[IterVar] = []
     for iv, binding in zip(old.iter_vars, writer.realize.iter_values, strict=True):

@@ -29,7 +29,7 @@ from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
-from tilewright.schedule.tensor.match import MatchedOperand, Mismatch, match_description
+from tilewright.schedule.tensor.match import DescribedOperand, Mismatch, match_description
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_contiguous(
-    intrin: TensorIntrin, given: Buffer, operand: MatchedOperand, place: StmtSRef
+    intrin: TensorIntrin, given: Buffer, operand: DescribedOperand, place: StmtSRef
 ) -> None:
     if given.strides or given not in _whole_operands(intrin):
         return

@@ -24,7 +24,7 @@ from tilewright.ir import (
 )
 from tilewright.schedule.conditions.checks import check_names_no_loops, check_starts_at_zero
 from tilewright.schedule.errors import PrimitiveError
-from tilewright.schedule.layouts.layout import iteration
+from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, loops_of, realize_of
@@ -94,7 +94,7 @@ def transform_block_layout(state: ScheduleState, block: StmtSRef, index_map: Ind
     index_map = index_map.with_dtype(stmt.iter_vars[0].var.dtype)
     kinds = [_kind_of(block, index_map, value) for value in index_map.final_indices]
     extents, inverse = _inverted(block, index_map)
-    variables, _ = iteration(extents, "v")
+    variables = axes_of(extents, "v")
     iters = [
         IterVar(Range(const(0, var.dtype), extent), var, kind)
         for var, extent, kind in zip(variables, extents, kinds, strict=True)
@@ -165,7 +165,7 @@ def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[PrimExpr], Ind
 
 
 def _nest(extents: Sequence[PrimExpr], block: Block) -> For:
-    loops, _ = iteration(extents, "ax")
+    loops = axes_of(extents, "ax")
     body = loop_nest(
         list(zip(loops, extents, strict=True)), BlockRealize(tuple(loops), TRUE, block)
     )

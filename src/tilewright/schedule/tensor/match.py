@@ -46,7 +46,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True)
-class MatchedOperand:
+class DescribedOperand:
     """Where an operand of the instruction lies: its first element in a buffer of the program."""
 
     buffer: Buffer
@@ -63,7 +63,7 @@ class MatchedOperand:
         return BufferRegion(self.buffer, tuple(ranges))
 
 
-def match_description(block: Block, description: Block) -> dict[Buffer, MatchedOperand]:
+def match_description(block: Block, description: Block) -> dict[Buffer, DescribedOperand]:
     """Where the buffers of a description lie if `block` computes what it says.
 
     Iterators of `block` itself are fixed for the instruction. Raises `Mismatch`.
@@ -81,7 +81,7 @@ class DescriptionMatcher:
     """Walks a program (`mine`) and a description (`theirs`) side by side."""
 
     def __init__(self, outer_iters: Sequence[IterVar]) -> None:
-        self.operands: dict[Buffer, MatchedOperand] = {}
+        self.operands: dict[Buffer, DescribedOperand] = {}
         self._inner: dict[Var, Var] = {}  # of the description -> of the program
         self._inner_mine: set[Var] = set()
         self._owner: dict[Buffer, Buffer] = {}  # of the program -> of the description
@@ -222,7 +222,7 @@ class DescriptionMatcher:
         known = self.operands.get(wanted)
         if known is None:
             _check_kind(buffer, wanted)
-            self.operands[wanted] = MatchedOperand(buffer, offsets)
+            self.operands[wanted] = DescribedOperand(buffer, offsets)
             return
         if known.buffer is not buffer:
             raise Mismatch(f"{wanted.name} would be both {known.buffer.name} and {buffer.name}")

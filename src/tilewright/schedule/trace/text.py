@@ -17,8 +17,6 @@ from tilewright.schedule.state.handles import BlockRV, ExprRV, LoopRV
 from tilewright.schedule.trace.tvm_objects import is_object_graph, read_index_map
 from tilewright.support.decoding import decoding
 
-_RVS = (BlockRV, LoopRV, ExprRV)
-
 
 def rv_prefix(rv: Any) -> str:
     """The letter of a random variable's name."""
