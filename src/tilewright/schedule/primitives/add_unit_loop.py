@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilewright.ir import INT32, For, ForKind, Stmt, Var, const
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import realize_of
@@ -12,9 +11,6 @@ from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NoLoopAroundRoot(PrimitiveError):
@@ -38,5 +34,5 @@ class AddUnitLoop(Primitive[LoopRV]):
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given()
 
-    def run(self, sch: Schedule) -> LoopRV:
+    def run(self, sch: ScheduleCore) -> LoopRV:
         return sch.loop_rv(add_unit_loop(sch.state, sch.get_sref(self.block_or_loop)))

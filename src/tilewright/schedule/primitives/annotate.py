@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import PrimExpr
 from tilewright.ir.node import replace
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NoSuchAnnotation(PrimitiveError):
@@ -51,7 +49,7 @@ def _set_annotations(state: ScheduleState, place: StmtSRef, annotations: dict[st
     state.replace(place, changed, reuse)  # type: ignore[arg-type]
 
 
-def _plain(sch: Schedule, key: str, value: Any) -> Any:
+def _plain(sch: ScheduleCore, key: str, value: Any) -> Any:
     """An annotation value with sampled integers replaced by what they stand for."""
     if isinstance(value, (bool, int, float, str)):
         return value
@@ -72,7 +70,7 @@ class Annotate(Primitive[None]):
     ann_key: str
     ann_val: Any = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         value = _plain(sch, self.ann_key, self.ann_val)
         annotate(sch.state, sch.get_sref(self.block_or_loop), self.ann_key, value)
 
@@ -84,5 +82,5 @@ class Unannotate(Primitive[None]):
     block_or_loop: BlockRV | LoopRV = given()
     ann_key: str
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         unannotate(sch.state, sch.get_sref(self.block_or_loop), self.ann_key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, region_union, to_range
 from tilewright.arith.interval import as_interval
@@ -29,6 +28,7 @@ from tilewright.ir import (
 from tilewright.ir.node import replace
 from tilewright.ir.stmt import no_op
 from tilewright.schedule.conditions.checks import check_names_no_loops
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
@@ -47,9 +47,6 @@ from tilewright.schedule.state.splice import copy_path, replace_in_parent, repla
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotAroundOneBlock(PrimitiveError):
@@ -410,7 +407,7 @@ class Blockize(Primitive[BlockRV]):
     target: LoopRV | list[BlockRV] = given()
     preserve_unit_iters: bool = constant(from_json=bool)
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         preserve = self.preserve_unit_iters
         if isinstance(self.target, list):
             blocks = [sch.get_sref(block) for block in self.target]

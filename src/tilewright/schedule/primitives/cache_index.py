@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import (
     HANDLE,
@@ -42,15 +42,13 @@ from tilewright.ir.node import replace
 from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import leaf_realizes, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NegativeThreshold(PrimitiveError):
@@ -244,7 +242,7 @@ class CacheIndex(Primitive[list[BlockRV]]):
     storage_scope: str
     cse_thresh: int
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         threshold = sch.int_of(self.cse_thresh)
         made = cache_index(sch.state, sch.get_sref(self.block), self.storage_scope, threshold)
         return [sch.block_rv(sref) for sref in made]

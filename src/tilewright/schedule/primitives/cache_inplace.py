@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilewright.ir import substitute
 from tilewright.schedule.caches.place import CachePlace, hull, inside_buffer
 from tilewright.schedule.caches.stage import (
@@ -17,6 +15,7 @@ from tilewright.schedule.caches.stage import (
     readers_after,
     written_region,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import forget_flow
 from tilewright.schedule.state.handles import BlockRV
@@ -24,9 +23,6 @@ from tilewright.schedule.state.scope import realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotUpdatedInPlace(PrimitiveError):
@@ -76,7 +72,7 @@ class CacheInplace(Primitive[list[BlockRV]]):
     read_buffer_index: int
     storage_scope: str
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         block = sch.get_sref(self.block)
         made = cache_inplace(sch.state, block, self.read_buffer_index, self.storage_scope)
         return [sch.block_rv(sref) for sref in made]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.ir import Buffer, BufferRegion, Range, is_one
 from tilewright.schedule.caches.place import (
@@ -26,6 +25,7 @@ from tilewright.schedule.caches.stage import (
     reads_buffer,
     written_region,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import loops_from
 from tilewright.schedule.state.flags import region_cover
@@ -34,9 +34,6 @@ from tilewright.schedule.state.scope import BlockScope, lowest_common_ancestor, 
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NoReaderToCache(PrimitiveError):
@@ -136,7 +133,7 @@ class CacheRead(Primitive[BlockRV]):
     storage_scope: str
     consumer_blocks: list[BlockRV] = given(optional=True)
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         block = sch.get_sref(self.block)
         consumers = [sch.get_sref(consumer) for consumer in self.consumer_blocks]
         index, scope = self.read_buffer_index, self.storage_scope

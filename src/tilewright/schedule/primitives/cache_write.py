@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.ir import Block, Buffer
 from tilewright.schedule.caches.place import (
@@ -24,6 +23,7 @@ from tilewright.schedule.caches.stage import (
     readers_after,
     reads_buffer,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import forget_flow, reads_only_its_own
 from tilewright.schedule.state.handles import BlockRV
@@ -31,9 +31,6 @@ from tilewright.schedule.state.scope import lowest_common_ancestor, scope_of, sc
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class WriterReadsItsBuffer(PrimitiveError):
@@ -99,7 +96,7 @@ class CacheWrite(Primitive[BlockRV]):
     storage_scope: str
     consumer_blocks: list[BlockRV] = given(optional=True)
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         block = sch.get_sref(self.block)
         consumers = [sch.get_sref(consumer) for consumer in self.consumer_blocks]
         index, scope = self.write_buffer_index, self.storage_scope

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import MovePlan, plan_compute_at
 from tilewright.schedule.moves.relocate import move
@@ -22,9 +22,6 @@ from tilewright.schedule.trace.instruction import (
     given,
     register_primitive,
 )
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 def compute_at(
@@ -113,7 +110,7 @@ class _Placing(Primitive[None]):
 
     def placed(
         self,
-        sch: Schedule,
+        sch: ScheduleCore,
         place: Callable[..., None],
         inline: Callable[[ScheduleState, StmtSRef], None],
     ) -> None:
@@ -133,7 +130,7 @@ class _Placing(Primitive[None]):
 class ComputeAt(_Placing):
     method = "compute_at"
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         self.placed(sch, compute_at, compute_inline)
 
 
@@ -141,5 +138,5 @@ class ComputeAt(_Placing):
 class ReverseComputeAt(_Placing):
     method = "reverse_compute_at"
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         self.placed(sch, reverse_compute_at, reverse_compute_inline)

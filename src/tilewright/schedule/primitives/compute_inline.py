@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.ir import (
     Block,
@@ -27,6 +26,7 @@ from tilewright.ir.access import block_access_regions
 from tilewright.ir.node import Node
 from tilewright.schedule.conditions.checks import why_not_complete
 from tilewright.schedule.conditions.races import check_reads_stay_inside
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import check_not_output
 from tilewright.schedule.moves.relocate import check_removable, remove
@@ -37,9 +37,6 @@ from tilewright.schedule.state.scope import DepKind, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class HasInit(PrimitiveError):
@@ -245,5 +242,5 @@ class ComputeInline(Primitive[None]):
     method = "compute_inline"
     block: BlockRV = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         compute_inline(sch.state, sch.get_sref(self.block))

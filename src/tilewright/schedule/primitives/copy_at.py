@@ -7,7 +7,6 @@ their best way to move the data; its body is a plain copy that runs everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.arith import covers
 from tilewright.ir import (
@@ -48,6 +47,7 @@ from tilewright.schedule.caches.stage import (
     reads_buffer,
 )
 from tilewright.schedule.conditions.checks import all_loops_above
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import shares_memory
 from tilewright.schedule.regions.relaxed import loops_from
@@ -58,9 +58,6 @@ from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 ANNOTATION = "auto_copy"
 
@@ -280,7 +277,7 @@ class ReadAt(Primitive[BlockRV]):
     read_buffer_index: int
     storage_scope: str
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
         made = read_at(sch.state, loop, block, self.read_buffer_index, self.storage_scope)
         return sch.block_rv(made)
@@ -294,7 +291,7 @@ class WriteAt(Primitive[BlockRV]):
     write_buffer_index: int
     storage_scope: str
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         loop, block = sch.get_sref(self.loop), sch.get_sref(self.block)
         made = write_at(sch.state, loop, block, self.write_buffer_index, self.storage_scope)
         return sch.block_rv(made)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ScheduleError
@@ -23,15 +23,13 @@ from tilewright.ir import (
     substitute,
     subtract,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import python_value
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _SIDES = ("read", "write")
 _FIELDS = {"read": "reads", "write": "writes"}
@@ -148,7 +146,7 @@ class AnnotateBufferAccess(Primitive[None]):
     side: int = given()  # 0 for reads, 1 for writes
     bounds: IndexMap = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         concrete = sch.concrete_map(self.bounds)
         block, side = sch.get_sref(self.block), _SIDES[self.side]
         annotate_buffer_access(sch.state, block, self.buffer_index, side, concrete)
@@ -169,6 +167,6 @@ class UnsafeHideBufferAccess(Primitive[None]):
     buf_type: str = given()
     buf_index_array: list[int] = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         block = sch.get_sref(self.block)
         unsafe_hide_buffer_access(sch.state, block, self.buf_type, self.buf_index_array)

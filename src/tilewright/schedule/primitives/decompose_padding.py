@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -41,6 +40,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
 from tilewright.schedule.moves.init_block import in_serial_copies
@@ -55,9 +55,6 @@ from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotCompleteBlock(PrimitiveError):
@@ -310,6 +307,6 @@ class DecomposePadding(Primitive[BlockRV]):
     block: BlockRV = given()
     loop: LoopRV = given()
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         block, loop = sch.get_sref(self.block), sch.get_sref(self.loop)
         return sch.block_rv(decompose_padding(sch.state, block, loop))

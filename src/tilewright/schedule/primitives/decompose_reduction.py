@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.arith import IterMapLevel, detect_iter_map
 from tilewright.ir import (
@@ -23,6 +22,7 @@ from tilewright.schedule.conditions.checks import (
     check_reduction_block,
     loops_divided_at,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import initialization, reads_with_writes
 from tilewright.schedule.state.handles import BlockRV, LoopRV
@@ -31,9 +31,6 @@ from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class ReductionLoopOutside(PrimitiveError):
@@ -116,6 +113,6 @@ class DecomposeReduction(Primitive[BlockRV]):
     block: BlockRV = given()
     loop: LoopRV = given()
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         block, loop = sch.get_sref(self.block), sch.get_sref(self.loop)
         return sch.block_rv(decompose_reduction(sch.state, block, loop))

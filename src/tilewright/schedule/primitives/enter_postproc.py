@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.trace.instruction import Primitive, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 @register_primitive
@@ -16,5 +12,5 @@ class EnterPostproc(Primitive[None]):
     moves_blocks = False
     is_postproc = True
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         """Leave the mark: there is nothing else to do."""

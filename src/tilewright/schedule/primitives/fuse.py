@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.ir import For, ForKind, IntImm, PrimExpr, Range, Var, const, uses_var
 from tilewright.schedule.conditions.checks import check_plain_loop
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above, simplify_bindings
 from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NothingToFuse(PrimitiveError):
@@ -99,6 +96,6 @@ class Fuse(Primitive[LoopRV]):
     loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
     preserve_unit_iters: bool = flag()
 
-    def run(self, sch: Schedule) -> LoopRV:
+    def run(self, sch: ScheduleCore) -> LoopRV:
         loops = [sch.get_sref(loop) for loop in self.loops]
         return sch.loop_rv(fuse(sch.state, loops, preserve_unit_iters=self.preserve_unit_iters))

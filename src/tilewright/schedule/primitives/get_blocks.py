@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tilewright.ir import Block
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV, LoopRV
 from tilewright.schedule.state.scope import (
@@ -21,9 +21,6 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.support.suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class BlockNotFound(PrimitiveError):
@@ -50,7 +47,7 @@ def _blocks_below(block: Block) -> Iterator[Block]:
         yield from _blocks_below(realize.block)
 
 
-def neighbours(sch: Schedule, block: StmtSRef, before: bool) -> list[StmtSRef]:
+def neighbours(sch: ScheduleCore, block: StmtSRef, before: bool) -> list[StmtSRef]:
     """Producers (or consumers) of a block in its scope, each once, in order."""
     if block.parent is None:
         raise RootHasNoNeighbours(block, name=block.name)
@@ -79,7 +76,7 @@ class GetBlock(Primitive[BlockRV]):
     name: str  # type: ignore[misc]  # of the class it is the kind, of a step that of the block
     func_name: str
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         name, function = self.name, self.func_name
         root = sch.state.roots.get(function)
         if root is None:
@@ -102,7 +99,7 @@ class GetLoops(Primitive[list[LoopRV]]):
     moves_blocks = False
     block: BlockRV = given()
 
-    def run(self, sch: Schedule) -> list[LoopRV]:
+    def run(self, sch: ScheduleCore) -> list[LoopRV]:
         block = sch.get_sref(self.block)
         _ = block.block  # loops have none of their own
         return [sch.loop_rv(loop) for loop in loops_of(block)]
@@ -115,7 +112,7 @@ class GetChildBlocks(Primitive[list[BlockRV]]):
     moves_blocks = False
     block_or_loop: BlockRV | LoopRV = given(positional=True)
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         found = child_blocks(sch.state, sch.get_sref(self.block_or_loop))
         return [sch.block_rv(block) for block in found]
 
@@ -127,7 +124,7 @@ class GetProducers(Primitive[list[BlockRV]]):
     moves_blocks = False
     block: BlockRV = given()
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         found = neighbours(sch, sch.get_sref(self.block), before=True)
         return [sch.block_rv(block) for block in found]
 
@@ -139,7 +136,7 @@ class GetConsumers(Primitive[list[BlockRV]]):
     moves_blocks = False
     block: BlockRV = given()
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         found = neighbours(sch, sch.get_sref(self.block), before=False)
         return [sch.block_rv(block) for block in found]
 
@@ -151,6 +148,6 @@ class GetOutputBlocks(Primitive[list[BlockRV]]):
     moves_blocks = False
     scope_block: BlockRV = given()
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         found = _output_blocks_below(sch.get_sref(self.scope_block).block)
         return [sch.block_rv(sch.state.srefs[block]) for block in found]

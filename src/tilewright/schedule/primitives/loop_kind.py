@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.ir import Buffer, ForKind, IterType, IterVar, Var, uses_var
 from tilewright.ir.node import replace
@@ -15,15 +14,13 @@ from tilewright.schedule.conditions.checks import (
 )
 from tilewright.schedule.conditions.races import depends_on, is_unit
 from tilewright.schedule.conditions.slices import touches_own_slices, writes_own_tiles
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import child_blocks, realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz")
 THREAD_AXES = (*_AXES, "vthread")
@@ -164,7 +161,7 @@ class Parallel(Primitive[None]):
     moves_blocks = False
     loop: LoopRV = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.PARALLEL)
 
 
@@ -174,7 +171,7 @@ class Vectorize(Primitive[None]):
     moves_blocks = False
     loop: LoopRV = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.VECTORIZED)
 
 
@@ -184,7 +181,7 @@ class Unroll(Primitive[None]):
     moves_blocks = False
     loop: LoopRV = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         set_loop_kind(sch.state, sch.get_sref(self.loop), ForKind.UNROLLED)
 
 
@@ -195,7 +192,7 @@ class Bind(Primitive[None]):
     loop: LoopRV = given()
     thread_axis: str
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         if self.thread_axis not in THREAD_AXES:
             raise UnknownThreadAxis(axis=self.thread_axis)
         loop = sch.get_sref(self.loop)

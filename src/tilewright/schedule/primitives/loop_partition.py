@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import (
     TRUE,
@@ -38,6 +38,7 @@ from tilewright.schedule.conditions.checks import (
     only_block_under,
 )
 from tilewright.schedule.conditions.interference import TouchedRegion, accesses_of
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import reads_with_writes
 from tilewright.schedule.primitives.split import FactorNotPositive
@@ -47,9 +48,6 @@ from tilewright.schedule.state.splice import copy_path, replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class RangeNotConstant(PrimitiveError):
@@ -232,7 +230,7 @@ class PartitionLoop(Primitive[list[LoopRV]]):
     factors: tuple[Any, ...] = given(rest=True)
     preserve_unit_iters: bool = flag()
 
-    def run(self, sch: Schedule) -> list[LoopRV]:
+    def run(self, sch: ScheduleCore) -> list[LoopRV]:
         numbers = [None if factor is None else sch.int_of(factor) for factor in self.factors]
         made = loop_partition(sch.state, sch.get_sref(self.loop), numbers)
         return [sch.loop_rv(sref) for sref in made]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.ir import (
     Block,
@@ -25,6 +24,7 @@ from tilewright.schedule.conditions.interference import (
     conflicts,
     stays_within_iteration,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import lowest_common_ancestor, scope_root
@@ -32,9 +32,6 @@ from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class TooFewLoops(PrimitiveError):
@@ -219,5 +216,5 @@ class Merge(Primitive[LoopRV]):
     method = "merge"
     loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
 
-    def run(self, sch: Schedule) -> LoopRV:
+    def run(self, sch: ScheduleCore) -> LoopRV:
         return sch.loop_rv(merge(sch.state, [sch.get_sref(loop) for loop in self.loops]))

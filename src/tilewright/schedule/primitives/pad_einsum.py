@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import (
     TRUE,
@@ -34,6 +34,7 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import if_then_else
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.flags import check_stage_pipeline
 from tilewright.schedule.state.handles import BlockRV
@@ -41,9 +42,6 @@ from tilewright.schedule.state.scope import BlockScope, loops_of, realize_of, sc
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class WrongPadding(PrimitiveError):
@@ -307,6 +305,6 @@ class PadEinsum(Primitive[None]):
     block: BlockRV = given()
     padding: list[Any]
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         amounts = [sch.int_of(amount) for amount in self.padding]
         pad_einsum(sch.state, sch.get_sref(self.block), amounts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -35,6 +35,7 @@ from tilewright.schedule.caches.stage import (
     readers_after,
 )
 from tilewright.schedule.conditions.checks import has_affine_binding
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.buffer_access import (
     AccessChanger,
@@ -48,9 +49,6 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotALeafBlock(PrimitiveError):
@@ -189,7 +187,7 @@ class ReIndex(Primitive[BlockRV]):
     buffer_index: int
     side: int  # 0 for reads, 1 for writes
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         side = 1 if self.side else 0
         return sch.block_rv(reindex(sch.state, sch.get_sref(self.block), self.buffer_index, side))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
@@ -38,6 +37,7 @@ from tilewright.schedule.caches.stage import (
     only_writer,
     readers_after,
 )
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.init_block import in_serial_copies
 from tilewright.schedule.regions.buffer_access import (
@@ -56,9 +56,6 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotASinglePoint(PrimitiveError):
@@ -286,7 +283,7 @@ class ReindexCacheRead(Primitive[BlockRV]):
     storage_scope: str
     index_map: IndexMap = given()
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
         index, scope = self.read_buffer_index, self.storage_scope
         return sch.block_rv(reindex_cache(sch.state, block, index, scope, index_map, 0))
@@ -300,7 +297,7 @@ class ReindexCacheWrite(Primitive[BlockRV]):
     storage_scope: str
     index_map: IndexMap = given()
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         block, index_map = sch.get_sref(self.block), sch.concrete_map(self.index_map)
         index, scope = self.write_buffer_index, self.storage_scope
         return sch.block_rv(reindex_cache(sch.state, block, index, scope, index_map, 1))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import For, IntImm, IterType, Stmt, Var, free_vars, uses_var
 from tilewright.ir.node import nodes_in, replace
 from tilewright.schedule.conditions.checks import has_affine_binding, has_affine_binding_below
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import LoopRV
 from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class LoopGivenTwice(PrimitiveError):
@@ -155,5 +153,5 @@ class Reorder(Primitive[None]):
     moves_blocks = False
     ordered_loops: tuple[LoopRV, ...] = given(rest=True, positional=True)
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         reorder(sch.state, [sch.get_sref(loop) for loop in self.ordered_loops])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import BlockRealize
 from tilewright.ir.node import replace
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of
@@ -14,9 +15,6 @@ from tilewright.schedule.state.splice import replace_in_parent
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotAPermutation(PrimitiveError):
@@ -51,6 +49,6 @@ class ReorderBlockIterVar(Primitive[None]):
     block: BlockRV = given()
     new_order: list[Any] = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         order = [sch.int_of(index) for index in self.new_order]
         reorder_block_iter_var(sch.state, sch.get_sref(self.block), order)

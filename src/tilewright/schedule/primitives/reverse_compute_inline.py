@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.arith import (
     Analyzer,
@@ -47,6 +46,7 @@ from tilewright.ir import (
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
 from tilewright.schedule.conditions.races import check_no_race
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.compute_at import UnknownIterations, check_not_output, values_of
 from tilewright.schedule.moves.relocate import check_removable, remove
@@ -71,9 +71,6 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotOneProducer(PrimitiveError):
@@ -370,5 +367,5 @@ class ReverseComputeInline(Primitive[None]):
     method = "reverse_compute_inline"
     block: BlockRV = given()
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         reverse_compute_inline(sch.state, sch.get_sref(self.block))

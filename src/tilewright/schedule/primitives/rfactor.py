@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -42,6 +41,7 @@ from tilewright.schedule.conditions.checks import (
     only_block_under,
 )
 from tilewright.schedule.conditions.reducers import Reduction, recognize_reduction
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
 from tilewright.schedule.moves.init_block import copied_loop
@@ -51,9 +51,6 @@ from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class LoopNotSerial(PrimitiveError):
@@ -440,6 +437,6 @@ class RFactor(Primitive[BlockRV]):
     loop: LoopRV = given()
     factor_axis: int
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         axis = sch.int_of(self.factor_axis)
         return sch.block_rv(rfactor(sch.state, sch.get_sref(self.loop), axis))

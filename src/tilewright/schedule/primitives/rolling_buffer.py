@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arith import (
     Analyzer,
@@ -50,6 +50,7 @@ from tilewright.ir import (
 from tilewright.ir.expr import GE, GT, LE, LT
 from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import (
     AllocationChanger,
@@ -70,10 +71,6 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
-
 
 _POSITIONS = (IterType.DATA_PAR, IterType.OPAQUE)
 
@@ -369,5 +366,5 @@ class RollingBuffer(Primitive[None]):
     block: BlockRV = given()
     write_buffer_index: int
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         rolling_buffer(sch.state, sch.get_sref(self.block), sch.int_of(self.write_buffer_index))

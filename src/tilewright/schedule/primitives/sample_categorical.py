@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import ExprRV
 from tilewright.schedule.trace.instruction import Primitive, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class LengthsDiffer(PrimitiveError):
@@ -33,7 +31,7 @@ class SampleCategorical(Primitive[ExprRV]):
     candidates: list[int]
     probs: list[float]
 
-    def decide(self, sch: Schedule, decision: Any) -> tuple[ExprRV, int]:
+    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[ExprRV, int]:
         candidates, probs = self.candidates, self.probs
         if len(candidates) != len(probs) or not candidates:
             raise LengthsDiffer(candidates=len(candidates), probs=len(probs))

@@ -7,10 +7,11 @@ among the loops around the first consumer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import For, IterType, is_one
 from tilewright.schedule.conditions.checks import loop_iter_types
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.schedule.primitives.compute_inline import can_compute_inline
@@ -26,9 +27,6 @@ from tilewright.schedule.state.scope import (
 from tilewright.schedule.state.sref import INLINE_MARK, ROOT_MARK, StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 INLINE, ROOT = -2, -1
 
@@ -101,12 +99,12 @@ def _candidates(state: ScheduleState, loops: Sequence[StmtSRef]) -> Iterator[tup
     return iter(chosen[:count])
 
 
-def _sampled(sch: Schedule, block: StmtSRef) -> tuple[int, StmtSRef]:
+def _sampled(sch: ScheduleCore, block: StmtSRef) -> tuple[int, StmtSRef]:
     locations = list(compute_locations(sch.state, block).items())
     return locations[sch.random.integer(0, len(locations))]
 
 
-def _decided(sch: Schedule, block: StmtSRef, decision: Any) -> tuple[int, StmtSRef]:
+def _decided(sch: ScheduleCore, block: StmtSRef, decision: Any) -> tuple[int, StmtSRef]:
     """The place that was decided on, or the nearest one outside of it.
 
     Places are tried one by one: replays come here all the time, and mostly the first one fits.
@@ -125,7 +123,7 @@ class SampleComputeLocation(Primitive[LoopRV]):
     is_pure = True
     block: BlockRV = given()
 
-    def decide(self, sch: Schedule, decision: Any) -> tuple[LoopRV, int]:
+    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[LoopRV, int]:
         block = sch.get_sref(self.block)
         if decision is None:
             location, loop = _sampled(sch, block)

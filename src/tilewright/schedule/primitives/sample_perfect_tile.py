@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import IntImm
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import ExprRV, LoopRV
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.random import RandomEngine
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _LARGE_PRIME = 65536
 
@@ -114,7 +112,7 @@ def _checked_decision(decision: Any, n: int) -> list[int]:
     return list(decision)
 
 
-def _extent_of(sch: Schedule, loop: Any) -> int | None:
+def _extent_of(sch: ScheduleCore, loop: Any) -> int | None:
     extent = sch.get_sref(loop).loop.extent
     return extent.value if isinstance(extent, IntImm) else None
 
@@ -128,7 +126,7 @@ class SamplePerfectTile(Primitive[list[ExprRV]]):
     n: int
     max_innermost_factor: int
 
-    def decide(self, sch: Schedule, decision: Any) -> tuple[list[ExprRV], list[int]]:
+    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[list[ExprRV], list[int]]:
         n, extent = self.n, _extent_of(sch, self.loop)
         if n < 1 or (extent is not None and extent < 1):
             raise BadTileRequest(sch.get_sref(self.loop), extent=extent, n=n)
@@ -140,7 +138,7 @@ class SamplePerfectTile(Primitive[list[ExprRV]]):
             tile = self._drawn(sch, extent)
         return [sch.expr_rv(factor) for factor in tile], tile
 
-    def _drawn(self, sch: Schedule, extent: int) -> list[int]:
+    def _drawn(self, sch: ScheduleCore, extent: int) -> list[int]:
         n, limit = self.n, self.max_innermost_factor
         if limit < 1 and limit != -1:
             raise BadLimit(sch.get_sref(self.loop), limit=limit)
@@ -161,7 +159,7 @@ class SamplePartitionedTile(Primitive[list[ExprRV]]):
     partition_pos: int
     innerpart_factor: int
 
-    def decide(self, sch: Schedule, decision: Any) -> tuple[list[ExprRV], list[int]]:
+    def decide(self, sch: ScheduleCore, decision: Any) -> tuple[list[ExprRV], list[int]]:
         n, position, factor = self.n, self.partition_pos, self.innerpart_factor
         extent = _extent_of(sch, self.loop)
         if n < 1 or not 0 < position < n or factor <= 0:

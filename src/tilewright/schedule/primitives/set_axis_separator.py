@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import Buffer, replace
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger
 from tilewright.schedule.layouts.layout import buffer_site, change_buffer
@@ -14,9 +15,6 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class BadSeparators(PrimitiveError):
@@ -57,7 +55,7 @@ class SetAxisSeparator(Primitive[None]):
     side: int  # 0 for reads, 1 for writes
     axis_separators: list[int]
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         buffer = sch.buffer_of(self.block, self.side, self.buffer_index)
         set_axis_separator(sch.state, sch.get_sref(self.block), buffer, self.axis_separators)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilewright.ir import HANDLE, Buffer, PointerType, Var
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region, check_storage_scope
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.layouts.allocated_buffer import (
     AllocationChanger,
     allocating_block,
@@ -16,9 +15,6 @@ from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class ScopeChanger(AllocationChanger):
@@ -55,5 +51,5 @@ class SetScope(Primitive[None]):
     buffer_index: int
     storage_scope: str
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         set_scope(sch.state, sch.get_sref(self.block), self.buffer_index, self.storage_scope)

@@ -9,7 +9,7 @@ result, wrapping included.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import (
     Add,
@@ -39,15 +39,13 @@ from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iter
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
 from tilewright.schedule.conditions.checks import why_not_reduction
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of, scope_of, scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _OTHER_SIGN = {"int8": "uint8", "uint8": "int8", "int16": "uint16", "uint16": "int16"}
 
@@ -261,6 +259,6 @@ class ShiftOperand(Primitive[list[BlockRV]]):
     block: BlockRV = given()
     read_buffer_index: int
 
-    def run(self, sch: Schedule) -> list[BlockRV]:
+    def run(self, sch: ScheduleCore) -> list[BlockRV]:
         made = shift_operand(sch.state, sch.get_sref(self.block), self.read_buffer_index)
         return [sch.block_rv(sref) for sref in made]

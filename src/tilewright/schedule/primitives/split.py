@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -18,6 +18,7 @@ from tilewright.ir import (
     less,
 )
 from tilewright.schedule.conditions.checks import check_plain_loop
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.bindings import BindingRewriter, domains_above
 from tilewright.schedule.state.handles import LoopRV
@@ -25,9 +26,6 @@ from tilewright.schedule.state.splice import loop_nest
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, flag, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NoFactors(PrimitiveError):
@@ -172,7 +170,7 @@ class Split(Primitive[list[LoopRV]]):
     preserve_unit_iters: bool = flag(default=True)
     disable_predication: bool = flag(default=False, optional=True)
 
-    def run(self, sch: Schedule) -> list[LoopRV]:
+    def run(self, sch: ScheduleCore) -> list[LoopRV]:
         made = split(
             sch.state,
             sch.get_sref(self.loop),

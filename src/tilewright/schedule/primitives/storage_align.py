@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import allocating_block
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class AxisOutOfRange(PrimitiveError):
@@ -74,6 +72,6 @@ class StorageAlign(Primitive[None]):
     factor: int
     offset: int
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         numbers = (self.buffer_index, self.axis, self.factor, self.offset)
         storage_align(sch.state, sch.get_sref(self.block), *map(sch.int_of, numbers))

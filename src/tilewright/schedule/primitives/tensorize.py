@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import (
     INT32,
@@ -23,6 +23,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.clone import Cloner
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.primitives.blockize import blockized_loop
 from tilewright.schedule.state.handles import BlockRV, LoopRV
@@ -31,9 +32,6 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.tensor.match import DescribedOperand, Mismatch, match_description
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class DoesNotMatch(PrimitiveError):
@@ -174,7 +172,7 @@ class Tensorize(Primitive[None]):
     tensor_intrin: str
     preserve_unit_iters: bool = constant(from_json=bool)
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         target = sch.get_sref(self.block_or_loop)
         intrin = TensorIntrin.get(self.tensor_intrin)
         assert intrin is not None

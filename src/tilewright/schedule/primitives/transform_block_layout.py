@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
@@ -23,6 +22,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.schedule.conditions.checks import check_names_no_loops, check_starts_at_zero
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
@@ -33,10 +33,6 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
-
 
 _FREE_KINDS = (IterType.DATA_PAR, IterType.COMM_REDUCE)
 
@@ -179,5 +175,5 @@ class TransformBlockLayout(Primitive[None]):
     block: BlockRV = given()
     index_map: IndexMap = constant(to_json=index_map_to_json, from_json=index_map_from_json)
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         transform_block_layout(sch.state, sch.get_sref(self.block), self.index_map)

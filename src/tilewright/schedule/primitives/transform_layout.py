@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
@@ -21,6 +21,7 @@ from tilewright.ir import (
     seq,
 )
 from tilewright.schedule.conditions.races import check_no_race
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.layout import (
     BufferSite,
@@ -38,9 +39,6 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text, index_map_from_json, index_map_to_json
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _UNDEF = Op.get("tir.undef")
 
@@ -262,7 +260,7 @@ class TransformLayout(Primitive[None]):
     pad_value: IndexMap | None = constant(to_json=_map_to_json, from_json=_map_from_json)
     assume_injective_transform: bool = constant(to_json=bool, from_json=bool)
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         transform_layout(
             sch.state,
             sch.get_sref(self.block),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.ir import (
@@ -17,6 +17,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import (
     AllocationChanger,
@@ -27,9 +28,6 @@ from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 
 class NotADtype(PrimitiveError):
@@ -92,5 +90,5 @@ class UnsafeSetDType(Primitive[None]):
     buffer_index: int
     dtype: str
 
-    def run(self, sch: Schedule) -> None:
+    def run(self, sch: ScheduleCore) -> None:
         unsafe_set_dtype(sch.state, sch.get_sref(self.block), self.buffer_index, self.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.ir import (
     Add,
@@ -25,6 +25,7 @@ from tilewright.ir import (
 from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.conditions.checks import is_reduction_block
+from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.allocated_buffer import AllocationChanger, change_allocation
 from tilewright.schedule.primitives.cache_write import cache_write
@@ -34,9 +35,6 @@ from tilewright.schedule.state.scope import scope_root
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
-
-if TYPE_CHECKING:
-    from tilewright.schedule.schedule import Schedule
 
 _LANEWISE = (Add, Sub, Mul, Max, Min)
 
@@ -104,5 +102,5 @@ class WidenAccumulator(Primitive[BlockRV]):
     block: BlockRV = given()
     dtype: str
 
-    def run(self, sch: Schedule) -> BlockRV:
+    def run(self, sch: ScheduleCore) -> BlockRV:
         return sch.block_rv(widen_accumulator(sch.state, sch.get_sref(self.block), self.dtype))
