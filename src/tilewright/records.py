@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from tilewright.errors import ScheduleError, TargetError, TuneError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_hash
 from tilewright.ir.json import load_json, save_json
+from tilewright.nest.reading import Reading, read
 from tilewright.schedule import Schedule, Trace
 from tilewright.support.decoding import decoding
 from tilewright.target import Target, get_kind
@@ -77,6 +78,16 @@ class MeasureCandidate:
     sch: Schedule
     args_info: tuple[TensorInfo, ...]
     shash: int | None = field(default=None, compare=False)  # of the module, where it is known
+    _readings: dict[PrimFunc, Reading] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def reading_of(self, func: PrimFunc) -> Reading:
+        """The loop nests of one of its functions, read once for features and prior."""
+        known = self._readings.get(func)
+        if known is None:
+            known = self._readings[func] = read(func)
+        return known
 
     @property
     def program_hash(self) -> int:

@@ -14,15 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.cost_model.nests import (
-    UNROLL_PRAGMA,
-    VECTOR_REDUCTION,
-    Access,
-    Loop,
-    Nest,
-    nests_of,
-)
 from tilewright.ir import ForKind, PrimFunc, Var
+from tilewright.ir.annotation_keys import VECTOR_REDUCTION
+from tilewright.nest.access import Access
+from tilewright.nest.loops import Loop
+from tilewright.nest.nests import Nest, nests_in
+from tilewright.nest.reading import Reading, read
 from tilewright.records import MeasureCandidate, entry_function
 from tilewright.space.base import TaskContext
 from tilewright.space.layout_free import has_bound_weights
@@ -74,16 +71,21 @@ class AnalyticPrior:
     ) -> npt.NDArray[np.float64]:
         """The logarithm (base 2) of the seconds that each candidate would take."""
         machine = Machine.of(getattr(context, "target", None))
-        seconds = [estimate(entry_function(c.sch.mod), machine) for c in candidates]
+        seconds = [_seconds_of(candidate, machine) for candidate in candidates]
         return np.log2(np.array(seconds, np.float64))
 
 
-def estimate(func: PrimFunc, machine: Machine) -> float:
+def _seconds_of(candidate: MeasureCandidate, machine: Machine) -> float:
+    func = entry_function(candidate.sch.mod)
+    return estimate(func, machine, candidate.reading_of(func))
+
+
+def estimate(func: PrimFunc, machine: Machine, reading: Reading | None = None) -> float:
     """Seconds that one run of a scheduled function takes, roughly."""
     total = 1e-7
     regions: set[Var] = set()
     packed_before = has_bound_weights(func)
-    for nest in nests_of(func):
+    for nest in nests_in(reading or read(func)):
         if nest.packs_weights and packed_before:
             continue
         costs = _NestCost(nest, machine)
@@ -104,7 +106,8 @@ class _NestCost:
         self._loops = [loop for loop in nest.loops if loop.extent > 1]
         self._vector, self._lanes = self._find_vector()
         self._inner = self._written_out()
-        self._outer = [loop for loop in self._loops if loop not in self._inner]
+        self._outer = self._loops[: len(self._loops) - len(self._inner)]
+        self._unrolled = [loop for loop in self._inner if loop is not self._vector]
 
     # --- the loops ------------------------------------------------------------------------------
 
@@ -112,7 +115,7 @@ class _NestCost:
         vectors = [loop for loop in self._loops if loop.kind == ForKind.VECTORIZED]
         if vectors:
             return vectors[-1], vectors[-1].extent
-        marked = [loop.annotation(VECTOR_REDUCTION) for loop in self._loops]
+        marked = [loop.annotation(VECTOR_REDUCTION) for loop in self._loops if loop.annotations]
         width = max(marked, default=0)
         if width and self._loops[-1].extent >= width:
             return self._loops[-1], width
@@ -120,7 +123,7 @@ class _NestCost:
 
     def _written_out(self) -> list[Loop]:
         """The loops at the inside that are unrolled or part of a vector."""
-        limit = max((loop.annotation(UNROLL_PRAGMA) for loop in self._nest.loops), default=0)
+        limit = max((loop.unroll_step for loop in self._nest.loops), default=0)
         found: list[Loop] = []
         steps = 1
         for loop in reversed(self._loops):
@@ -176,11 +179,7 @@ class _NestCost:
 
     def _instructions(self, access: Access) -> float:
         """Loads or stores of an access for one pass through the written-out loops."""
-        distinct = math.prod(
-            loop.extent
-            for loop in self._inner
-            if loop is not self._vector and access.depends_on(loop)
-        )
+        distinct = math.prod([loop.extent for loop in self._unrolled if access.depends_on(loop)])
         if access.buffer.scope.startswith(TILE_SCOPES):
             return distinct  # stays in registers of its own
         if access.unit_bytes * 2 >= self._machine.vector_bytes:
@@ -194,7 +193,7 @@ class _NestCost:
     def _cycles_inside(self) -> float:
         """Cycles of one pass through the written-out loops."""
         nest = self._nest
-        unrolled = math.prod(loop.extent for loop in self._inner if loop is not self._vector)
+        unrolled = math.prod([loop.extent for loop in self._unrolled])
         vectors = self._registers(nest.store)
         if self._vector is not None and not nest.store.depends_on(self._vector):
             width = self._lanes * nest.store.element_bytes
@@ -225,33 +224,29 @@ class _NestCost:
     def _traffic_cycles(self) -> list[float]:
         """Cycles for the bytes that come from the second cache, the third, and memory."""
         machine = self._machine
-        accesses = self._accesses()
         levels = (
             (machine.l1_bytes, machine.l2_bytes_per_cycle),
             (machine.l2_bytes, machine.l3_bytes_per_cycle),
             (machine.l3_bytes, machine.memory_bytes_per_cycle),
         )
-        sizes = self._footprints(accesses)
+        sizes = self._footprints()
         return [self._traffic(sizes, capacity) / speed for capacity, speed in levels]
 
-    def _accesses(self) -> list[Access]:
+    def _footprints(self) -> list[int]:
+        """For each depth (0: the whole nest) the bytes that all accesses touch below it."""
         accesses = (self._nest.store, *self._nest.loads)
-        return [a for a in accesses if not a.buffer.scope.startswith(("local", TILE_SCOPES))]
+        in_memory = [
+            access.footprints(self._loops)
+            for access in accesses
+            if not access.buffer.scope.startswith(("local", TILE_SCOPES))
+        ]
+        return list(map(sum, zip(*in_memory, strict=True))) or [0] * (len(self._loops) + 1)
 
-    def _footprints(self, accesses: Sequence[Access]) -> list[list[int]]:
-        """For each depth (0: the whole nest) the bytes of each access below it."""
-        extents: dict[Var, int] = {}
-        found = [[a.footprint(extents) for a in accesses]]
-        for loop in reversed(self._loops):
-            extents[loop.var] = loop.extent
-            found.append([a.footprint(extents) for a in accesses])
-        return found[::-1]
-
-    def _traffic(self, sizes: Sequence[Sequence[int]], capacity: int) -> float:
+    def _traffic(self, sizes: Sequence[int], capacity: int) -> float:
         """Bytes that enter a cache: what fits stays, all else comes again in every iteration."""
         times = 1.0
         for depth, below in enumerate(sizes):
-            if sum(below) <= 0.75 * capacity or depth == len(sizes) - 1:
-                return times * sum(below) if depth else 0.0
+            if below <= 0.75 * capacity or depth == len(sizes) - 1:
+                return times * below if depth else 0.0
             times *= self._loops[depth].extent
         return 0.0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
+from math import prod
 
-from tilewright.features.affine import Affine, IndexReader
-from tilewright.features.loop_nest import Indices, Loop, Store
-from tilewright.features.placement import Placements
-from tilewright.features.strides import coefficient
+from tilewright.arith.affine import Affine
+from tilewright.features.stores import Store
+from tilewright.features.tvm_oddities import bounds_while, coefficient
 from tilewright.ir import Buffer, Var
+from tilewright.nest.index_reader import IndexReader, Indices
+from tilewright.nest.loops import Loop
+from tilewright.nest.placement import Placement, Placements
 
 
 class AccessKind(IntEnum):
@@ -28,43 +30,52 @@ class ReuseKind(IntEnum):
     NO_REUSE = 2
 
 
-@dataclass(slots=True)
-class Reuse:
-    kind: ReuseKind = ReuseKind.NO_REUSE
-    distance_iterations: float = 0
-    distance_bytes: float = 0
-    count: float = 0
+Reuse = tuple[ReuseKind, float, float, float]  # kind, distance in iterations and bytes, count
+_NO_REUSE: Reuse = (ReuseKind.NO_REUSE, 0.0, 0.0, 0.0)
 
 
-@dataclass(slots=True)
 class BufferUse:
     """One buffer in one store."""
 
-    buffer: Buffer
-    kind: AccessKind
-    accesses: list[Indices]
-    shape: tuple[int, ...]
-    strides: list[int]
-    itemsize: int
-    numel: int = 1  # distinct elements over all loops
-    box: list[int] = field(default_factory=list)  # their extent in each dimension
+    __slots__ = (
+        "_reader", "accesses", "box", "buffer", "itemsize", "kind", "numel", "placement",
+        "variables",
+    )  # fmt: skip
 
-    def uses(self, var: Var, reader: IndexReader) -> bool:
-        """True when an index depends on `var`."""
-        return any(
-            var in (index.terms if index.is_plain else reader.variables_in(index))
-            for indices in self.accesses
-            for index in indices
-        )
+    def __init__(
+        self,
+        buffer: Buffer,
+        kind: AccessKind,
+        accesses: list[Indices],
+        placement: Placement,
+        reader: IndexReader,
+    ) -> None:
+        self.buffer = buffer
+        self.kind = kind
+        self.accesses = accesses
+        self.placement = placement
+        self.itemsize = placement.itemsize
+        self._reader = reader
+        self.numel = 1  # distinct elements over all loops
+        self.box = [1] * len(placement.shape)  # their extent in each dimension
+        self.variables: set[Var] = set()  # that indices depend on
+        for indices in accesses:
+            for index in indices:
+                self.variables.update(
+                    index.terms if index.is_plain else reader.variables_in(index)  # type: ignore[arg-type]
+                )
 
-    def stride_of(self, var: Var, reader: IndexReader) -> int:
+    def stride_of(self, var: Var) -> int:
         """The elements between what two iterations touch; 0 when `var` is unused."""
+        if var not in self.variables:
+            return 0
         found = 0
+        strides = self.placement.strides
         for indices in self.accesses:
             for dim in range(len(indices) - 1, -1, -1):
-                factor = coefficient(indices[dim], var, reader)
+                factor = coefficient(indices[dim], var, self._reader)
                 if factor:
-                    stride = factor * self.strides[dim]
+                    stride = factor * strides[dim]
                     found = min(found, stride) if found else stride
                     break
         return found
@@ -74,78 +85,92 @@ class BufferUse:
 Touched = dict[Loop, dict[Buffer, list[int]]]
 
 
-def buffer_uses(store: Store, placements: Placements) -> list[BufferUse]:
-    """The buffers of a store: its own first, then what it loads."""
+def buffer_uses(
+    store: Store, placements: Placements, reader: IndexReader
+) -> tuple[list[BufferUse], list[Indices]]:
+    """The buffers of a store, its own first, and the indices of all its loads."""
     own = store.buffer
-    accesses: dict[Buffer, list[Indices]] = {own: [store.indices]}
+    accesses: dict[Buffer, list[Indices]] = {own: [placements.shifted(own, store.indices)]}
     kinds = {own: AccessKind.WRITE}
+    loads = []
     for buffer, indices in store.loads:
+        shifted = placements.shifted(buffer, indices)
+        loads.append(shifted)
         if buffer is own:
             kinds[own] = AccessKind.READ_WRITE
         else:
             kinds[buffer] = AccessKind.READ
-            accesses.setdefault(buffer, []).append(indices)
-    uses = []
-    for buffer, all_indices in accesses.items():
-        placement = placements.of(buffer)
-        shifted = [placements.shifted(buffer, indices) for indices in all_indices]
-        itemsize = buffer.dtype.itemsize * buffer.dtype.lanes
-        uses.append(
-            BufferUse(buffer, kinds[buffer], shifted, placement.shape, placement.strides, itemsize)
-        )
-    return uses
+            accesses.setdefault(buffer, []).append(shifted)
+    uses = [
+        BufferUse(buffer, kinds[buffer], found, placements.of(buffer), reader)
+        for buffer, found in accesses.items()
+    ]
+    return uses, loads
 
 
 class _Box:
-    """The box that a buffer's accesses touch while more and more loops run."""
+    """The box that several accesses touch while more and more loops run."""
 
     def __init__(self, use: BufferUse, reader: IndexReader) -> None:
+        self._use = use
         self._reader = reader
         self._lows: list[list[int]] = []
         self._highs: list[list[int]] = []
-        self._moves: dict[Var, list[tuple[int, int, int]]] = {}  # access, dimension, scale
-        self._opaque: dict[Var, list[tuple[int, int, Affine]]] = {}
         self._running: set[Var] = set()
-        for number, indices in enumerate(use.accesses):
-            starts = [self._start(number, dim, index) for dim, index in enumerate(indices)]
+        for indices in use.accesses:
+            starts = [self._start(index) for index in indices]
             self._lows.append([low for low, _ in starts])
             self._highs.append([high for _, high in starts])
 
-    def _start(self, number: int, dim: int, index: Affine) -> tuple[int, int]:
-        reader = self._reader
+    def _start(self, index: Affine) -> tuple[int, int]:
         if not index.is_plain:
-            for var in reader.variables_in(index):
-                self._opaque.setdefault(var, []).append((number, dim, index))
-            return reader.bounds_while(index, self._running)
+            return bounds_while(index, self._reader.ranges, self._running)
         value = index.base
         for term, scale in index.terms.items():
-            assert isinstance(term, Var)
-            value += scale * reader.first_of(term)
-            self._moves.setdefault(term, []).append((number, dim, scale))
+            value += scale * self._reader.first_of(term)  # type: ignore[arg-type]
         return value, value
 
-    def run(self, loop: Loop) -> bool:
-        """Let one more loop run; False when it moves nothing."""
-        moves, opaque = self._moves.get(loop.var), self._opaque.get(loop.var)
-        for number, dim, scale in moves or ():
-            reach = scale * (loop.extent - 1)
-            (self._highs if scale > 0 else self._lows)[number][dim] += reach
-        if opaque is not None:
-            self._running.add(loop.var)
-            for number, dim, index in opaque:
-                low, high = self._reader.bounds_while(index, self._running)
-                self._lows[number][dim], self._highs[number][dim] = low, high
-        return moves is not None or opaque is not None
+    def run(self, loop: Loop) -> None:
+        """Let one more loop run, which moves something."""
+        var = loop.var
+        self._running.add(var)
+        for indices, lows, highs in zip(self._use.accesses, self._lows, self._highs, strict=True):
+            for dim, index in enumerate(indices):
+                if not index.is_plain:
+                    lows[dim], highs[dim] = bounds_while(index, self._reader.ranges, self._running)
+                elif var in index.terms:
+                    scale = index.terms[var]
+                    (highs if scale > 0 else lows)[dim] += scale * (loop.iterations - 1)
 
     def extents(self) -> list[int]:
-        if len(self._lows) == 1:
-            return [high - low + 1 for low, high in zip(self._lows[0], self._highs[0], strict=True)]
         return [
             max(highs) - min(lows) + 1
             for lows, highs in zip(
                 zip(*self._lows, strict=True), zip(*self._highs, strict=True), strict=True
             )
         ]
+
+
+class _PlainBox:
+    """The same for one access that only adds: where it begins does not matter."""
+
+    def __init__(self, use: BufferUse) -> None:
+        (self._indices,) = use.accesses
+        self._extents = [1] * len(self._indices)
+
+    def run(self, loop: Loop) -> None:
+        for dim, index in enumerate(self._indices):
+            scale = index.terms.get(loop.var)
+            if scale is not None:
+                self._extents[dim] += abs(scale) * (loop.iterations - 1)
+
+    def extents(self) -> list[int]:
+        return self._extents
+
+
+def _box(use: BufferUse, reader: IndexReader) -> _Box | _PlainBox:
+    is_plain = len(use.accesses) == 1 and all([index.is_plain for index in use.accesses[0]])
+    return _PlainBox(use) if is_plain else _Box(use, reader)
 
 
 def measure_footprints(
@@ -156,64 +181,56 @@ def measure_footprints(
     The result is the number of bytes touched while the innermost loop runs, the innermost two, ...
     """
     if not loops:
-        for use in uses:
-            use.box = [1] * len(use.shape)
         return []
-    boxes = [_Box(use, reader) for use in uses]
-    for use, box in zip(uses, boxes, strict=True):
+    bytes_under = [0] * len(loops)
+    order = loops[::-1]
+    for use in uses:
+        box = _box(use, reader)
         use.box = box.extents()
-        use.numel = _product(use.box)
-    bytes_under: list[int] = []
-    for loop in reversed(loops):
-        noted = touched.setdefault(loop, {})
-        total = 0
-        for use, box in zip(uses, boxes, strict=True):
-            if box.run(loop):
+        use.numel = prod(use.box)
+        for place, loop in enumerate(order):
+            if loop.var in use.variables:
+                box.run(loop)
                 use.box = box.extents()
-                use.numel = _product(use.box)
+                use.numel = prod(use.box)
+            noted = touched.get(loop)
+            if noted is None:
+                noted = touched[loop] = {}
             noted.setdefault(use.buffer, []).append(use.numel)
-            total += use.numel * use.itemsize
-        bytes_under.append(total)
+            bytes_under[place] += use.numel * use.itemsize
     return bytes_under
 
 
-def _product(numbers: list[int]) -> int:
-    result = 1
-    for number in numbers:
-        result *= number
-    return result
-
-
 def find_reuse(
-    use: BufferUse,
-    uses: list[BufferUse],
-    loops: tuple[Loop, ...],
-    reader: IndexReader,
-    touched: Touched,
+    use: BufferUse, uses: list[BufferUse], loops: tuple[Loop, ...], touched: Touched
 ) -> Reuse:
     """The innermost loop that comes back to the same elements."""
     iterations = 1
-    for depth in range(len(loops) - 1, -1, -1):
-        loop = loops[depth]
-        if not use.uses(loop.var, reader):
-            if depth == len(loops) - 1:
+    inner: Loop | None = None
+    for loop in reversed(loops):
+        if loop.var not in use.variables:
+            if inner is None:
                 distance = sum(other.itemsize for other in uses)
             else:
-                distance = _bytes_under(touched[loops[depth + 1]])
-            return Reuse(ReuseKind.LOOP_MULTIPLE_READ, iterations, distance, loop.extent)
+                distance = _bytes_under(touched[inner])
+            return (ReuseKind.LOOP_MULTIPLE_READ, iterations, distance, loop.iterations)
         noted = touched[loop][use.buffer]
         if len(noted) >= 2:
-            return Reuse(
+            return (
                 ReuseKind.SERIAL_MULTIPLE_READ_WRITE,
-                min(noted) / max(1, loop.extent),
-                _bytes_under(touched[loop]) / max(1, loop.extent),
+                min(noted) / max(1, loop.iterations),
+                _bytes_under(touched[loop]) / max(1, loop.iterations),
                 len(noted) - 1,
             )
-        iterations *= loop.extent
-    return Reuse()
+        iterations *= loop.iterations
+        inner = loop
+    return _NO_REUSE
 
 
 def _bytes_under(noted: dict[Buffer, list[int]]) -> int:
     return sum(
-        sum(numels) * buffer.dtype.itemsize * buffer.dtype.lanes for buffer, numels in noted.items()
+        [
+            sum(numels) * buffer.dtype.itemsize * buffer.dtype.lanes
+            for buffer, numels in noted.items()
+        ]
     )

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.features.access_pattern import (
-    AccessKind,
     BufferUse,
     Reuse,
-    ReuseKind,
     Touched,
     buffer_uses,
     find_reuse,
     measure_footprints,
 )
-from tilewright.features.affine import IndexReader
-from tilewright.features.loop_nest import Loop, Store
-from tilewright.features.placement import Placements
 from tilewright.features.store_value import NUM_COUNTS, NUM_KINDS, Counts, count_index
+from tilewright.features.stores import Store, StoreReader
 from tilewright.ir import ForKind
+from tilewright.nest.index_reader import Indices
+from tilewright.nest.loops import Loop
 
 _OPERATIONS = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
 _POSITIONS = (
@@ -106,20 +105,20 @@ def names(buffers: int, curve_samples: int) -> list[str]:
 class RowMaker:
     """Makes the rows of one function, store by store, in program order."""
 
-    def __init__(self, layout: Layout, reader: IndexReader, placements: Placements) -> None:
+    def __init__(self, layout: Layout, found: StoreReader) -> None:
         self._layout = layout
-        self._reader = reader
-        self._placements = placements
+        self._reader = found.reader
+        self._placements = found.placements
         self._touched: Touched = {}
 
     def row(self, store: Store) -> list[float]:
         loops, layout = store.loops, self._layout
         iterations = 1
         for loop in loops:
-            iterations *= loop.extent
-        uses = buffer_uses(store, self._placements)
+            iterations *= loop.iterations
+        uses, loads = buffer_uses(store, self._placements, self._reader)
         bytes_under = measure_footprints(uses, loops, self._reader, self._touched)
-        counts = self._counts(store)
+        counts = _counts(store, loads)
         row: list[float] = [float(count * iterations) for count in counts]
         for kind in _KINDS.values():
             row += _loop_kind(loops, kind)
@@ -131,20 +130,12 @@ class RowMaker:
         row += (float(iterations), float(len(loops)), float(_unroll_step(loops)))
         return row
 
-    def _counts(self, store: Store) -> Counts:
-        counts = list(store.counts)
-        for buffer, indices in store.loads:
-            for index in self._placements.shifted(buffer, indices):
-                if index.terms:
-                    count_index(index, counts)
-        return counts
-
     def _buffers(
         self, uses: list[BufferUse], loops: tuple[Loop, ...], iterations: int
     ) -> list[float]:
         columns = []
         for use in uses:
-            reuse = find_reuse(use, uses, loops, self._reader, self._touched)
+            reuse = find_reuse(use, uses, loops, self._touched)
             columns.append((use, self._buffer(use, reuse, loops, iterations)))
         # Most lines first, then most bytes, then by name.
         columns.sort(key=lambda item: (-item[1][5], -item[1][3], item[0].buffer.name))
@@ -162,15 +153,19 @@ class RowMaker:
         lines = max(1.0, iterations / max(1, skipped) * min(1.0, stride * use.itemsize / line))
         unique_lines = max(1.0, unique / min(line, _contiguous_bytes(use)))
         sizes = (total, unique, lines, unique_lines)
-        share = reuse.count or 0.5
+        kind, distance_iterations, distance_bytes, count = reuse
+        share = count or 0.5
         return [
-            *(float(use.kind == kind) for kind in AccessKind),
+            *_FLAGS[use.kind],
             *sizes,
-            *(float(reuse.kind == kind) for kind in ReuseKind),
-            float(reuse.distance_iterations),
-            float(reuse.distance_bytes),
-            float(reuse.count),
-            *(size / share for size in sizes),
+            *_FLAGS[kind],
+            float(distance_iterations),
+            float(distance_bytes),
+            float(count),
+            total / share,
+            unique / share,
+            lines / share,
+            unique_lines / share,
             float(inner_stride),
         ]
 
@@ -179,17 +174,15 @@ class RowMaker:
         that one (else 0), and how many iterations those inside have."""
         skipped = 1
         for loop in reversed(loops):
-            stride = use.stride_of(loop.var, self._reader)
+            stride = use.stride_of(loop.var)
             if stride:
                 return stride, stride if loop is loops[-1] else 0, skipped
-            skipped *= loop.extent
+            skipped *= loop.iterations
         return 0, 0, skipped
 
     def _allocation(self, own: BufferUse, iterations: int) -> list[float]:
-        outer = self._placements.of(own.buffer).outer_prod
-        numel = 1
-        for extent in own.shape:
-            numel *= extent
+        outer = own.placement.outer_prod
+        numel = prod(own.placement.shape)
         return [
             float(numel * own.itemsize),
             float(numel * outer),
@@ -198,16 +191,26 @@ class RowMaker:
         ]
 
 
+def _counts(store: Store, loads: list[Indices]) -> Counts:
+    counts = list(store.counts)
+    for indices in loads:
+        for index in indices:
+            if index.terms:
+                count_index(index, counts)
+    return counts
+
+
+_NO_LOOPS = [0.0, 0.0, 0.0, 1.0, *[0.0] * (len(_POSITIONS) - 1)]
+_MIXED = [*[0.0] * (len(_POSITIONS) - 1), 1.0]
+_FLAGS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))  # one of three kinds
+
+
 def _loop_kind(loops: tuple[Loop, ...], kind: ForKind) -> list[float]:
     """Number, product and innermost length of the loops of a kind, and where they stand."""
-    extents = [loop.extent for loop in loops if loop.kind == kind]
+    extents = [loop.iterations for loop in loops if loop.kind is kind]
     if not extents:
-        return [0.0, 0.0, 0.0, 1.0, *[0.0] * (len(_POSITIONS) - 1)]
-    product = 1
-    for extent in extents:
-        product *= extent
-    numbers = [float(len(extents)), float(product), float(extents[-1])]
-    return [*numbers, *[0.0] * (len(_POSITIONS) - 1), 1.0]
+        return _NO_LOOPS
+    return [float(len(extents)), float(prod(extents)), float(extents[-1]), *_MIXED]
 
 
 def _threads(loops: tuple[Loop, ...], is_gpu: bool) -> list[float]:
@@ -216,12 +219,12 @@ def _threads(loops: tuple[Loop, ...], is_gpu: bool) -> list[float]:
         for loop in reversed(loops):
             tag = "vthread" if loop.tag.startswith("vthread") else loop.tag
             if tag in lengths:
-                lengths[tag] = float(loop.extent)
+                lengths[tag] = float(loop.iterations)
     return [float(is_gpu), *lengths.values()]
 
 
 def _contiguous_bytes(use: BufferUse) -> int:
-    for accessed, extent in zip(reversed(use.box), reversed(use.shape), strict=True):
+    for accessed, extent in zip(reversed(use.box), reversed(use.placement.shape), strict=True):
         if accessed == extent:
             return max(1, extent * use.itemsize)
     return 1
@@ -240,7 +243,7 @@ def _intensity_curve(
     done: list[float] = []
     current = float(operations)
     for loop in reversed(loops):
-        current *= loop.extent
+        current *= loop.iterations
         done.append(current)
     intensity = [work / max(1, size) for work, size in zip(done, bytes_under, strict=True)]
     curve = []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tilewright.errors import TuneError
 from tilewright.features.base import FeatureExtractor, FeatureMatrix, Matrix, feature_extractors
 from tilewright.features.columns import Layout, RowMaker, names
-from tilewright.features.loop_nest import walk
-from tilewright.features.placement import Placements
+from tilewright.features.stores import StoreReader
 from tilewright.features.workload_embedding import WIDTH, workload_embedding
 from tilewright.ir import Buffer, IRModule, PrimFunc
+from tilewright.nest.reading import Reading, read
 from tilewright.records import MeasureCandidate
 from tilewright.space.base import TaskContext
 
@@ -65,9 +65,18 @@ class PerStoreFeature(FeatureExtractor):
         if self.extract_workload:
             mod = context.mod
             embedding = [0.0] * WIDTH if mod is None else workload_embedding(mod)
-        return [self.extract(candidate.sch.mod, is_gpu, embedding) for candidate in candidates]
+        return [
+            self.extract(candidate.sch.mod, is_gpu, embedding, candidate.reading_of)
+            for candidate in candidates
+        ]
 
-    def extract(self, mod: IRModule, is_gpu: bool, embedding: Sequence[float] = ()) -> Matrix:
+    def extract(
+        self,
+        mod: IRModule,
+        is_gpu: bool,
+        embedding: Sequence[float] = (),
+        reading_of: Callable[[PrimFunc], Reading] = read,
+    ) -> Matrix:
         """The rows of one scheduled module."""
         layout = Layout(
             self.buffers_per_store,
@@ -76,7 +85,9 @@ class PerStoreFeature(FeatureExtractor):
             is_gpu,
         )
         rows = [
-            [*row, *embedding] for func in mod.functions.values() for row in _rows_of(func, layout)
+            [*row, *embedding]
+            for func in mod.functions.values()
+            for row in _rows_of(reading_of(func), layout)
         ]
         if not rows:
             return np.zeros((0, self.feature_vector_length)).view(FeatureMatrix)
@@ -85,10 +96,10 @@ class PerStoreFeature(FeatureExtractor):
         return scaled.view(FeatureMatrix)
 
 
-def _rows_of(func: PrimFunc, layout: Layout) -> list[list[float]]:
-    nest = walk(func)
-    maker = RowMaker(layout, nest.reader, Placements(nest))
+def _rows_of(reading: Reading, layout: Layout) -> list[list[float]]:
+    found = StoreReader(reading)
+    maker = RowMaker(layout, found)
     rows: dict[Buffer, list[float]] = {}
-    for store in nest.stores:
+    for store in found.stores:
         rows[store.buffer] = maker.row(store)
     return list(rows.values())

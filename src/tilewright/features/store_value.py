@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.features.affine import Affine, IndexReader
+from tilewright.arith.affine import Affine
 from tilewright.ir import (
     EQ,
     GE,
@@ -52,6 +52,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.folding import fold_binary
+from tilewright.nest.index_reader import IndexReader
 
 # Columns of the counts: seven kinds on floats, the same on everything else, then these two.
 ADD, MUL, DIVIDE, COMPARE, PURE_CALL, OTHER_CALL = 1, 2, 3, 4, 5, 6

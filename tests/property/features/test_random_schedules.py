@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.arith import Analyzer
 from tilewright.features import PerStoreFeature
-from tilewright.features.loop_nest import walk
+from tilewright.features.stores import StoreReader
 from tilewright.ir import (
     INT32,
     BufferStore,
@@ -26,6 +26,7 @@ from tilewright.ir import (
 )
 from tilewright.lowering.convert_blocks_to_opaque import ConvertBlocksToOpaque
 from tilewright.lowering.lower_init_block import LowerInitBlock
+from tilewright.nest.reading import read as read_nests
 from tilewright.testing.schedule_fuzzer import apply_random_steps
 
 
@@ -70,7 +71,7 @@ def test_stores_write_where_the_program_does(seed: int) -> None:
     _, sch, _ = apply_random_steps(seed, None)
     (func,) = sch.mod.functions.values()
     stores, extents = stores_and_loops(func)
-    read = walk(func).stores
+    read = StoreReader(read_nests(func)).stores
     if len(read) != len(stores):
         pytest.skip("a value is always the same constant, or a branch never runs")
     rng = random.Random(seed)

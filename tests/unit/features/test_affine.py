@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tilewright.arith import Analyzer
-from tilewright.features.affine import Affine, IndexReader
+from tilewright.arith.affine import Affine
 from tilewright.features.store_value import NUM_COUNTS, count_index
-from tilewright.features.strides import coefficient
+from tilewright.features.tvm_oddities import bounds_while, coefficient
 from tilewright.ir import (
     INT32,
     Block,
@@ -20,6 +20,7 @@ from tilewright.ir import (
     floormod,
     structural_equal,
 )
+from tilewright.nest.index_reader import IndexReader
 
 i, j, k, fused = Var("i"), Var("j"), Var("k"), Var("fused")
 
@@ -67,7 +68,7 @@ def test_iterators_stand_for_their_bindings() -> None:
     iterator = IterVar(Range(const(0), const(32)), Var("v"), IterType.DATA_PAR)
     block = Block((iterator,), (), (), "b", Evaluate(const(0)))
     made = reader()
-    made.enter_block(block, (i * 8 + j,))
+    made.enter_block(block.iter_vars, (i * 8 + j,))
     assert str(made.read(iterator.var * 2 + 1).expr(INT32)) == "i * 16 + j * 2 + 1"
     assert made.read(floormod(iterator.var, 8)).terms == {j: 1}
 
@@ -109,8 +110,8 @@ def test_coefficients_forget_whose_factor_they_see() -> None:
 def test_remainders_keep_their_first_value() -> None:
     made = reader()
     both = made.read(floordiv(fused, 8) * 100 + floormod(fused, 8))
-    assert made.bounds_while(both, set()) == (0, 0)
-    assert made.bounds_while(both, {fused}) == (0, 700)
+    assert bounds_while(both, made.ranges, set()) == (0, 0)
+    assert bounds_while(both, made.ranges, {fused}) == (0, 700)
     (remainder,) = made.read(floormod(fused, 8)).terms
     assert made.bound(remainder) == (0, 7)
 
@@ -118,6 +119,6 @@ def test_remainders_keep_their_first_value() -> None:
 def test_terms_of_every_kind_have_bounds() -> None:
     made = reader()
     shifted = made.read(floordiv(fused - 5, 3))
-    assert made.bounds_while(shifted, {fused}) == (-2, 19)
-    assert made.bounds_while(made.read(Var("n") + i), {i}) == (0, 3)
+    assert bounds_while(shifted, made.ranges, {fused}) == (-2, 19)
+    assert bounds_while(made.read(Var("n") + i), made.ranges, {i}) == (0, 3)
     assert made.bound(Var("n")) is None

@@ -1,0 +1,113 @@
+"""Affine forms: `sum(scale * term) + base`, the one form in which indices are worked with.
+
+A term is a variable or, where an index divides or takes remainders, a whole expression. Scales,
+bases and bounds may be numbers or arrays of numbers (one for each of many programs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tilewright.ir import Add, DType, IntImm, Mul, PrimExpr, Sub, Var, const
+
+Terms = dict[PrimExpr, Any]  # numbers or arrays
+Bound = tuple[Any, Any]  # smallest and largest value
+
+
+class Affine:
+    """`sum(scale * term) + base`; no scale is zero. Never changed once made."""
+
+    __slots__ = ("_plain", "base", "terms")
+
+    def __init__(self, terms: Terms, base: Any = 0, is_plain: bool | None = None) -> None:
+        self.terms = terms
+        self.base = base
+        self._plain = is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        """True when all terms are variables."""
+        if self._plain is None:
+            self._plain = all(isinstance(term, Var) for term in self.terms)
+        return self._plain
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """`self + factor * other`, without joining terms that divide the same variable."""
+        base = self.base + factor * other.base
+        if not other.terms:
+            return Affine(self.terms, base, self._plain)
+        terms = dict(self.terms)
+        for term, scale in other.terms.items():
+            total = terms.get(term, 0) + factor * scale
+            if total:
+                terms[term] = total
+            else:
+                terms.pop(term, None)
+        return Affine(terms, base, (self._plain and other._plain) or None)
+
+    def times(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine({}, 0, True)
+        scaled = {term: scale * factor for term, scale in self.terms.items()}
+        return Affine(scaled, self.base * factor, self._plain)
+
+    def bounds(self, bound_of: Callable[[PrimExpr], Bound]) -> Bound:
+        """The smallest and the largest value, from those of the terms."""
+        low = high = self.base
+        for term, scale in self.terms.items():
+            first, last = bound_of(term)
+            low = low + scale * (first if scale > 0 else last)
+            high = high + scale * (last if scale > 0 else first)
+        return low, high
+
+    def reach(self, extents: Mapping[Var, Any]) -> Any:
+        """How far apart the ends are while variables count through `extents`, the others rest."""
+        total = 0
+        for term, scale in self.terms.items():
+            if term in extents:
+                total = total + abs(scale) * (extents[term] - 1)  # type: ignore[index]
+        return total
+
+    def in_order(self) -> Iterator[tuple[PrimExpr | None, int]]:
+        """The terms as they are printed: falling scales; None stands for the base."""
+        ordered = sorted(self.terms.items(), key=_falling_scale) if len(self.terms) > 1 else None
+        positive = True
+        for term, scale in ordered or self.terms.items():
+            if positive and scale < 0:
+                positive = False
+                if self.base > 0:
+                    yield None, self.base
+            yield term, scale
+        if self.base < 0 or (positive and self.base > 0):
+            yield None, self.base
+
+    def expr(self, dtype: DType) -> PrimExpr:
+        """The same sum as an expression."""
+        result: PrimExpr | None = None
+        for term, scale in self.in_order():
+            size = const(abs(scale), dtype)
+            part = size if term is None else term if abs(scale) == 1 else Mul(term, size)
+            if result is None:
+                result = part if scale > 0 else Sub(const(0, dtype), part)
+            else:
+                result = Add(result, part) if scale > 0 else Sub(result, part)
+        return const(0, dtype) if result is None else result
+
+
+def _falling_scale(item: tuple[PrimExpr, int]) -> int:
+    return -item[1]
+
+
+def affine_of(expr: PrimExpr) -> Affine:
+    """An expression as a sum, as it stands; anything but sums and scales is a term."""
+    match expr:
+        case IntImm(value=value):
+            return Affine({}, value)
+        case Add(a=a, b=b):
+            return affine_of(a).plus(affine_of(b))
+        case Sub(a=a, b=b):
+            return affine_of(a).plus(affine_of(b), -1)
+        case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
+            return affine_of(a).times(factor)
+    return Affine({expr: 1})

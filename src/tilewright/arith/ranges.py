@@ -1,0 +1,104 @@
+"""Bounds of index expressions while some variables run and the others stand still.
+
+The ends may be numbers or arrays of numbers (one for each of many programs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.arith.affine import Bound
+from tilewright.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
+
+Ranges: TypeAlias = Mapping[Var, Bound]
+_STILL: Bound = (0, 0)
+
+
+class RangeEvaluator:
+    """Interval arithmetic over `ranges`; variables without one stand at zero."""
+
+    def __init__(self, ranges: Ranges, unknown: Callable[[PrimExpr], Bound]) -> None:
+        self.ranges = ranges
+        self._unknown = unknown  # bounds of expressions of other kinds
+
+    def of(self, expr: PrimExpr) -> Bound:
+        """The smallest and the largest value of an expression."""
+        rule = _RULES.get(type(expr))
+        return self._unknown(expr) if rule is None else rule(self, expr)
+
+    def of_var(self, var: Var) -> Bound:
+        return self.ranges.get(var, _STILL)
+
+    def of_remainder(self, dividend: PrimExpr, divisor: int) -> Bound:
+        """The bounds of `dividend % divisor`."""
+        return remainder_bounds(self.of(dividend), divisor)
+
+    def of_product(self, expr: Mul) -> Bound:
+        if not isinstance(expr.b, IntImm):
+            return self._unknown(expr)
+        low, high = self.of(expr.a)
+        factor = expr.b.value
+        return (low * factor, high * factor) if factor >= 0 else (high * factor, low * factor)
+
+    def of_division(self, expr: FloorDiv | FloorMod) -> Bound:
+        if not isinstance(expr.b, IntImm) or expr.b.value <= 0:
+            return self._unknown(expr)
+        divisor = expr.b.value
+        if type(expr) is FloorMod:
+            return self.of_remainder(expr.a, divisor)
+        low, high = self.of(expr.a)
+        return low // divisor, high // divisor
+
+    def of_cast(self, expr: Cast) -> Bound:
+        if expr.dtype.is_int and expr.value.dtype.is_int:
+            return self.of(expr.value)
+        return self._unknown(expr)
+
+    def of_sum(self, expr: Add) -> Bound:
+        (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)
+        return a0 + b0, a1 + b1
+
+    def of_difference(self, expr: Sub) -> Bound:
+        (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)
+        return a0 - b1, a1 - b0
+
+    def of_extremum(self, expr: Min | Max) -> Bound:
+        (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)
+        pick = smaller if type(expr) is Min else larger
+        return pick(a0, b0), pick(a1, b1)
+
+
+_RULES: dict[type, Callable[[RangeEvaluator, Any], Bound]] = {
+    Var: lambda self, expr: self.of_var(expr),
+    IntImm: lambda _, expr: (expr.value, expr.value),
+    Add: RangeEvaluator.of_sum,
+    Sub: RangeEvaluator.of_difference,
+    Mul: RangeEvaluator.of_product,
+    FloorDiv: RangeEvaluator.of_division,
+    FloorMod: RangeEvaluator.of_division,
+    Min: RangeEvaluator.of_extremum,
+    Max: RangeEvaluator.of_extremum,
+    Cast: RangeEvaluator.of_cast,
+}
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two numbers, or of each pair of two arrays."""
+    return min(a, b) if type(a) is type(b) is int else np.minimum(a, b)
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The larger of two numbers, or of each pair of two arrays."""
+    return max(a, b) if type(a) is type(b) is int else np.maximum(a, b)
+
+
+def remainder_bounds(dividend: Bound, divisor: int) -> Bound:
+    """The bounds of a remainder: all of `0 .. divisor - 1`, unless the quotient stays the same."""
+    low, high = dividend
+    inside = low // divisor == high // divisor
+    if type(inside) is bool:
+        return (low % divisor, high % divisor) if inside else (0, divisor - 1)
+    return np.where(inside, low % divisor, 0), np.where(inside, high % divisor, divisor - 1)

@@ -1,0 +1,1 @@
+"""Loop nests read once from TensorIR: loops, accesses, footprints, and where buffers live."""

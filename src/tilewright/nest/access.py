@@ -1,0 +1,143 @@
+"""Accesses to buffers: strides, what they depend on, and the bytes that they touch.
+
+Extents may be numbers or arrays of numbers (one for each of many programs).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.arith.affine import Affine, Bound
+from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
+from tilewright.ir import (
+    Buffer,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Var,
+    children,
+    expr_deep_equal,
+)
+from tilewright.nest.index_reader import Indices
+from tilewright.nest.loops import Loop
+from tilewright.nest.raw_index import raw_index
+
+LINE = 64  # bytes of a cache line
+
+
+class MovingRanges(RangeEvaluator):
+    """Ranges of what indices divide, while some loops run and the others stand at zero."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        super().__init__(ranges, self._of_other)
+
+    def _of_other(self, expr: PrimExpr) -> Bound:
+        """It is only known whether it moves, not where."""
+        bounds = [self.of(child) for child in children(expr) if isinstance(child, PrimExpr)]
+        return 0, int(any(low != high for low, high in bounds))
+
+
+def ranges_of(extents: Mapping[Var, Any]) -> dict[Var, Bound]:
+    """The values of variables that count from zero."""
+    return {var: (0, extent - 1) for var, extent in extents.items()}
+
+
+class Access:
+    """A buffer and where it is read or written."""
+
+    __slots__ = ("buffer", "element_bytes", "indices", "is_plain", "is_store", "unit_bytes")
+
+    def __init__(
+        self, buffer: Buffer, indices: Indices, is_store: bool, unit_bytes: int = 0
+    ) -> None:
+        self.buffer = buffer
+        self.indices = indices
+        self.is_store = is_store
+        self.unit_bytes = unit_bytes  # that a tensor instruction touches at once; 0: none does
+        self.element_bytes = max(1, buffer.dtype.bits // 8)
+        self.is_plain = all(index.is_plain for index in indices)
+
+    def depends_on(self, loop: Loop) -> bool:
+        """True when another element is touched in each iteration of a loop."""
+        var = loop.var
+        for index in self.indices:
+            if var in index.terms:
+                return True
+        return not self.is_plain and any(
+            _is_moved(term, loop) for index in self.indices for term in irregular(index)
+        )
+
+    def stride(self, loop: Loop) -> int | None:
+        """Elements between two iterations; None: not in a regular way."""
+        total, scale = 0, 1
+        others: list[tuple[PrimExpr, int]] = []
+        for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
+            total += index.terms.get(loop.var, 0) * scale
+            others += [(term, index.terms[term] * scale) for term in irregular(index)]
+            scale *= extent.value if isinstance(extent, IntImm) else 1
+        if not any(_is_moved(part, loop) for part, _ in others):
+            return total
+        joined = _stride_of_digits(others, loop)
+        return None if joined is None else total + joined
+
+    def footprint(self, extents: Mapping[Var, Any], line: int = LINE) -> Any:
+        """Bytes, in whole cache lines, that are touched while some loops run."""
+        moving = MovingRanges(ranges_of(extents))
+        return self._bytes([_span(index, moving) for index in self.indices], line)
+
+    def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
+        """The same below each of some nested loops, and (last) while none of them runs."""
+        ranges: dict[Var, Bound] = {}
+        moving = MovingRanges(ranges)
+        spans = [1 if index.is_plain else _span(index, moving) for index in self.indices]
+        found = [self._bytes(spans, line)]
+        for loop in reversed(loops):
+            moved = not self.is_plain
+            ranges[loop.var] = (0, loop.extent - 1)
+            for axis, index in enumerate(self.indices):
+                if not index.is_plain:
+                    spans[axis] = _span(index, moving)
+                elif loop.var in index.terms:
+                    moved = True
+                    spans[axis] = spans[axis] + abs(index.terms[loop.var]) * (loop.extent - 1)
+            found.append(self._bytes(spans, line) if moved else found[-1])
+        return found[::-1]
+
+    def _bytes(self, spans: Sequence[Any], line: int) -> Any:
+        if not spans:
+            return line
+        width = larger(spans[-1] * self.element_bytes, self.unit_bytes)
+        return math.prod(spans[:-1]) * (-(-width // line) * line)
+
+
+def irregular(index: Affine) -> list[PrimExpr]:
+    """The terms of an index that are not variables."""
+    return [] if index.is_plain else [term for term in index.terms if not isinstance(term, Var)]
+
+
+def _span(index: Affine, moving: MovingRanges) -> Any:
+    """How many values an index takes between its ends while the loops in `moving` run."""
+    low, high = index.bounds(moving.of)
+    return high - low + 1
+
+
+def _is_moved(part: PrimExpr, loop: Loop) -> bool:
+    low, high = MovingRanges({loop.var: (0, loop.extent - 1)}).of(part)
+    return bool(low != high)
+
+
+def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int | None:
+    """The stride of `x // c * (c * f) + x % c * f`, which is `x * f`; None for all else."""
+    match parts:
+        case [
+            (FloorMod(a=low, b=IntImm(value=divisor)), factor),
+            (FloorDiv(a=high, b=IntImm(value=cut)), times),
+        ] if divisor == cut and times == factor * cut and expr_deep_equal(low, high):
+            whole = raw_index(low, {})
+            if not any(_is_moved(part, loop) for part in irregular(whole)):
+                step: int = whole.terms.get(loop.var, 0) * factor
+                return step
+    return None

@@ -1,0 +1,268 @@
+"""Reads indices as affine forms over loop variables, given what the variables in scope stand for.
+
+Most indices of scheduled programs are plain sums, or divide in a way that the extents of loops
+decide; `direct` reads them. Only what is left is shown to the (much slower) simplifier, by `read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.arith.affine import Affine, Bound, Terms, affine_of
+from tilewright.ir import (
+    Add,
+    BinaryOp,
+    DType,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    const,
+    free_vars,
+    substitute,
+)
+
+Indices = tuple[Affine, ...]
+_DIVISIONS = (FloorDiv, FloorMod)
+
+
+class IndexReader:
+    """Reads indices; it is told about loops and blocks on the way down to them."""
+
+    def __init__(self) -> None:
+        self._analyzer: Analyzer | None = None
+        self._unbound: dict[Var, tuple[int, int]] = {}  # what the analyzer was not told yet
+        self.ranges: dict[Var, Bound] = {}
+        self._values: dict[Var, PrimExpr] = {}  # of block iterators
+        self._direct: dict[PrimExpr, Affine | None] = {}
+        self._meaning: dict[Var, Affine] = {}  # of variables that cannot be read directly
+        self._variables: dict[PrimExpr, frozenset[Var]] = {}  # of terms that are not variables
+        self._simplified: dict[PrimExpr, Affine] = {}
+        self._quotients: dict[tuple[Any, ...], Affine] = {}  # and remainders
+
+    # --- what variables stand for ---------------------------------------------------------------
+
+    def enter_loop(self, var: Var, first: int, extent: int | None) -> None:
+        """`var` runs from `first`; over a single value it is that value."""
+        if extent == 1:
+            self._direct[var] = Affine({}, first, True)
+            return
+        self._direct[var] = Affine({var: 1}, 0, True)
+        if extent is not None:
+            self.ranges[var] = (first, first + extent - 1)
+            self._unbound[var] = (first, extent)
+
+    def rename(self, var: Var, other: Var) -> None:
+        """`var` is another loop variable."""
+        self._direct[var] = None
+        self._meaning[var] = self.read(other)
+
+    def enter_let(self, var: Var) -> None:
+        """`var` has a value of its own, which is not looked into."""
+        self._direct[var] = None
+        self._meaning[var] = Affine({var: 1})
+
+    def enter_block(self, iterators: Sequence[IterVar], values: Sequence[PrimExpr]) -> None:
+        """The iterators stand for `values`."""
+        for iterator, value in zip(iterators, values, strict=True):
+            self._values[iterator.var] = value
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def direct(self, index: PrimExpr) -> Affine | None:
+        """The index as a sum of loop variables, where no more than their ranges is needed."""
+        direct = self._direct
+        if index in direct:
+            return direct[index]
+        made = direct[index] = self._read_directly(index)
+        return made
+
+    def _read_directly(self, index: PrimExpr) -> Affine | None:
+        kind = type(index)
+        if isinstance(index, BinaryOp):
+            if kind is Add or kind is Sub:
+                left, right = self.direct(index.a), self.direct(index.b)
+                if left is None or right is None:
+                    return None
+                return left.plus(right, 1 if kind is Add else -1)
+            number = index.b.value if type(index.b) is IntImm else None
+            if number is None or (kind is not Mul and (kind not in _DIVISIONS or number <= 0)):
+                return None
+            inner = self.direct(index.a)
+            if inner is None:
+                return None
+            return inner.times(number) if kind is Mul else self._in_one_period(kind, inner, number)
+        if kind is IntImm:
+            return Affine({}, index.value, True)  # type: ignore[attr-defined]
+        if isinstance(index, Var):
+            value = self._values.get(index)
+            return Affine({index: 1}, 0, True) if value is None else self.direct(value)
+        return None
+
+    def _in_one_period(self, kind: type, index: Affine, divisor: int) -> Affine | None:
+        """Quotient or remainder of a sum where all but multiples of the divisor stays below it."""
+        rest, base = _rest(index, divisor)
+        low = high = base
+        ranges = self.ranges
+        for term, scale in rest.items():
+            bound = ranges.get(term)  # type: ignore[call-overload]
+            if bound is None:
+                return None
+            low += scale * bound[0 if scale > 0 else 1]
+            high += scale * bound[1 if scale > 0 else 0]
+        lost = low // divisor
+        if lost != high // divisor:
+            return None
+        if kind is FloorMod:
+            return Affine(rest, base - lost * divisor, True)
+        return Affine(_multiples(index, divisor), (index.base - base) // divisor + lost, True)
+
+    def read(self, index: PrimExpr) -> Affine:
+        """The index over loop variables, as the simplifier would write it."""
+        known = self.direct(index)
+        return self._read_with_help(index) if known is None else known
+
+    def _read_with_help(self, index: PrimExpr) -> Affine:
+        kind = type(index)
+        if isinstance(index, Var):
+            known = self._meaning.get(index)
+            if known is None:
+                known = self._meaning[index] = self.read(self._values[index])
+            return known
+        if isinstance(index, (Add, Sub)):
+            return self._sum(self.read(index.a), self.read(index.b), 1 if kind is Add else -1)
+        if isinstance(index, Mul) and isinstance(index.b, IntImm):
+            return self.read(index.a).times(index.b.value)
+        if kind in _DIVISIONS and isinstance(index, BinaryOp):
+            divisor = index.b.value if isinstance(index.b, IntImm) else 0
+            if divisor > 0:
+                return self._divided(kind, self.read(index.a), divisor, index.dtype)
+        return self._simplify(self.resolved(index))
+
+    def _divided(self, kind: type, index: Affine, divisor: int, dtype: DType) -> Affine:
+        """Quotient or remainder: multiples of the divisor leave, the simplifier sees the rest."""
+        rest, base = _rest(index, divisor)
+        low, high = self._bounds_of(rest, base)
+        if low is not None and high is not None and low // divisor == high // divisor:
+            lost = low // divisor
+            part = Affine(rest, base - lost * divisor) if kind is FloorMod else Affine({}, lost)
+        else:
+            part = self._divided_rest(kind, Affine(rest, base), divisor, dtype)
+        if kind is FloorMod:
+            return part
+        whole = Affine(_multiples(index, divisor), (index.base - base) // divisor)
+        return self._sum(whole, part, 1)
+
+    def _bounds_of(self, terms: Terms, base: int) -> tuple[int | None, int | None]:
+        low = high = base
+        for term, scale in terms.items():
+            bound = self.bound(term)
+            if bound is None:
+                return None, None
+            low += scale * bound[0 if scale > 0 else 1]
+            high += scale * bound[1 if scale > 0 else 0]
+        return low, high
+
+    def _divided_rest(self, kind: type, rest: Affine, divisor: int, dtype: DType) -> Affine:
+        key = (kind, divisor, rest.base, frozenset(rest.terms.items()))
+        known = self._quotients.get(key)
+        if known is None:
+            node = kind(rest.expr(dtype), const(divisor, dtype))
+            known = self._quotients[key] = self._simplify(node)
+        return known
+
+    def resolved(self, expr: PrimExpr) -> PrimExpr:
+        """`expr` over loop variables, not simplified."""
+        return substitute(expr, self._value_of)
+
+    def _value_of(self, var: Var) -> PrimExpr | None:
+        meaning = self.read(var)
+        return None if meaning.terms.get(var) == 1 else meaning.expr(var.dtype)
+
+    def minus(self, index: Affine, origin: Affine) -> Affine:
+        """`index - origin`."""
+        if not origin.terms and not origin.base:
+            return index
+        return self._sum(index, origin, -1)
+
+    def _sum(self, left: Affine, right: Affine, factor: int) -> Affine:
+        total = left.plus(right, factor)
+        if (left.is_plain and right.is_plain) or not self._may_join(left, right):
+            return total
+        return self._simplify(total.expr(next(iter(left.terms)).dtype))
+
+    def _may_join(self, left: Affine, right: Affine) -> bool:
+        """True when different terms of both sides use one variable: parts may become a whole."""
+        ours = [(term, self.variables_of(term)) for term in left.terms]
+        for term in right.terms:
+            used = self.variables_of(term)
+            if any(term is not other and not used.isdisjoint(vars_) for other, vars_ in ours):
+                return True
+        return False
+
+    # --- variables and their bounds -------------------------------------------------------------
+
+    def variables_of(self, term: PrimExpr) -> frozenset[Var]:
+        """The variables that a term uses."""
+        known = self._variables.get(term)
+        if known is None:
+            found = (term,) if isinstance(term, Var) else free_vars(term)
+            known = self._variables[term] = frozenset(found)
+        return known
+
+    def variables_in(self, index: Affine) -> set[Var]:
+        """The variables that an index uses."""
+        return set().union(*map(self.variables_of, index.terms))
+
+    def first_of(self, var: Var) -> int:
+        """The first value of a loop variable; 0 for others."""
+        first: int = self.ranges.get(var, (0, 0))[0]
+        return first
+
+    def bound(self, term: PrimExpr) -> Bound | None:
+        """The smallest and the largest value of a term while all its loops run."""
+        if isinstance(term, Var):
+            return self.ranges.get(term)
+        if any(var not in self.ranges for var in self.variables_of(term)):
+            return None
+        return self._told_analyzer().const_int_bound(term)
+
+    # --- the simplifier -------------------------------------------------------------------------
+
+    def _told_analyzer(self) -> Analyzer:
+        if self._analyzer is None:
+            self._analyzer = Analyzer()
+        for var, (first, extent) in self._unbound.items():
+            domain = Range(const(first, var.dtype), const(extent, var.dtype))
+            self._analyzer.bind(var, domain, allow_override=True)
+        self._unbound.clear()
+        return self._analyzer
+
+    def simplify(self, expr: PrimExpr) -> PrimExpr:
+        """The simplest form of an expression over loop variables, one object for each form."""
+        return self._told_analyzer().representative(expr)
+
+    def _simplify(self, expr: PrimExpr) -> Affine:
+        simple = self.simplify(expr)
+        known = self._simplified.get(simple)
+        if known is None:
+            known = self._simplified[simple] = affine_of(simple)
+        return known
+
+
+def _rest(index: Affine, divisor: int) -> tuple[Terms, int]:
+    """Terms and base of a sum without what is a multiple of `divisor`."""
+    rest = {term: scale for term, scale in index.terms.items() if scale % divisor}
+    return rest, index.base if index.base % divisor else 0
+
+
+def _multiples(index: Affine, divisor: int) -> Terms:
+    """The terms whose scales are multiples of `divisor`, over it."""
+    return {t: scale // divisor for t, scale in index.terms.items() if scale % divisor == 0}

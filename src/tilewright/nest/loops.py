@@ -1,0 +1,63 @@
+"""Loops as features, costs and checks see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir import For, ForKind, IntImm, Var
+from tilewright.lowering.unroll_loop import MAX_STEP_PRAGMA
+
+UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
+_NO_ANNOTATIONS: Mapping[str, Any] = {}
+
+
+class Loop:
+    """A loop around a store; loops are compared by identity."""
+
+    __slots__ = ("annotations", "extent", "iterations", "kind", "tag", "unroll_step", "var")
+
+    def __init__(
+        self,
+        var: Var,
+        extent: int | None,
+        kind: ForKind,
+        annotations: Mapping[str, Any] = _NO_ANNOTATIONS,
+        tag: str = "",
+    ) -> None:
+        self.var = var
+        self.extent = UNKNOWN_EXTENT if extent is None else extent
+        # As TVM's features count: one where the extent is not a number.
+        self.iterations = 1 if extent is None else extent if extent > 0 else 0
+        self.kind = kind
+        self.annotations = annotations
+        self.tag = tag  # of the thread axis that it is bound to
+        self.unroll_step = max(0, self.annotation(MAX_STEP_PRAGMA)) if annotations else 0
+
+    @staticmethod
+    def of(node: For) -> Loop:
+        """The loop of a statement."""
+        return Loop(
+            node.loop_var,
+            node.extent.value if isinstance(node.extent, IntImm) else None,
+            node.kind,
+            node.annotations,
+            "" if node.thread_binding is None else node.thread_binding.thread_tag,
+        )
+
+    def annotation(self, key: str) -> int:
+        """An annotation as a number, 0 if it is missing."""
+        value = self.annotations.get(key, 0)
+        return int(getattr(value, "value", value))
+
+
+def common_prefix(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The objects with which both sequences begin."""
+    if a is b:
+        return a
+    length = 0
+    for left, right in zip(a, b, strict=False):
+        if left is not right:
+            break
+        length += 1
+    return a[:length]

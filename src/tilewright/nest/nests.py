@@ -1,0 +1,244 @@
+"""A scheduled program as loop nests: each store with its loops, its accesses and its operations.
+
+Read straight from TensorIR with blocks, without lowering, since the prior looks at hundreds of
+candidates before one is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.arith.interning import Interner
+from tilewright.ir import (
+    LT,
+    Add,
+    And,
+    Block,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    Cast,
+    Div,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    Sub,
+    Var,
+    children,
+    expr_deep_equal,
+    substitute,
+    uses_var,
+)
+from tilewright.nest.access import Access, MovingRanges
+from tilewright.nest.index_reader import IndexReader
+from tilewright.nest.raw_index import raw_index
+from tilewright.nest.reading import Loops, Reading, Scope, StoreSite, read
+
+LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """One store, the loops around it, and the cost of its value in operations."""
+
+    loops: Loops
+    store: Access
+    loads: tuple[Access, ...]
+    operations: float
+    is_reduction: bool  # the store adds to what it finds
+    share: float = 1.0  # of the iterations that run at all, where tiles do not divide
+    packs_weights: bool = False
+
+
+def nests_of(func: PrimFunc) -> list[Nest]:
+    """All nests of a function, in program order."""
+    return list(nests_in(read(func)))
+
+
+def nests_in(reading: Reading) -> Iterator[Nest]:
+    """All nests of a function that was read, in program order."""
+    for site in reading.sites:
+        if isinstance(site.node, Block):
+            yield _tensor_nest(site.node, site, _Accesses(site, reading.reader))
+        elif not site.in_instruction:
+            yield _nest(site.node, site, _Accesses(site, reading.reader))
+
+
+class _Accesses:
+    """Reads the accesses of one site."""
+
+    def __init__(self, site: StoreSite, reader: IndexReader) -> None:
+        self._site = site
+        self._direct = reader.direct
+        self._extents: dict[Var, int] | None = None
+
+    def of(self, node: BufferLoad | BufferStore) -> Access:
+        """A load or store."""
+        indices = []
+        for index in node.indices:
+            read_index = self._direct(index)
+            indices.append(self._raw(index) if read_index is None else read_index)
+        return Access(node.buffer, tuple(indices), type(node) is BufferStore)
+
+    def of_region(self, region: BufferRegion, is_store: bool) -> Access:
+        """What a tensor instruction reads or writes."""
+        indices = tuple(self._direct(axis.min) or self._raw(axis.min) for axis in region.region)
+        sizes = (axis.extent for axis in region.region)
+        count = math.prod(size.value if isinstance(size, IntImm) else 1 for size in sizes)
+        return Access(
+            region.buffer, indices, is_store, count * max(1, region.buffer.dtype.bits // 8)
+        )
+
+    def _raw(self, index: PrimExpr) -> Any:
+        if self._extents is None:
+            self._extents = {loop.var: loop.extent for loop in self._site.loops}
+        return raw_index(substitute(index, _bindings(self._site)), self._extents)
+
+
+def _bindings(site: StoreSite) -> Mapping[Var, PrimExpr]:
+    return {} if site.scope is None else site.scope.bindings
+
+
+# Products a cycle of instructions that work on tiles; those that work on vectors take a cycle.
+_TILE_PRODUCTS = 1024
+
+
+def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> Nest:
+    """A block that is one tensor instruction: it touches regions, whatever it does inside."""
+    (write,) = block.writes
+    target = accesses.of_region(write, is_store=True)
+    loads = [accesses.of_region(region, is_store=False) for region in block.reads]
+    others = tuple(load for load in loads if load.buffer is not write.buffer)
+    # The sides of a product of matrices follow from the sizes of its three operands.
+    sizes = (each.unit_bytes // each.element_bytes for each in (target, *others))
+    products = math.sqrt(math.prod(sizes))
+    operations = max(1.0, products / _TILE_PRODUCTS) if len(others) == 2 else 1.0
+    again = len(others) < len(loads)
+    share = _share(site.scope)
+    return Nest(site.loops, target, others, operations, again, share, site.packs_weights)
+
+
+def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> Nest:
+    store = substitute(store, site.lets) if site.lets else store
+    count = _Operations()
+    operations = count.of(store.value)
+    if operations > LONG_EXPRESSION:
+        count = _OperationsInside(_moving(site))
+        operations = count.of(Interner().intern(store.value))
+    others = [load for load in count.loads if load.buffer is not store.buffer]
+    return Nest(
+        site.loops,
+        accesses.of(store),
+        tuple(map(accesses.of, _distinct(others))),
+        max(operations, 0.5),
+        len(others) < len(count.loads),
+        _share(site.scope),
+        site.packs_weights,
+    )
+
+
+def _share(scope: Scope | None) -> float:
+    """The share of iterations that the predicates of all blocks around let through."""
+    share = 1.0
+    while scope is not None:
+        predicate = scope.realize.predicate
+        if not isinstance(predicate, IntImm):
+            ranges = {loop.var: (0, loop.extent - 1) for loop in scope.loops}
+            share *= _share_of(predicate, MovingRanges(ranges))
+        scope = scope.outer
+    return share
+
+
+def _share_of(predicate: PrimExpr, ranges: MovingRanges) -> float:
+    """The share of iterations that bound checks `index < limit` let through."""
+    match predicate:
+        case And(a=a, b=b):
+            return _share_of(a, ranges) * _share_of(b, ranges)
+        case LT(a=index, b=IntImm(value=limit)):
+            last: int = ranges.of(index)[1]
+            return min(1.0, limit / (last + 1))
+    return 1.0
+
+
+def _distinct(loads: Sequence[BufferLoad]) -> list[BufferLoad]:
+    """Loads without those of an element that another one has loaded."""
+    kept: list[BufferLoad] = []
+    for load in loads:
+        same = (each for each in kept if each.buffer is load.buffer)
+        if not any(expr_deep_equal(each, load) for each in same):
+            kept.append(load)
+    return kept
+
+
+# --- operations ---------------------------------------------------------------------------------
+
+# What an operation costs, in multiply-adds.
+_COSTS: dict[type, float] = {
+    Add: 1.0, Sub: 1.0, Mul: 1.0, Max: 1.0, Min: 1.0, Div: 8.0, Cast: 1.0,
+}  # fmt: skip
+_CALL_COST = 20.0
+_CHEAP_CALLS = frozenset(
+    f"tir.{name}"
+    for name in (
+        "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "fabs", "if_then_else", "likely",
+        "reinterpret", "shift_left", "shift_right",
+    )
+)  # fmt: skip
+
+
+class _Operations:
+    """Counts the operations of an expression and collects what it loads."""
+
+    def __init__(self) -> None:
+        self.loads: list[BufferLoad] = []
+
+    def of(self, expr: Node) -> float:
+        """The operations; a sum with a product in it is one multiply-add."""
+        if isinstance(expr, BufferLoad):
+            self.loads.append(expr)
+            return 0.0
+        own = 0.0 if type(expr) is Add and Mul in (type(expr.a), type(expr.b)) else self._own(expr)
+        return own + sum(map(self.of, children(expr)))
+
+    def _own(self, expr: Node) -> float:
+        if isinstance(expr, Call):
+            return 1.0 if getattr(expr.op, "name", "") in _CHEAP_CALLS else _CALL_COST
+        return _COSTS.get(type(expr), 0.0)
+
+
+def _moving(site: StoreSite) -> Set[Var]:
+    """The innermost loop's variable and what is bound to it."""
+    inner = {loop.var for loop in [loop for loop in site.loops if loop.extent > 1][-1:]}
+    bound = _bindings(site).items()
+    return inner | {v for v, value in bound if uses_var(value, inner.__contains__)}
+
+
+class _OperationsInside(_Operations):
+    """Counts what a compiler leaves inside the innermost loop: nothing twice, nothing constant.
+
+    For expressions in which equal parts are one object.
+    """
+
+    def __init__(self, moving: Set[Var]) -> None:
+        super().__init__()
+        self._moving = moving
+        self._seen: set[Node] = set()
+
+    def of(self, expr: Node) -> float:
+        """The operations in every iteration of the innermost loop."""
+        if expr in self._seen:
+            return 0.0
+        self._seen.add(expr)
+        return super().of(expr)
+
+    def _own(self, expr: Node) -> float:
+        moves = uses_var(expr, self._moving.__contains__)
+        return super()._own(expr) if moves else 0.0

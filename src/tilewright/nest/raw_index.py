@@ -1,0 +1,53 @@
+"""Indices as affine forms without the simplifier: what divides unevenly stays an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.arith.affine import Affine, Terms
+from tilewright.ir import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Sub, Var
+
+
+def raw_index(expr: PrimExpr, extents: Mapping[Var, int]) -> Affine:
+    """The affine form of an expression over loop variables; its base does not matter."""
+    terms: Terms = {}
+    _add(expr, 1, extents, terms)
+    return Affine(terms)
+
+
+def _add(expr: PrimExpr, factor: int, extents: Mapping[Var, int], terms: Terms) -> None:
+    match expr:
+        case IntImm():
+            return
+        case Add(a=a, b=b):
+            _add(a, factor, extents, terms)
+            _add(b, factor, extents, terms)
+        case Sub(a=a, b=b):
+            _add(a, factor, extents, terms)
+            _add(b, -factor, extents, terms)
+        case Mul(a=a, b=IntImm(value=times)):
+            _add(a, factor * times, extents, terms)
+        case FloorDiv(a=a, b=IntImm(value=divisor)) | FloorMod(a=a, b=IntImm(value=divisor)) if (
+            digits := _digits(a, divisor, isinstance(expr, FloorMod), extents)
+        ) is not None:
+            for term, scale in digits.items():
+                terms[term] = terms.get(term, 0) + factor * scale
+        case _:
+            terms[expr] = terms.get(expr, 0) + factor
+
+
+def _digits(
+    expr: PrimExpr, divisor: int, is_remainder: bool, extents: Mapping[Var, int]
+) -> Terms | None:
+    """Quotient or remainder of a sum whose terms divide or together stay below `divisor`."""
+    whole = raw_index(expr, extents).terms
+    if divisor <= 0:
+        return None
+    low = {term: scale for term, scale in whole.items() if scale % divisor}
+    if not all(isinstance(term, Var) for term in low):
+        return None
+    if Affine(low).reach(extents) >= divisor:
+        return None
+    if is_remainder:
+        return low
+    return {term: scale // divisor for term, scale in whole.items() if scale % divisor == 0}

@@ -1,0 +1,244 @@
+"""A scheduled function as a list of stores with the loops and blocks around them, read in one walk.
+
+Nothing is lowered. Indices, values and costs are worked out later, by those who ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterType,
+    LetStmt,
+    MatchBufferRegion,
+    Node,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Var,
+    children,
+    free_vars,
+    substitute,
+)
+from tilewright.lowering.prepacking import LAYOUT_REWRITE_PREPROC
+from tilewright.nest.index_reader import IndexReader
+from tilewright.nest.loops import Loop
+
+Loops = tuple[Loop, ...]
+Branches = tuple[tuple[PrimExpr, bool], ...]  # conditions around, and whether they hold
+_NOTHING: Mapping[Var, PrimExpr] = {}
+
+
+class Scope:
+    """A block as the stores in it see it: what its iterators and those around it stand for."""
+
+    __slots__ = ("_bindings", "lets", "loops", "outer", "packs_weights", "realize")
+
+    def __init__(
+        self, realize: BlockRealize, loops: Loops, lets: Mapping[Var, PrimExpr], outer: Scope | None
+    ) -> None:
+        self.realize = realize
+        self.loops = loops
+        self.lets = lets
+        self.outer = outer
+        # Constant weights get another layout here, once before all runs.
+        self.packs_weights: bool = LAYOUT_REWRITE_PREPROC in realize.block.annotations or (
+            outer is not None and outer.packs_weights
+        )
+        self._bindings: dict[Var, PrimExpr] | None = None
+
+    @property
+    def bindings(self) -> Mapping[Var, PrimExpr]:
+        """Values of iterators over loop variables, as they stand."""
+        if self._bindings is None:
+            around = _NOTHING if self.outer is None else self.outer.bindings
+            found = dict(around)
+            pairs = zip(self.realize.block.iter_vars, self.realize.iter_values, strict=True)
+            for iter_var, value in pairs:
+                value = substitute(value, self.lets) if self.lets else value
+                found[iter_var.var] = substitute(value, around) if around else value
+            self._bindings = found
+        return self._bindings
+
+
+@dataclass(slots=True)
+class StoreSite:
+    """A store and what is around it; a block that is one tensor instruction has a site as well."""
+
+    node: BufferStore | Block
+    loops: Loops  # all of them
+    lowered_loops: Loops  # without those that lowering drops
+    scope: Scope | None
+    lets: Mapping[Var, PrimExpr]
+    branches: Branches
+    in_instruction: bool  # inside of a block that is one tensor instruction
+
+    @property
+    def packs_weights(self) -> bool:
+        """True when the store only changes the layout of weights."""
+        return self.scope is not None and self.scope.packs_weights
+
+
+@dataclass(slots=True)
+class LoadSite:
+    """An expression outside of stores (a condition, an argument) that may load."""
+
+    node: Node
+    loops: Loops
+    branches: Branches
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the walk found, in program order."""
+
+    reader: IndexReader = field(default_factory=IndexReader)
+    sites: list[StoreSite] = field(default_factory=list)
+    others: list[LoadSite] = field(default_factory=list)
+    allocated: dict[Buffer, None] = field(default_factory=dict)
+    views: list[tuple[MatchBufferRegion, Loops, Branches]] = field(default_factory=list)
+
+
+class _Walker:
+    """Walks a function once."""
+
+    def __init__(self) -> None:
+        self.reading = Reading()
+        self._reader = self.reading.reader
+        self._loops: Loops = ()
+        self._lowered: Loops = ()
+        self._scope: Scope | None = None
+        self._lets = _NOTHING
+        self._branches: Branches = ()
+        self._in_instruction = False
+
+    def visit(self, node: Stmt) -> None:
+        if isinstance(node, For):
+            self._visit_loop(node)
+        elif isinstance(node, BlockRealize):
+            self._visit_block(node)
+        elif isinstance(node, BufferStore):
+            self._add_site(node)
+        elif isinstance(node, SeqStmt):
+            for part in node.seq:
+                self.visit(part)
+        elif isinstance(node, IfThenElse):
+            self._visit_condition(node)
+        elif isinstance(node, LetStmt):
+            self._visit_let(node)
+        else:
+            for child in children(node):
+                self.visit(child) if isinstance(child, Stmt) else self._visit_other(child)
+
+    def _visit_other(self, node: Node) -> None:
+        if not isinstance(node, (Var, IntImm)) and not (self._scope and self._scope.packs_weights):
+            self.reading.others.append(LoadSite(node, self._lowered, self._branches))
+
+    def _visit_loop(self, node: For) -> None:
+        loops, lowered = self._loops, self._lowered
+        loop = Loop.of(node)
+        first = node.min.value if isinstance(node.min, IntImm) else 0
+        extent = node.extent.value if isinstance(node.extent, IntImm) else None
+        self._reader.enter_loop(loop.var, first, extent)
+        self._loops = (*loops, loop)
+        same = self._loop_of_thread(loop) if loop.tag else None
+        if same is not None:
+            self._reader.rename(loop.var, same.var)
+        elif extent != 1 or first or node.kind != ForKind.SERIAL or node.annotations:
+            self._lowered = (*lowered, loop)
+        self.visit(node.body)
+        self._loops, self._lowered = loops, lowered
+
+    def _loop_of_thread(self, loop: Loop) -> Loop | None:
+        """The loop around that runs over the same threads already."""
+        return next((each for each in self._lowered if each.tag == loop.tag != "vthread"), None)
+
+    def _visit_block(self, node: BlockRealize) -> None:
+        block, outer, inside = node.block, self._scope, self._in_instruction
+        self._reader.enter_block(block.iter_vars, node.iter_values)
+        self._scope = Scope(node, self._loops, self._lets, outer)
+        if self._scope.packs_weights:
+            for region in block.writes:
+                self.reading.allocated.pop(region.buffer, None)
+        else:
+            self.reading.allocated.update(dict.fromkeys(block.alloc_buffers))
+            for match in block.match_buffers:
+                self.reading.views.append((match, self._lowered, self._branches))
+        if not isinstance(node.predicate, IntImm):
+            self._visit_other(node.predicate)
+        if block.match_buffers and len(block.writes) == 1 and not inside:
+            self._add_site(block)
+            self._in_instruction = True
+        if block.init is not None:
+            loops, self._loops = self._loops, _loops_of_results(node, self._loops)
+            self.visit(block.init)
+            self._loops = loops
+        self.visit(block.body)
+        self._scope, self._in_instruction = outer, inside
+
+    def _visit_condition(self, node: IfThenElse) -> None:
+        self._visit_other(node.condition)
+        around = self._branches
+        for branch, holds in ((node.then_case, True), (node.else_case, False)):
+            if branch is not None:
+                self._branches = (*around, (node.condition, holds))
+                self.visit(branch)
+        self._branches = around
+
+    def _visit_let(self, node: LetStmt) -> None:
+        self._visit_other(node.value)
+        self._reader.enter_let(node.var)
+        around = self._lets
+        self._lets = {**around, node.var: substitute(node.value, around)}
+        self.visit(node.body)
+        self._lets = around
+
+    def _add_site(self, node: BufferStore | Block) -> None:
+        self.reading.sites.append(
+            StoreSite(
+                node,
+                self._loops,
+                self._lowered,
+                self._scope,
+                self._lets,
+                self._branches,
+                self._in_instruction,
+            )
+        )
+
+
+def _loops_of_results(realize: BlockRealize, loops: Loops) -> Loops:
+    """The loops around a reduction in which its results start: those that do not reduce."""
+    reducing = {
+        var
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if iter_var.iter_type == IterType.COMM_REDUCE
+        for var in free_vars(value)
+    }
+    return tuple(loop for loop in loops if loop.var not in reducing)
+
+
+def loads_below(node: Node) -> list[BufferLoad]:
+    """The loads of an expression, those in indices of others included."""
+    found = [node] if isinstance(node, BufferLoad) else []
+    for child in children(node):
+        found += loads_below(child)
+    return found
+
+
+def read(func: PrimFunc) -> Reading:
+    """The stores of a function."""
+    walker = _Walker()
+    walker.visit(func.body)
+    return walker.reading
