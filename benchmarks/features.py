@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from harness import HEADER, Report, Row, finish, interleaved, parse_arguments
 
+from tilewright import meta_schedule as ms
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.features.per_store import PerStoreFeature
 from tilewright.records import MeasureCandidate, args_info_of
@@ -22,7 +23,6 @@ from tilewright.schedule import Trace
 from tilewright.search.replayer import Replayer
 from tilewright.search.statistics import SearchStatistics
 from tilewright.testing.te_workload import create_te_workload
-from tilewright.tune.context import TuneContext
 
 WORKLOADS = (
     "C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG",
@@ -37,7 +37,7 @@ SPACES = {
 Look = Callable[[Sequence[MeasureCandidate]], object]
 
 
-def candidates_of(context: TuneContext, draws: int) -> list[MeasureCandidate]:
+def candidates_of(context: ms.TuneContext, draws: int) -> list[MeasureCandidate]:
     """Random candidates of every sketch of a task."""
     assert context.mod is not None
     assert context.space_generator is not None
@@ -70,7 +70,7 @@ def milliseconds(look: Look, candidates: Sequence[MeasureCandidate]) -> Callable
     return measure
 
 
-def looks_of(context: TuneContext) -> dict[str, Look]:
+def looks_of(context: ms.TuneContext) -> dict[str, Look]:
     """Features, prior, and both of one candidate after another."""
     extractor, prior = PerStoreFeature(), AnalyticPrior()
 
@@ -90,7 +90,7 @@ def rows_of(report: Report, name: str, draws: int, rounds: int) -> None:
     """The candidates of a workload, in each space."""
     for space, (target, generator) in SPACES.items():
         func = create_te_workload(name, 0)
-        context = TuneContext(func, target=target, space_generator=generator, rand_state=1)
+        context = ms.TuneContext(func, target=target, space_generator=generator, rand_state=1)
         candidates = candidates_of(context, draws)
         if not candidates:
             report.skip(f"{name}_{space}", "no candidate is legal")

@@ -6,10 +6,22 @@ bases and bounds may be numbers or arrays of numbers (one for each of many progr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
-from tilewright.ir import Add, DType, IntImm, Mul, PrimExpr, Sub, Var, const
+from tilewright.ir import (
+    Add,
+    DType,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+    children,
+    const,
+)
 
 Terms = dict[PrimExpr, Any]  # numbers or arrays
 Bound = tuple[Any, Any]  # smallest and largest value
@@ -18,12 +30,13 @@ Bound = tuple[Any, Any]  # smallest and largest value
 class Affine:
     """`sum(scale * term) + base`; no scale is zero. Never changed once made."""
 
-    __slots__ = ("_plain", "base", "terms")
+    __slots__ = ("_plain", "_variables", "base", "terms")
 
     def __init__(self, terms: Terms, base: Any = 0, is_plain: bool | None = None) -> None:
         self.terms = terms
         self.base = base
         self._plain = is_plain
+        self._variables: Set[PrimExpr] | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -31,6 +44,14 @@ class Affine:
         if self._plain is None:
             self._plain = all(isinstance(term, Var) for term in self.terms)
         return self._plain
+
+    @property
+    def variables(self) -> Set[PrimExpr]:
+        """The variables that the form uses, those inside of terms included."""
+        if self._variables is None:
+            plain = self.is_plain
+            self._variables = self.terms.keys() if plain else set().union(*map(used_vars, self.terms))
+        return self._variables
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """`self + factor * other`, without joining terms that divide the same variable."""
@@ -93,6 +114,15 @@ class Affine:
             else:
                 result = Add(result, part) if scale > 0 else Sub(result, part)
         return const(0, dtype) if result is None else result
+
+
+def used_vars(expr: PrimExpr) -> set[PrimExpr]:
+    """The variables of an expression."""
+    while type(expr) in (FloorDiv, FloorMod) and type(expr.b) is IntImm:  # type: ignore[attr-defined]
+        expr = expr.a  # type: ignore[attr-defined]
+    if isinstance(expr, Var):
+        return {expr}
+    return set().union(*(used_vars(part) for part in children(expr) if isinstance(part, PrimExpr)))
 
 
 def _falling_scale(item: tuple[PrimExpr, int]) -> int:

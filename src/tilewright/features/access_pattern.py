@@ -8,7 +8,7 @@ from math import prod
 from tilewright.arith.affine import Affine
 from tilewright.features.stores import Store
 from tilewright.features.tvm_oddities import bounds_while, coefficient
-from tilewright.ir import Buffer, Var
+from tilewright.ir import Buffer, PrimExpr, Var
 from tilewright.nest.index_reader import IndexReader, Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.placement import Placement, Placements
@@ -38,32 +38,24 @@ class BufferUse:
     """One buffer in one store."""
 
     __slots__ = (
-        "_reader", "accesses", "box", "buffer", "itemsize", "kind", "numel", "placement",
+        "accesses", "box", "buffer", "itemsize", "kind", "numel", "placement",
         "variables",
     )  # fmt: skip
 
     def __init__(
-        self,
-        buffer: Buffer,
-        kind: AccessKind,
-        accesses: list[Indices],
-        placement: Placement,
-        reader: IndexReader,
+        self, buffer: Buffer, kind: AccessKind, accesses: list[Indices], placement: Placement
     ) -> None:
         self.buffer = buffer
         self.kind = kind
         self.accesses = accesses
         self.placement = placement
         self.itemsize = placement.itemsize
-        self._reader = reader
         self.numel = 1  # distinct elements over all loops
         self.box = [1] * len(placement.shape)  # their extent in each dimension
-        self.variables: set[Var] = set()  # that indices depend on
+        self.variables: set[PrimExpr] = set()  # that indices depend on
         for indices in accesses:
             for index in indices:
-                self.variables.update(
-                    index.terms if index.is_plain else reader.variables_in(index)  # type: ignore[arg-type]
-                )
+                self.variables |= index.variables
 
     def stride_of(self, var: Var) -> int:
         """The elements between what two iterations touch; 0 when `var` is unused."""
@@ -73,7 +65,7 @@ class BufferUse:
         strides = self.placement.strides
         for indices in self.accesses:
             for dim in range(len(indices) - 1, -1, -1):
-                factor = coefficient(indices[dim], var, self._reader)
+                factor = coefficient(indices[dim], var)
                 if factor:
                     stride = factor * strides[dim]
                     found = min(found, stride) if found else stride
@@ -85,9 +77,7 @@ class BufferUse:
 Touched = dict[Loop, dict[Buffer, list[int]]]
 
 
-def buffer_uses(
-    store: Store, placements: Placements, reader: IndexReader
-) -> tuple[list[BufferUse], list[Indices]]:
+def buffer_uses(store: Store, placements: Placements) -> tuple[list[BufferUse], list[Indices]]:
     """The buffers of a store, its own first, and the indices of all its loads."""
     own = store.buffer
     accesses: dict[Buffer, list[Indices]] = {own: [placements.shifted(own, store.indices)]}
@@ -102,7 +92,7 @@ def buffer_uses(
             kinds[buffer] = AccessKind.READ
             accesses.setdefault(buffer, []).append(shifted)
     uses = [
-        BufferUse(buffer, kinds[buffer], found, placements.of(buffer), reader)
+        BufferUse(buffer, kinds[buffer], found, placements.of(buffer))
         for buffer, found in accesses.items()
     ]
     return uses, loads
@@ -136,11 +126,13 @@ class _Box:
         self._running.add(var)
         for indices, lows, highs in zip(self._use.accesses, self._lows, self._highs, strict=True):
             for dim, index in enumerate(indices):
-                if not index.is_plain:
-                    lows[dim], highs[dim] = bounds_while(index, self._reader.ranges, self._running)
-                elif var in index.terms:
+                if var not in index.variables:
+                    continue
+                if index.is_plain:
                     scale = index.terms[var]
                     (highs if scale > 0 else lows)[dim] += scale * (loop.iterations - 1)
+                else:
+                    lows[dim], highs[dim] = bounds_while(index, self._reader.ranges, self._running)
 
     def extents(self) -> list[int]:
         return [

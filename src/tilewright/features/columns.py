@@ -116,7 +116,7 @@ class RowMaker:
         iterations = 1
         for loop in loops:
             iterations *= loop.iterations
-        uses, loads = buffer_uses(store, self._placements, self._reader)
+        uses, loads = buffer_uses(store, self._placements)
         bytes_under = measure_footprints(uses, loops, self._reader, self._touched)
         counts = _counts(store, loads)
         row: list[float] = [float(count * iterations) for count in counts]

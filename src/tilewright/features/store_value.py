@@ -6,9 +6,11 @@ variables are simplified first, because how much of them is left depends on the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
-from tilewright.arith.affine import Affine
+from tilewright.arith.affine import Affine, Bound
 from tilewright.ir import (
     EQ,
     GE,
@@ -230,8 +232,62 @@ class _Resolver(Rewriter):
         """A condition, or the constant that it always is."""
         if isinstance(node, And):
             return logical_and(self.condition(node.a), self.condition(node.b))
-        return self._reader.simplify(self.visit(node))
+        known = self._decided(node)
+        return self._reader.simplify(self.visit(node)) if known is None else known
+
+    def _decided(self, node: PrimExpr) -> PrimExpr | None:
+        """A bound check `c <= index` or `index < c` that cannot become simpler, or is decided."""
+        match node:
+            case LE(a=IntImm(value=limit), b=index):
+                holds = True  # for values from the limit on
+            case LT(a=index, b=IntImm(value=limit)):
+                holds = False
+            case _:
+                return None
+        form = self._reader.direct(index)
+        if form is None or form.base or not form.terms:
+            return None
+        parts = [(scale, self._reader.bound(term)) for term, scale in form.terms.items()]
+        low, high = _sum_of_bounds(parts)
+        if low is None:
+            return None
+        if high < limit or low >= limit:
+            return const((low >= limit) == holds, "bool")
+        if not _all_parts_matter(parts, limit) or (len(parts) == 1 and not form.is_plain):
+            return None
+        expr = form.expr(index.dtype)
+        return replace(node, b=expr) if holds else replace(node, a=expr)
 
     def _either(self, condition: IntImm, chosen: PrimExpr, otherwise: PrimExpr) -> PrimExpr:
         result: PrimExpr = self.visit(chosen if condition.value else otherwise)
         return result
+
+
+Part = tuple[int, Bound | None]  # a scale, and the bounds of what it scales
+
+
+def _sum_of_bounds(parts: Sequence[Part]) -> tuple[int | None, int]:
+    low = high = 0
+    for scale, bound in parts:
+        if bound is None or scale < 0:
+            return None, 0
+        low += scale * bound[0]
+        high += scale * bound[1]
+    return low, high
+
+
+def _all_parts_matter(parts: Sequence[Part], limit: int) -> bool:
+    """False when `sum >= limit` might do without the smaller parts, or with smaller scales.
+
+    With scales that are multiples of `g`, and a rest, it is `g * a + rest >= limit`, which holds
+    from the same `a` on whatever the rest is, or does not.
+    """
+    ordered = sorted(parts, key=lambda part: -part[0])
+    divisor = 0
+    for place, (scale, _) in enumerate(ordered):
+        divisor = gcd(divisor, scale)
+        low, high = _sum_of_bounds(ordered[place + 1 :])
+        assert low is not None
+        if divisor > 1 and -(-(limit - low) // divisor) == -(-(limit - high) // divisor):
+            return False
+    return divisor == 1

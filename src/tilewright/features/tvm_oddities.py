@@ -15,9 +15,11 @@ from tilewright.arith import Analyzer, ConstIntBound
 from tilewright.arith.affine import Affine, Bound
 from tilewright.arith.ranges import RangeEvaluator, Ranges
 from tilewright.ir import INT32, Add, IntImm, Mul, Node, PrimExpr, Var, children
-from tilewright.nest.index_reader import IndexReader
 
 # --- remainders ---------------------------------------------------------------------------------
+
+
+_STAND_STILL: Set[Var] = frozenset()
 
 
 class _FirstRemainders(RangeEvaluator):
@@ -32,7 +34,7 @@ class _FirstRemainders(RangeEvaluator):
         return first, last if var in self._running else first
 
     def of_remainder(self, dividend: PrimExpr, divisor: int) -> Bound:
-        first = _FirstRemainders(self.ranges, frozenset()).of(dividend)[0] % divisor
+        first = _FirstRemainders(self.ranges, _STAND_STILL).of(dividend)[0] % divisor
         return first, first
 
     def _of_other(self, expr: PrimExpr) -> Bound:
@@ -53,11 +55,11 @@ def bounds_while(index: Affine, ranges: Ranges, running: Set[Var]) -> Bound:
 # coefficient, until a sum is met before any product. So `i * 16 + j * 4` counts 4 for `i`.
 
 
-def coefficient(index: Affine, var: Var, reader: IndexReader) -> int:
+def coefficient(index: Affine, var: Var) -> int:
     """The (absolute) coefficient of `var` in `index`; 0 when it does not occur."""
     if index.is_plain:
         return _of_plain(index, var) if var in index.terms else 0
-    if var not in reader.variables_in(index):
+    if var not in index.variables:
         return 0
     walk = _Walk(var)
     walk.visit(index.expr(INT32))

@@ -67,7 +67,10 @@ class Access:
             if var in index.terms:
                 return True
         return not self.is_plain and any(
-            _is_moved(term, loop) for index in self.indices for term in irregular(index)
+            _is_moved(term, loop)
+            for index in self.indices
+            if var in index.variables
+            for term in irregular(index)
         )
 
     def stride(self, loop: Loop) -> int | None:
@@ -76,8 +79,9 @@ class Access:
         others: list[tuple[PrimExpr, int]] = []
         for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
             total += index.terms.get(loop.var, 0) * scale
-            others += [(term, index.terms[term] * scale) for term in irregular(index)]
-            scale *= extent.value if isinstance(extent, IntImm) else 1
+            if not index.is_plain:
+                others += [(term, index.terms[term] * scale) for term in irregular(index)]
+            scale *= extent.value if type(extent) is IntImm else 1
         if not any(_is_moved(part, loop) for part, _ in others):
             return total
         joined = _stride_of_digits(others, loop)
@@ -95,14 +99,16 @@ class Access:
         spans = [1 if index.is_plain else _span(index, moving) for index in self.indices]
         found = [self._bytes(spans, line)]
         for loop in reversed(loops):
-            moved = not self.is_plain
+            moved = False
             ranges[loop.var] = (0, loop.extent - 1)
             for axis, index in enumerate(self.indices):
-                if not index.is_plain:
-                    spans[axis] = _span(index, moving)
-                elif loop.var in index.terms:
-                    moved = True
+                if loop.var not in index.variables:
+                    continue
+                moved = True
+                if index.is_plain:
                     spans[axis] = spans[axis] + abs(index.terms[loop.var]) * (loop.extent - 1)
+                else:
+                    spans[axis] = _span(index, moving)
             found.append(self._bytes(spans, line) if moved else found[-1])
         return found[::-1]
 

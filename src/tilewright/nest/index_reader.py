@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.affine import Affine, Bound, Terms, affine_of
+from tilewright.arith.affine import Affine, Bound, Terms, affine_of, used_vars
 from tilewright.ir import (
     Add,
     BinaryOp,
@@ -25,12 +25,12 @@ from tilewright.ir import (
     Sub,
     Var,
     const,
-    free_vars,
     substitute,
 )
 
 Indices = tuple[Affine, ...]
 _DIVISIONS = (FloorDiv, FloorMod)
+_NOWHERE: Bound = (None, None)
 
 
 class IndexReader:
@@ -46,6 +46,7 @@ class IndexReader:
         self._variables: dict[PrimExpr, frozenset[Var]] = {}  # of terms that are not variables
         self._simplified: dict[PrimExpr, Affine] = {}
         self._quotients: dict[tuple[Any, ...], Affine] = {}  # and remainders
+        self._digits: dict[tuple[type, PrimExpr, int], PrimExpr] = {}
 
     # --- what variables stand for ---------------------------------------------------------------
 
@@ -89,7 +90,7 @@ class IndexReader:
         if isinstance(index, BinaryOp):
             if kind is Add or kind is Sub:
                 left, right = self.direct(index.a), self.direct(index.b)
-                if left is None or right is None:
+                if left is None or right is None or _may_join(left, right):
                     return None
                 return left.plus(right, 1 if kind is Add else -1)
             number = index.b.value if type(index.b) is IntImm else None
@@ -98,7 +99,7 @@ class IndexReader:
             inner = self.direct(index.a)
             if inner is None:
                 return None
-            return inner.times(number) if kind is Mul else self._in_one_period(kind, inner, number)
+            return inner.times(number) if kind is Mul else self._divide(kind, inner, number)
         if kind is IntImm:
             return Affine({}, index.value, True)  # type: ignore[attr-defined]
         if isinstance(index, Var):
@@ -106,23 +107,58 @@ class IndexReader:
             return Affine({index: 1}, 0, True) if value is None else self.direct(value)
         return None
 
-    def _in_one_period(self, kind: type, index: Affine, divisor: int) -> Affine | None:
-        """Quotient or remainder of a sum where all but multiples of the divisor stays below it."""
+    def _divide(self, kind: type, index: Affine, divisor: int) -> Affine | None:
+        """Quotient or remainder of a sum where all but multiples of the divisor stays below it,
+        or of a variable alone."""
         rest, base = _rest(index, divisor)
         low = high = base
         ranges = self.ranges
         for term, scale in rest.items():
             bound = ranges.get(term)  # type: ignore[call-overload]
             if bound is None:
-                return None
+                return self._digit(kind, index, divisor)
             low += scale * bound[0 if scale > 0 else 1]
             high += scale * bound[1 if scale > 0 else 0]
         lost = low // divisor
         if lost != high // divisor:
-            return None
+            return self._digit(kind, index, divisor)
         if kind is FloorMod:
             return Affine(rest, base - lost * divisor, True)
-        return Affine(_multiples(index, divisor), (index.base - base) // divisor + lost, True)
+        return Affine(_multiples(index, divisor), (index.base - base) // divisor + lost)
+
+    def _digit(self, kind: type, index: Affine, divisor: int) -> Affine | None:
+        """`x // d`, `x % d` or `x % (c * d) // d` of a variable that counts from zero."""
+        if len(index.terms) != 1 or index.base:
+            return None
+        ((term, scale),) = index.terms.items()
+        if scale != 1:
+            return None
+        if isinstance(term, Var):
+            first, last = self.ranges.get(term, _NOWHERE)
+            if first != 0 or last < divisor:
+                return None
+        elif kind is not FloorDiv or type(term) is not FloorMod or not isinstance(term.a, Var):
+            return None
+        elif term.b.value % divisor:  # type: ignore[attr-defined]
+            return None
+        return Affine({self._one_object(kind, term, divisor): 1}, 0, False)
+
+    def _one_object(self, kind: type, dividend: PrimExpr, divisor: int) -> PrimExpr:
+        """The same node for each quotient or remainder that looks the same."""
+        key = (kind, dividend, divisor)
+        known = self._digits.get(key)
+        if known is None:
+            dtype = dividend.dtype
+            known = self._digits[key] = kind(dividend, const(divisor, dtype))
+        return known
+
+    def _as_one_object(self, term: PrimExpr) -> PrimExpr:
+        """A term that the simplifier made, as the object that `direct` has for it."""
+        if type(term) in _DIVISIONS and isinstance(term.b, IntImm):  # type: ignore[attr-defined]
+            dividend = self._as_one_object(term.a)  # type: ignore[attr-defined]
+            if isinstance(dividend, Var) or type(dividend) is FloorMod:
+                return self._one_object(type(term), dividend, term.b.value)  # type: ignore[attr-defined]
+        return term
 
     def read(self, index: PrimExpr) -> Affine:
         """The index over loop variables, as the simplifier would write it."""
@@ -194,18 +230,9 @@ class IndexReader:
 
     def _sum(self, left: Affine, right: Affine, factor: int) -> Affine:
         total = left.plus(right, factor)
-        if (left.is_plain and right.is_plain) or not self._may_join(left, right):
+        if not _may_join(left, right):
             return total
         return self._simplify(total.expr(next(iter(left.terms)).dtype))
-
-    def _may_join(self, left: Affine, right: Affine) -> bool:
-        """True when different terms of both sides use one variable: parts may become a whole."""
-        ours = [(term, self.variables_of(term)) for term in left.terms]
-        for term in right.terms:
-            used = self.variables_of(term)
-            if any(term is not other and not used.isdisjoint(vars_) for other, vars_ in ours):
-                return True
-        return False
 
     # --- variables and their bounds -------------------------------------------------------------
 
@@ -213,13 +240,8 @@ class IndexReader:
         """The variables that a term uses."""
         known = self._variables.get(term)
         if known is None:
-            found = (term,) if isinstance(term, Var) else free_vars(term)
-            known = self._variables[term] = frozenset(found)
+            known = self._variables[term] = frozenset(used_vars(term))
         return known
-
-    def variables_in(self, index: Affine) -> set[Var]:
-        """The variables that an index uses."""
-        return set().union(*map(self.variables_of, index.terms))
 
     def first_of(self, var: Var) -> int:
         """The first value of a loop variable; 0 for others."""
@@ -230,9 +252,24 @@ class IndexReader:
         """The smallest and the largest value of a term while all its loops run."""
         if isinstance(term, Var):
             return self.ranges.get(term)
+        if type(term) in _DIVISIONS and (known := self._bound_of_digit(term)) is not None:
+            return known
         if any(var not in self.ranges for var in self.variables_of(term)):
             return None
         return self._told_analyzer().const_int_bound(term)
+
+    def _bound_of_digit(self, term: Any) -> Bound | None:
+        """The bounds of `x // d`, `x % d` and `x % e // d` where `x` counts from zero."""
+        if isinstance(term.a, Var):
+            first, last = self.ranges.get(term.a, _NOWHERE)
+        elif type(term.a) is FloorMod and isinstance(term.a.a, Var):
+            first, last = self._bound_of_digit(term.a) or _NOWHERE
+        else:
+            return None
+        if first != 0 or type(term.b) is not IntImm or term.b.value <= 0:
+            return None
+        divisor = term.b.value
+        return (0, last // divisor) if type(term) is FloorDiv else (0, min(last, divisor - 1))
 
     # --- the simplifier -------------------------------------------------------------------------
 
@@ -253,7 +290,11 @@ class IndexReader:
         simple = self.simplify(expr)
         known = self._simplified.get(simple)
         if known is None:
-            known = self._simplified[simple] = affine_of(simple)
+            form = affine_of(simple)
+            if not form.is_plain:
+                terms = {self._as_one_object(term): scale for term, scale in form.terms.items()}
+                form = Affine(terms, form.base)
+            known = self._simplified[simple] = form
         return known
 
 
@@ -266,3 +307,15 @@ def _rest(index: Affine, divisor: int) -> tuple[Terms, int]:
 def _multiples(index: Affine, divisor: int) -> Terms:
     """The terms whose scales are multiples of `divisor`, over it."""
     return {t: scale // divisor for t, scale in index.terms.items() if scale % divisor == 0}
+
+
+def _may_join(left: Affine, right: Affine) -> bool:
+    """True when different terms of both sides use one variable: parts may become a whole."""
+    if (left.is_plain and right.is_plain) or left.variables.isdisjoint(right.variables):
+        return False
+    ours = [(term, used_vars(term)) for term in left.terms]
+    return any(
+        term is not other and not used_vars(term).isdisjoint(used)
+        for term in right.terms
+        for other, used in ours
+    )
