@@ -244,8 +244,8 @@ class _Resolver(Rewriter):
                 holds = False
             case _:
                 return None
-        form = self._reader.direct(index)
-        if form is None or form.base or not form.terms:
+        form = self._reader.read(index)
+        if form.base or not form.terms:
             return None
         parts = [(scale, self._reader.bound(term)) for term, scale in form.terms.items()]
         low, high = _sum_of_bounds(parts)
@@ -253,9 +253,13 @@ class _Resolver(Rewriter):
             return None
         if high < limit or low >= limit:
             return const((low >= limit) == holds, "bool")
-        if not _all_parts_matter(parts, limit) or (len(parts) == 1 and not form.is_plain):
+        if not _all_parts_matter(parts, limit):
             return None
         expr = form.expr(index.dtype)
+        if isinstance(expr, FloorDiv):  # `c <= x // d` is `c * d <= x`
+            return None if not isinstance(expr.a, (Var, FloorMod)) else replace(
+                node, **{"b" if holds else "a": expr.a}
+            )
         return replace(node, b=expr) if holds else replace(node, a=expr)
 
     def _either(self, condition: IntImm, chosen: PrimExpr, otherwise: PrimExpr) -> PrimExpr:

@@ -210,9 +210,26 @@ class IndexReader:
         key = (kind, divisor, rest.base, frozenset(rest.terms.items()))
         known = self._quotients.get(key)
         if known is None:
-            node = kind(rest.expr(dtype), const(divisor, dtype))
-            known = self._quotients[key] = self._simplify(node)
+            known = self._leading_digit(kind, rest, divisor)
+            if known is None:
+                known = self._simplify(kind(rest.expr(dtype), const(divisor, dtype)))
+            self._quotients[key] = known
         return known
+
+    def _leading_digit(self, kind: type, rest: Affine, divisor: int) -> Affine | None:
+        """`(x * c + y) // (c * d)` is `x // d` where `y` stays below `c`; remainders likewise."""
+        unit = max(rest.terms.values(), default=0)
+        if unit < 1 or divisor % unit:
+            return None
+        leading = {term: 1 for term, scale in rest.terms.items() if scale == unit}
+        below = {term: scale for term, scale in rest.terms.items() if scale != unit}
+        low, high = self._bounds_of(below, rest.base)
+        if low is None or high is None or low < 0 or high >= unit:
+            return None
+        digit = self._digit(kind, Affine(leading), divisor // unit)
+        if digit is None or kind is FloorDiv:
+            return digit
+        return digit.times(unit).plus(Affine(below, rest.base))
 
     def resolved(self, expr: PrimExpr) -> PrimExpr:
         """`expr` over loop variables, not simplified."""
