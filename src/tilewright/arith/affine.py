@@ -25,39 +25,36 @@ from tilewright.ir import (
 
 Terms = dict[PrimExpr, Any]  # numbers or arrays
 Bound = tuple[Any, Any]  # smallest and largest value
+STILL: Bound = (0, 0)  # of a variable that does not run
 
 
 class Affine:
     """`sum(scale * term) + base`; no scale is zero. Never changed once made."""
 
-    __slots__ = ("_plain", "_variables", "base", "terms")
+    __slots__ = ("_variables", "base", "is_plain", "terms")
 
     def __init__(self, terms: Terms, base: Any = 0, is_plain: bool | None = None) -> None:
         self.terms = terms
         self.base = base
-        self._plain = is_plain
-        self._variables: Set[PrimExpr] | None = None
-
-    @property
-    def is_plain(self) -> bool:
-        """True when all terms are variables."""
-        if self._plain is None:
-            self._plain = all(isinstance(term, Var) for term in self.terms)
-        return self._plain
+        if is_plain is None:
+            is_plain = all([isinstance(term, Var) for term in terms])
+        self.is_plain = is_plain  # all terms are variables
+        self._variables: set[Var] | None = None
 
     @property
     def variables(self) -> Set[PrimExpr]:
         """The variables that the form uses, those inside of terms included."""
+        if self.is_plain:
+            return self.terms.keys()
         if self._variables is None:
-            plain = self.is_plain
-            self._variables = self.terms.keys() if plain else set().union(*map(used_vars, self.terms))
+            self._variables = set().union(*map(used_vars, self.terms))
         return self._variables
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """`self + factor * other`, without joining terms that divide the same variable."""
         base = self.base + factor * other.base
         if not other.terms:
-            return Affine(self.terms, base, self._plain)
+            return Affine(self.terms, base, self.is_plain)
         terms = dict(self.terms)
         for term, scale in other.terms.items():
             total = terms.get(term, 0) + factor * scale
@@ -65,13 +62,13 @@ class Affine:
                 terms[term] = total
             else:
                 terms.pop(term, None)
-        return Affine(terms, base, (self._plain and other._plain) or None)
+        return Affine(terms, base, (self.is_plain and other.is_plain) or None)
 
     def times(self, factor: int) -> Affine:
         if factor == 0:
             return Affine({}, 0, True)
         scaled = {term: scale * factor for term, scale in self.terms.items()}
-        return Affine(scaled, self.base * factor, self._plain)
+        return Affine(scaled, self.base * factor, self.is_plain)
 
     def bounds(self, bound_of: Callable[[PrimExpr], Bound]) -> Bound:
         """The smallest and the largest value, from those of the terms."""
@@ -82,12 +79,33 @@ class Affine:
             high = high + scale * (last if scale > 0 else first)
         return low, high
 
-    def reach(self, extents: Mapping[Var, Any]) -> Any:
-        """How far apart the ends are while variables count through `extents`, the others rest."""
+    def steps(
+        self, ranges: Mapping[Any, Bound], bound_of: Callable[[PrimExpr], Bound]
+    ) -> list[tuple[Any, Any]] | None:
+        """How much farther apart the ends are once a variable runs, for each that is used.
+
+        `bound_of` says where terms lie that are not variables, while all run. None where a term
+        uses several: then it matters which of them run.
+        """
+        found: list[tuple[Any, Any]] = []
+        for term, scale in self.terms.items():
+            if self.is_plain or isinstance(term, Var):
+                low, high = ranges.get(term, STILL)
+                found.append((term, abs(scale) * (high - low)))
+                continue
+            used = used_vars(term)
+            if len(used) != 1:
+                return None
+            low, high = bound_of(term)
+            found.append((*used, abs(scale) * (high - low)))
+        return found
+
+    def reach(self, ranges: Mapping[Any, Bound]) -> Any:
+        """How far apart the ends of a plain form are while variables run."""
         total = 0
         for term, scale in self.terms.items():
-            if term in extents:
-                total = total + abs(scale) * (extents[term] - 1)  # type: ignore[index]
+            low, high = ranges.get(term, STILL)
+            total = total + abs(scale) * (high - low)
         return total
 
     def in_order(self) -> Iterator[tuple[PrimExpr | None, int]]:
@@ -116,7 +134,7 @@ class Affine:
         return const(0, dtype) if result is None else result
 
 
-def used_vars(expr: PrimExpr) -> set[PrimExpr]:
+def used_vars(expr: PrimExpr) -> set[Var]:
     """The variables of an expression."""
     while type(expr) in (FloorDiv, FloorMod) and type(expr.b) is IntImm:  # type: ignore[attr-defined]
         expr = expr.a  # type: ignore[attr-defined]

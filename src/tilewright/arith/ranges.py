@@ -10,11 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.arith.affine import Bound
-from tilewright.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
+from tilewright.arith.affine import STILL, Bound
+from tilewright.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, SizeVar, Sub, Var
 
 Ranges: TypeAlias = Mapping[Var, Bound]
-_STILL: Bound = (0, 0)
 
 
 class RangeEvaluator:
@@ -26,11 +25,14 @@ class RangeEvaluator:
 
     def of(self, expr: PrimExpr) -> Bound:
         """The smallest and the largest value of an expression."""
-        rule = _RULES.get(type(expr))
+        kind = type(expr)
+        if kind is Var:
+            return self.of_var(expr)  # type: ignore[arg-type]
+        rule = _RULES.get(kind)
         return self._unknown(expr) if rule is None else rule(self, expr)
 
     def of_var(self, var: Var) -> Bound:
-        return self.ranges.get(var, _STILL)
+        return self.ranges.get(var, STILL)
 
     def of_remainder(self, dividend: PrimExpr, divisor: int) -> Bound:
         """The bounds of `dividend % divisor`."""
@@ -72,7 +74,7 @@ class RangeEvaluator:
 
 
 _RULES: dict[type, Callable[[RangeEvaluator, Any], Bound]] = {
-    Var: lambda self, expr: self.of_var(expr),
+    SizeVar: lambda self, expr: self.of_var(expr),
     IntImm: lambda _, expr: (expr.value, expr.value),
     Add: RangeEvaluator.of_sum,
     Sub: RangeEvaluator.of_difference,

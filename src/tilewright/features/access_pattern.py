@@ -7,8 +7,9 @@ from math import prod
 
 from tilewright.arith.affine import Affine
 from tilewright.features.stores import Store
-from tilewright.features.tvm_oddities import bounds_while, coefficient
+from tilewright.features.tvm_oddities import FirstRemainders, bounds_while, coefficient
 from tilewright.ir import Buffer, PrimExpr, Var
+from tilewright.nest.footprints import Steps, steps_of
 from tilewright.nest.index_reader import IndexReader, Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.placement import Placement, Placements
@@ -143,26 +144,28 @@ class _Box:
         ]
 
 
-class _PlainBox:
-    """The same for one access that only adds: where it begins does not matter."""
+class _SumBox:
+    """The same for one access, where it does not matter which other loops run."""
 
-    def __init__(self, use: BufferUse) -> None:
-        (self._indices,) = use.accesses
-        self._extents = [1] * len(self._indices)
+    def __init__(self, dimensions: int, steps: Steps) -> None:
+        self._steps = steps
+        self._extents = [1] * dimensions
 
     def run(self, loop: Loop) -> None:
-        for dim, index in enumerate(self._indices):
-            scale = index.terms.get(loop.var)
-            if scale is not None:
-                self._extents[dim] += abs(scale) * (loop.iterations - 1)
+        for dim, reach in self._steps[loop.var]:
+            self._extents[dim] += reach
 
     def extents(self) -> list[int]:
         return self._extents
 
 
-def _box(use: BufferUse, reader: IndexReader) -> _Box | _PlainBox:
-    is_plain = len(use.accesses) == 1 and all([index.is_plain for index in use.accesses[0]])
-    return _PlainBox(use) if is_plain else _Box(use, reader)
+def _box(use: BufferUse, reader: IndexReader) -> _Box | _SumBox:
+    if len(use.accesses) == 1:
+        (indices,) = use.accesses
+        steps, others = steps_of(indices, FirstRemainders(reader.ranges, reader.ranges))
+        if not others:
+            return _SumBox(len(indices), steps)
+    return _Box(use, reader)
 
 
 def measure_footprints(

@@ -9,23 +9,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container
 
 from tilewright.arith import Analyzer, ConstIntBound
-from tilewright.arith.affine import Affine, Bound
+from tilewright.arith.affine import Affine, Bound, used_vars
 from tilewright.arith.ranges import RangeEvaluator, Ranges
-from tilewright.ir import INT32, Add, IntImm, Mul, Node, PrimExpr, Var, children
+from tilewright.ir import INT32, Add, FloorDiv, FloorMod, IntImm, Mul, Node, PrimExpr, Var, children
 
 # --- remainders ---------------------------------------------------------------------------------
 
 
-_STAND_STILL: Set[Var] = frozenset()
+_DIVISIONS = (FloorDiv, FloorMod)
+_STAND_STILL: Container[Var] = ()
 
 
-class _FirstRemainders(RangeEvaluator):
+class FirstRemainders(RangeEvaluator):
     """Bounds while some loops run, in which remainders stay what they are at the first values."""
 
-    def __init__(self, ranges: Ranges, running: Set[Var]) -> None:
+    def __init__(self, ranges: Ranges, running: Container[Var]) -> None:
         super().__init__(ranges, self._of_other)
         self._running = running
 
@@ -34,7 +35,7 @@ class _FirstRemainders(RangeEvaluator):
         return first, last if var in self._running else first
 
     def of_remainder(self, dividend: PrimExpr, divisor: int) -> Bound:
-        first = _FirstRemainders(self.ranges, _STAND_STILL).of(dividend)[0] % divisor
+        first = FirstRemainders(self.ranges, _STAND_STILL).of(dividend)[0] % divisor
         return first, first
 
     def _of_other(self, expr: PrimExpr) -> Bound:
@@ -44,9 +45,9 @@ class _FirstRemainders(RangeEvaluator):
         return analyzer.const_int_bound(expr)
 
 
-def bounds_while(index: Affine, ranges: Ranges, running: Set[Var]) -> Bound:
+def bounds_while(index: Affine, ranges: Ranges, running: Container[Var]) -> Bound:
     """Bounds of an index while some loops run and all others stand at their first value."""
-    return index.bounds(_FirstRemainders(ranges, running).of)
+    return index.bounds(FirstRemainders(ranges, running).of)
 
 
 # --- coefficients -------------------------------------------------------------------------------
@@ -57,23 +58,31 @@ def bounds_while(index: Affine, ranges: Ranges, running: Set[Var]) -> Bound:
 
 def coefficient(index: Affine, var: Var) -> int:
     """The (absolute) coefficient of `var` in `index`; 0 when it does not occur."""
-    if index.is_plain:
-        return _of_plain(index, var) if var in index.terms else 0
     if var not in index.variables:
         return 0
+    if index.is_plain or all(map(_has_no_sums, index.terms)):
+        return _along_terms(index, var)
     walk = _Walk(var)
     walk.visit(index.expr(INT32))
     return abs(walk.stride)
 
 
-def _of_plain(index: Affine, var: Var) -> int:
-    """The same walk along the printed terms of a sum of variables."""
+def _has_no_sums(term: PrimExpr) -> bool:
+    """True for a variable, divided or not: the walk sees nothing on the way up from it."""
+    while type(term) in _DIVISIONS and type(term.b) is IntImm:  # type: ignore[attr-defined]
+        term = term.a  # type: ignore[attr-defined]
+    return isinstance(term, Var)
+
+
+def _along_terms(index: Affine, var: Var) -> int:
+    """The same walk along the printed terms of a sum of (divided) variables."""
     if len(index.terms) == 1 and not index.base:
-        return abs(int(index.terms[var]))
+        (scale,) = index.terms.values()
+        return abs(int(scale))
     met = multiplied = False
     stride = 1
     for position, (term, scale) in enumerate(index.in_order()):
-        met = met or term is var
+        met = met or term is var or (type(term) in _DIVISIONS and var in used_vars(term))
         if not met:
             continue
         if term is not None and scale not in (1, -1):

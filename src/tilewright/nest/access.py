@@ -21,6 +21,7 @@ from tilewright.ir import (
     children,
     expr_deep_equal,
 )
+from tilewright.nest.footprints import steps_of
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.loops import Loop
 from tilewright.nest.raw_index import raw_index
@@ -48,29 +49,37 @@ def ranges_of(extents: Mapping[Var, Any]) -> dict[Var, Bound]:
 class Access:
     """A buffer and where it is read or written."""
 
-    __slots__ = ("buffer", "element_bytes", "indices", "is_plain", "is_store", "unit_bytes")
+    __slots__ = (
+        "_others", "_ranges", "_steps", "buffer", "element_bytes", "indices", "is_plain",
+        "is_store", "unit_bytes",
+    )  # fmt: skip
 
     def __init__(
-        self, buffer: Buffer, indices: Indices, is_store: bool, unit_bytes: int = 0
+        self,
+        buffer: Buffer,
+        indices: Indices,
+        is_store: bool,
+        ranges: Ranges,
+        unit_bytes: int = 0,
     ) -> None:
         self.buffer = buffer
         self.indices = indices
         self.is_store = is_store
         self.unit_bytes = unit_bytes  # that a tensor instruction touches at once; 0: none does
         self.element_bytes = max(1, buffer.dtype.bits // 8)
-        self.is_plain = all(index.is_plain for index in indices)
+        self.is_plain = all([index.is_plain for index in indices])
+        self._ranges = ranges  # of all loops
+        self._steps, self._others = steps_of(indices, MovingRanges(ranges))
 
     def depends_on(self, loop: Loop) -> bool:
         """True when another element is touched in each iteration of a loop."""
-        var = loop.var
-        for index in self.indices:
-            if var in index.terms:
+        for _, reach in self._steps.get(loop.var, ()):
+            if reach:
                 return True
-        return not self.is_plain and any(
-            _is_moved(term, loop)
-            for index in self.indices
-            if var in index.variables
-            for term in irregular(index)
+        return any(
+            loop.var in self.indices[axis].terms
+            or any(_is_moved(term, loop) for term in irregular(self.indices[axis]))
+            for axis in self._others
         )
 
     def stride(self, loop: Loop) -> int | None:
@@ -94,22 +103,20 @@ class Access:
 
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
-        ranges: dict[Var, Bound] = {}
-        moving = MovingRanges(ranges)
-        spans = [1 if index.is_plain else _span(index, moving) for index in self.indices]
+        steps, others = self._steps, self._others
+        running: dict[Var, Bound] = {}
+        spans = [1] * len(self.indices)
+        for axis in others:
+            spans[axis] = _span(self.indices[axis], MovingRanges(running))
         found = [self._bytes(spans, line)]
         for loop in reversed(loops):
-            moved = False
-            ranges[loop.var] = (0, loop.extent - 1)
-            for axis, index in enumerate(self.indices):
-                if loop.var not in index.variables:
-                    continue
-                moved = True
-                if index.is_plain:
-                    spans[axis] = spans[axis] + abs(index.terms[loop.var]) * (loop.extent - 1)
-                else:
-                    spans[axis] = _span(index, moving)
-            found.append(self._bytes(spans, line) if moved else found[-1])
+            moved = steps.get(loop.var, ())
+            for axis, reach in moved:
+                spans[axis] = spans[axis] + reach
+            running[loop.var] = self._ranges[loop.var]
+            for axis in others:
+                spans[axis] = _span(self.indices[axis], MovingRanges(running))
+            found.append(self._bytes(spans, line) if moved or others else found[-1])
         return found[::-1]
 
     def _bytes(self, spans: Sequence[Any], line: int) -> Any:
@@ -141,7 +148,9 @@ def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int 
         case [
             (FloorMod(a=low, b=IntImm(value=divisor)), factor),
             (FloorDiv(a=high, b=IntImm(value=cut)), times),
-        ] if divisor == cut and times == factor * cut and expr_deep_equal(low, high):
+        ] if divisor == cut and times == factor * cut and (
+            low is high or expr_deep_equal(low, high)
+        ):
             whole = raw_index(low, {})
             if not any(_is_moved(part, loop) for part in irregular(whole)):
                 step: int = whole.terms.get(loop.var, 0) * factor

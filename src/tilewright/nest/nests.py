@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.arith.interning import Interner
+from tilewright.arith.ranges import Ranges
 from tilewright.ir import (
     LT,
     Add,
@@ -78,7 +79,7 @@ class _Accesses:
     def __init__(self, site: StoreSite, reader: IndexReader) -> None:
         self._site = site
         self._direct = reader.direct
-        self._extents: dict[Var, int] | None = None
+        self._ranges: Ranges = {loop.var: (0, loop.extent - 1) for loop in site.loops}
 
     def of(self, node: BufferLoad | BufferStore) -> Access:
         """A load or store."""
@@ -86,21 +87,18 @@ class _Accesses:
         for index in node.indices:
             read_index = self._direct(index)
             indices.append(self._raw(index) if read_index is None else read_index)
-        return Access(node.buffer, tuple(indices), type(node) is BufferStore)
+        return Access(node.buffer, tuple(indices), type(node) is BufferStore, self._ranges)
 
     def of_region(self, region: BufferRegion, is_store: bool) -> Access:
         """What a tensor instruction reads or writes."""
         indices = tuple(self._direct(axis.min) or self._raw(axis.min) for axis in region.region)
         sizes = (axis.extent for axis in region.region)
         count = math.prod(size.value if isinstance(size, IntImm) else 1 for size in sizes)
-        return Access(
-            region.buffer, indices, is_store, count * max(1, region.buffer.dtype.bits // 8)
-        )
+        size = count * max(1, region.buffer.dtype.bits // 8)
+        return Access(region.buffer, indices, is_store, self._ranges, size)
 
     def _raw(self, index: PrimExpr) -> Any:
-        if self._extents is None:
-            self._extents = {loop.var: loop.extent for loop in self._site.loops}
-        return raw_index(substitute(index, _bindings(self._site)), self._extents)
+        return raw_index(substitute(index, _bindings(self._site)), self._ranges)
 
 
 def _bindings(site: StoreSite) -> Mapping[Var, PrimExpr]:
