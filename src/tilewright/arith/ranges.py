@@ -11,7 +11,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.arith.affine import STILL, Bound
-from tilewright.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, SizeVar, Sub, Var
+from tilewright.ir import (
+    Add,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    SizeVar,
+    Sub,
+    Var,
+)
 
 Ranges: TypeAlias = Mapping[Var, Bound]
 

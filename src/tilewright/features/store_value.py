@@ -76,6 +76,7 @@ _BY_TYPE: dict[type, int] = {
 _INDEX_NODES = frozenset({Add, Sub, Mul, FloorDiv, FloorMod, Min, Max})
 _INDEX_TYPES = (INT32, INT64)
 _COMPARISONS = frozenset({EQ, NE, LT, LE, GT, GE})
+_LEAVES = (Var, IntImm)
 _LOGIC = frozenset({And, Or, Not})
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
@@ -138,7 +139,8 @@ class _Scan:
         elif isinstance(node, BufferLoad):
             self.loads.append(node)
             for index in node.indices:
-                self._visit_loads_below(index)
+                if type(index) is not Var:
+                    self._visit_loads_below(index)
         elif kind not in (Var, IntImm, FloatImm):
             self._count_other(node)
             for child in children(node):
@@ -162,7 +164,8 @@ class _Scan:
         if isinstance(node, BufferLoad):
             self.loads.append(node)
         for child in children(node):
-            self._visit_loads_below(child)
+            if type(child) not in _LEAVES:
+                self._visit_loads_below(child)
 
 
 def _is_plain(node: Node) -> bool:
@@ -257,8 +260,10 @@ class _Resolver(Rewriter):
             return None
         expr = form.expr(index.dtype)
         if isinstance(expr, FloorDiv):  # `c <= x // d` is `c * d <= x`
-            return None if not isinstance(expr.a, (Var, FloorMod)) else replace(
-                node, **{"b" if holds else "a": expr.a}
+            return (
+                None
+                if not isinstance(expr.a, (Var, FloorMod))
+                else replace(node, **{"b" if holds else "a": expr.a})
             )
         return replace(node, b=expr) if holds else replace(node, a=expr)
 

@@ -82,7 +82,7 @@ def _along_terms(index: Affine, var: Var) -> int:
     met = multiplied = False
     stride = 1
     for position, (term, scale) in enumerate(index.in_order()):
-        met = met or term is var or (type(term) in _DIVISIONS and var in used_vars(term))
+        met = met or (term is not None and var in used_vars(term))
         if not met:
             continue
         if term is not None and scale not in (1, -1):

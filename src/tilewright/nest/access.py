@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.arith.affine import Affine, Bound
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
 from tilewright.ir import (
@@ -38,7 +40,7 @@ class MovingRanges(RangeEvaluator):
     def _of_other(self, expr: PrimExpr) -> Bound:
         """It is only known whether it moves, not where."""
         bounds = [self.of(child) for child in children(expr) if isinstance(child, PrimExpr)]
-        return 0, int(any(low != high for low, high in bounds))
+        return 0, int(any(_differ(low, high) for low, high in bounds))
 
 
 def ranges_of(extents: Mapping[Var, Any]) -> dict[Var, Bound]:
@@ -74,13 +76,16 @@ class Access:
     def depends_on(self, loop: Loop) -> bool:
         """True when another element is touched in each iteration of a loop."""
         for _, reach in self._steps.get(loop.var, ()):
-            if reach:
+            if _differ(reach, 0):
                 return True
-        return any(
-            loop.var in self.indices[axis].terms
-            or any(_is_moved(term, loop) for term in irregular(self.indices[axis]))
-            for axis in self._others
-        )
+        for axis in self._others:
+            index = self.indices[axis]
+            if loop.var in index.terms or (
+                loop.var in index.variables
+                and any([_is_moved(term, loop) for term in irregular(index)])
+            ):
+                return True
+        return False
 
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
@@ -105,18 +110,23 @@ class Access:
         """The same below each of some nested loops, and (last) while none of them runs."""
         steps, others = self._steps, self._others
         running: dict[Var, Bound] = {}
+        moving = MovingRanges(running)
         spans = [1] * len(self.indices)
         for axis in others:
-            spans[axis] = _span(self.indices[axis], MovingRanges(running))
+            spans[axis] = _span(self.indices[axis], moving)
         found = [self._bytes(spans, line)]
         for loop in reversed(loops):
-            moved = steps.get(loop.var, ())
-            for axis, reach in moved:
-                spans[axis] = spans[axis] + reach
-            running[loop.var] = self._ranges[loop.var]
+            var = loop.var
+            moved = var in steps
+            if moved:
+                for axis, reach in steps[var]:
+                    spans[axis] = spans[axis] + reach
+            running[var] = self._ranges[var]
             for axis in others:
-                spans[axis] = _span(self.indices[axis], MovingRanges(running))
-            found.append(self._bytes(spans, line) if moved or others else found[-1])
+                if var in self.indices[axis].variables:
+                    spans[axis] = _span(self.indices[axis], moving)
+                    moved = True
+            found.append(self._bytes(spans, line) if moved else found[-1])
         return found[::-1]
 
     def _bytes(self, spans: Sequence[Any], line: int) -> Any:
@@ -139,7 +149,13 @@ def _span(index: Affine, moving: MovingRanges) -> Any:
 
 def _is_moved(part: PrimExpr, loop: Loop) -> bool:
     low, high = MovingRanges({loop.var: (0, loop.extent - 1)}).of(part)
-    return bool(low != high)
+    return _differ(low, high)
+
+
+def _differ(low: Any, high: Any) -> bool:
+    """True when two numbers, or some of two arrays, are not the same."""
+    moved = low != high
+    return moved if type(moved) is bool else bool(np.any(moved))
 
 
 def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int | None:
@@ -148,8 +164,8 @@ def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int 
         case [
             (FloorMod(a=low, b=IntImm(value=divisor)), factor),
             (FloorDiv(a=high, b=IntImm(value=cut)), times),
-        ] if divisor == cut and times == factor * cut and (
-            low is high or expr_deep_equal(low, high)
+        ] if (
+            divisor == cut and times == factor * cut and (low is high or expr_deep_equal(low, high))
         ):
             whole = raw_index(low, {})
             if not any(_is_moved(part, loop) for part in irregular(whole)):

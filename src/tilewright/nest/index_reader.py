@@ -22,6 +22,7 @@ from tilewright.ir import (
     Mul,
     PrimExpr,
     Range,
+    SizeVar,
     Sub,
     Var,
     const,
@@ -87,6 +88,9 @@ class IndexReader:
 
     def _read_directly(self, index: PrimExpr) -> Affine | None:
         kind = type(index)
+        if kind is Var:
+            value = self._values.get(index)  # type: ignore[call-overload]
+            return Affine({index: 1}, 0, True) if value is None else self.direct(value)
         if isinstance(index, BinaryOp):
             if kind is Add or kind is Sub:
                 left, right = self.direct(index.a), self.direct(index.b)
@@ -102,10 +106,7 @@ class IndexReader:
             return inner.times(number) if kind is Mul else self._divide(kind, inner, number)
         if kind is IntImm:
             return Affine({}, index.value, True)  # type: ignore[attr-defined]
-        if isinstance(index, Var):
-            value = self._values.get(index)
-            return Affine({index: 1}, 0, True) if value is None else self.direct(value)
-        return None
+        return Affine({index: 1}, 0, True) if kind is SizeVar else None
 
     def _divide(self, kind: type, index: Affine, divisor: int) -> Affine | None:
         """Quotient or remainder of a sum where all but multiples of the divisor stays below it,
@@ -135,11 +136,10 @@ class IndexReader:
             return None
         if isinstance(term, Var):
             first, last = self.ranges.get(term, _NOWHERE)
-            if first != 0 or last < divisor:
-                return None
-        elif kind is not FloorDiv or type(term) is not FloorMod or not isinstance(term.a, Var):
-            return None
-        elif term.b.value % divisor:  # type: ignore[attr-defined]
+            fits = first == 0 and last >= divisor
+        else:
+            fits = kind is FloorDiv and _is_remainder_of_multiples(term, divisor)
+        if not fits:
             return None
         return Affine({self._one_object(kind, term, divisor): 1}, 0, False)
 
@@ -336,3 +336,11 @@ def _may_join(left: Affine, right: Affine) -> bool:
         for term in right.terms
         for other, used in ours
     )
+
+
+def _is_remainder_of_multiples(term: PrimExpr, divisor: int) -> bool:
+    """True for `x % (c * divisor)`."""
+    match term:
+        case FloorMod(a=Var(), b=IntImm(value=modulus)):
+            return modulus % divisor == 0
+    return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import For, ForKind, IntImm, Var
+from tilewright.ir import ForKind, Var
 from tilewright.lowering.unroll_loop import MAX_STEP_PRAGMA
 
 UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
@@ -33,17 +33,6 @@ class Loop:
         self.annotations = annotations
         self.tag = tag  # of the thread axis that it is bound to
         self.unroll_step = max(0, self.annotation(MAX_STEP_PRAGMA)) if annotations else 0
-
-    @staticmethod
-    def of(node: For) -> Loop:
-        """The loop of a statement."""
-        return Loop(
-            node.loop_var,
-            node.extent.value if isinstance(node.extent, IntImm) else None,
-            node.kind,
-            node.annotations,
-            "" if node.thread_binding is None else node.thread_binding.thread_tag,
-        )
 
     def annotation(self, key: str) -> int:
         """An annotation as a number, 0 if it is missing."""

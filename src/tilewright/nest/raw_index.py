@@ -35,9 +35,7 @@ def _add(expr: PrimExpr, factor: int, ranges: Ranges, terms: Terms) -> None:
             terms[expr] = terms.get(expr, 0) + factor
 
 
-def _digits(
-    expr: PrimExpr, divisor: int, is_remainder: bool, ranges: Ranges
-) -> Terms | None:
+def _digits(expr: PrimExpr, divisor: int, is_remainder: bool, ranges: Ranges) -> Terms | None:
     """Quotient or remainder of a sum whose terms divide or together stay below `divisor`."""
     whole = raw_index(expr, ranges).terms
     if divisor <= 0:

@@ -147,9 +147,11 @@ class _Walker:
 
     def _visit_loop(self, node: For) -> None:
         loops, lowered = self._loops, self._lowered
-        loop = Loop.of(node)
-        first = node.min.value if isinstance(node.min, IntImm) else 0
-        extent = node.extent.value if isinstance(node.extent, IntImm) else None
+        first = node.min.value if type(node.min) is IntImm else 0
+        extent = node.extent.value if type(node.extent) is IntImm else None
+        binding = node.thread_binding
+        tag = "" if binding is None else binding.thread_tag
+        loop = Loop(node.loop_var, extent, node.kind, node.annotations, tag)
         self._reader.enter_loop(loop.var, first, extent)
         self._loops = (*loops, loop)
         same = self._loop_of_thread(loop) if loop.tag else None
