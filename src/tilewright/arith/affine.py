@@ -6,7 +6,7 @@ bases and bounds may be numbers or arrays of numbers (one for each of many progr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from tilewright.ir import (
@@ -21,6 +21,7 @@ from tilewright.ir import (
     Var,
     children,
     const,
+    uses_var,
 )
 
 Terms = dict[PrimExpr, Any]  # numbers or arrays
@@ -49,6 +50,10 @@ class Affine:
         if self._variables is None:
             self._variables = set().union(*map(used_vars, self.terms))
         return self._variables
+
+    def variable_terms(self) -> list[tuple[Var, Any]]:
+        """The terms that are variables."""
+        return [(term, scale) for term, scale in self.terms.items() if isinstance(term, Var)]
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """`self + factor * other`, without joining terms that divide the same variable."""
@@ -134,6 +139,45 @@ class Affine:
         return const(0, dtype) if result is None else result
 
 
+def affine_in(
+    expr: PrimExpr, is_variable: Callable[[Var], bool]
+) -> tuple[Affine, list[PrimExpr]] | None:
+    """`expr` as a form in the variables that `is_variable` accepts, and other parts of the sum.
+
+    None where such a variable is in one of those parts.
+    """
+    form = affine_of(expr)
+    chosen: Terms = {var: scale for var, scale in form.variable_terms() if is_variable(var)}
+    others = [term for term in form.terms if term not in chosen]
+    if any(uses_var(term, is_variable) for term in others):
+        return None
+    return Affine(chosen, form.base, True), others
+
+
+def is_injective(coefficients: Iterable[int], extents: Iterable[int]) -> bool:
+    """True when no two points of a box share a value of the form with these coefficients.
+
+    Sorted by size, each coefficient must reach beyond everything the smaller ones can add up to.
+    """
+    reach = 0
+    for coefficient, extent in sorted(zip(map(abs, coefficients), extents, strict=True)):
+        if extent > 1:
+            if coefficient <= reach:
+                return False
+            reach += coefficient * (extent - 1)
+    return True
+
+
+def is_dense(coefficients: Iterable[int], extents: Iterable[int]) -> bool:
+    """True when a form with these coefficients reaches every number between its ends."""
+    reach = 0
+    for coefficient, extent in sorted(zip(map(abs, coefficients), extents, strict=True)):
+        if coefficient > reach + 1:
+            return False
+        reach += coefficient * (extent - 1)
+    return True
+
+
 def used_vars(expr: PrimExpr) -> set[Var]:
     """The variables of an expression."""
     while type(expr) in (FloorDiv, FloorMod) and type(expr.b) is IntImm:  # type: ignore[attr-defined]
@@ -149,13 +193,21 @@ def _falling_scale(item: tuple[PrimExpr, int]) -> int:
 
 def affine_of(expr: PrimExpr) -> Affine:
     """An expression as a sum, as it stands; anything but sums and scales is a term."""
+    terms: Terms = {}
+    base = _collect(expr, 1, terms)
+    return Affine({term: scale for term, scale in terms.items() if scale}, base)
+
+
+def _collect(expr: PrimExpr, factor: int, terms: Terms) -> int:
+    """Add `factor * expr` to `terms`; its constant part is returned."""
     match expr:
         case IntImm(value=value):
-            return Affine({}, value)
+            return factor * value
         case Add(a=a, b=b):
-            return affine_of(a).plus(affine_of(b))
+            return _collect(a, factor, terms) + _collect(b, factor, terms)
         case Sub(a=a, b=b):
-            return affine_of(a).plus(affine_of(b), -1)
-        case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
-            return affine_of(a).times(factor)
-    return Affine({expr: 1})
+            return _collect(a, factor, terms) + _collect(b, -factor, terms)
+        case Mul(a=a, b=IntImm(value=times)) | Mul(a=IntImm(value=times), b=a):
+            return _collect(a, factor * times, terms)
+    terms[expr] = terms.get(expr, 0) + factor
+    return 0

@@ -320,7 +320,7 @@ class CanonicalSimplifier:
                 if cut != c or upper != WHOLE or high_scale != scale * c:
                     continue
                 whole = self.to_form(x)
-                if whole.plus(self.to_form(y), -1).is_multiple_of(c):
+                if whole.is_congruent(self.to_form(y), c):
                     rest = {s: f for s, f in form.terms.items() if s is not low and s is not high}
                     joined = LinearForm(rest, form.base).plus(whole, scale)
                     return self._with_divisions_undone(joined)

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.arith.interning import is_pure_call
 from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     BinaryOp,
     Broadcast,
@@ -23,40 +15,17 @@ from tilewright.ir import (
     FloorDiv,
     FloorMod,
     IntImm,
-    Max,
-    Min,
     Mod,
-    Mul,
     Op,
     PrimExpr,
     Sub,
-    add,
     bitwise,
     cast,
     const,
-    divide,
-    equal,
-    floordiv,
-    floormod,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    maximum,
-    minimum,
-    multiply,
-    not_equal,
-    subtract,
-    truncdiv,
-    truncmod,
     wrap_int,
 )
+from tilewright.ir.folding import FOLDERS
 
-_FOLD: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
-    Add: add, Sub: subtract, Mul: multiply, Div: truncdiv, Mod: truncmod, FloorDiv: floordiv,
-    FloorMod: floormod, Min: minimum, Max: maximum, EQ: equal, NE: not_equal, LT: less,
-    LE: less_equal, GT: greater, GE: greater_equal,
-}  # fmt: skip
 _DIVISIONS = frozenset({Div, Mod, FloorDiv, FloorMod})
 # Types whose arithmetic the folding functions round correctly.
 _EXACT_FLOATS = frozenset({"float16", "float32", "float64"})
@@ -75,16 +44,15 @@ def fold_binary(kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | No
 
 
 def _fold_constants(kind: type[BinaryOp], a: IntImm, b: IntImm) -> PrimExpr | None:
-    fold = _FOLD.get(kind)
-    if fold is None or (b.value == 0 and kind in _DIVISIONS) or a.dtype.is_bool:
+    if a.dtype.is_bool or (b.value == 0 and kind in _DIVISIONS):
         return None
-    return fold(a, b)
+    return FOLDERS[kind](a, b)
 
 
 def _fold_floats(kind: type[BinaryOp], a: FloatImm, b: FloatImm) -> PrimExpr | None:
     if kind in (Mod, FloorDiv, FloorMod) or (kind is Div and b.value == 0):
         return None
-    return (divide if kind is Div else _FOLD[kind])(a, b)
+    return FOLDERS[kind](a, b)
 
 
 def _respell_negative(kind: type[BinaryOp], a: PrimExpr, b: IntImm) -> PrimExpr | None:

@@ -76,6 +76,10 @@ class LinearForm:
         """True when `divisor` divides every scale and the base."""
         return self.scale_gcd(self.base) % divisor == 0
 
+    def is_congruent(self, other: LinearForm, divisor: int) -> bool:
+        """True when both surely leave the same remainder."""
+        return self.plus(other, -1).is_multiple_of(divisor)
+
     def partition(self, divisor: int) -> tuple[dict[Split, int], dict[Split, int]]:
         """The terms whose scale `divisor` divides, and the others."""
         multiple: dict[Split, int] = {}

@@ -52,7 +52,8 @@ def _quotient(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return divide(a, b) if a.dtype.is_float else truncdiv(a, b)
 
 
-_FOLDERS: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+# What each operation evaluates to, or builds where it cannot be evaluated yet.
+FOLDERS: dict[type[BinaryOp], Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
     Add: add,
     Sub: subtract,
     Mul: multiply,
@@ -78,4 +79,4 @@ def fold_binary(node_class: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExp
     """`node_class(a, b)` with constants folded; a division by zero stays for the run to meet."""
     if node_class in _DIVISIONS and type(b) is IntImm and b.value == 0:
         return node_class(a, b)
-    return _FOLDERS[node_class](a, b)
+    return FOLDERS[node_class](a, b)

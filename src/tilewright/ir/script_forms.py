@@ -12,27 +12,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import IRError
 from tilewright.ir import intrinsics
-from tilewright.ir.arithmetic import (
-    add,
-    const,
-    convert,
-    divide,
-    equal,
-    floordiv,
-    floormod,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-    maximum,
-    minimum,
-    multiply,
-    not_equal,
-    subtract,
-    truncmod,
-)
+from tilewright.ir.arithmetic import add, const, convert, divide, subtract
 from tilewright.ir.dtype import HANDLE, INT32, DType
 from tilewright.ir.expr import (
     EQ,
@@ -56,6 +36,7 @@ from tilewright.ir.expr import (
     PrimExpr,
     Sub,
 )
+from tilewright.ir.folding import FOLDERS
 from tilewright.ir.node import Node, children
 from tilewright.ir.op import Op, op_by_script_name
 from tilewright.ir.operators import ExprLike
@@ -69,28 +50,22 @@ PREC_OR, PREC_AND, PREC_NOT, PREC_COMPARE, PREC_SUM, PREC_PRODUCT, PREC_SIGN, PR
     1, 9
 )
 
+_BUILDERS: dict[type[BinaryOp], Builder] = {**FOLDERS, Div: divide}
 # node class -> (operator, binding strength, what the operator builds)
 INFIX: dict[type[BinaryOp], tuple[str, int, Builder]] = {
-    Add: ("+", PREC_SUM, add),
-    Sub: ("-", PREC_SUM, subtract),
-    Mul: ("*", PREC_PRODUCT, multiply),
-    Div: ("/", PREC_PRODUCT, divide),
-    FloorDiv: ("//", PREC_PRODUCT, floordiv),
-    FloorMod: ("%", PREC_PRODUCT, floormod),
-    EQ: ("==", PREC_COMPARE, equal),
-    NE: ("!=", PREC_COMPARE, not_equal),
-    LT: ("<", PREC_COMPARE, less),
-    LE: ("<=", PREC_COMPARE, less_equal),
-    GT: (">", PREC_COMPARE, greater),
-    GE: (">=", PREC_COMPARE, greater_equal),
-    And: ("and", PREC_AND, logical_and),
-    Or: ("or", PREC_OR, logical_or),
+    kind: (symbol, strength, _BUILDERS[kind])
+    for strength, symbols in (
+        (PREC_SUM, {Add: "+", Sub: "-"}),
+        (PREC_PRODUCT, {Mul: "*", Div: "/", FloorDiv: "//", FloorMod: "%"}),
+        (PREC_COMPARE, {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}),
+        (PREC_AND, {And: "and"}),
+        (PREC_OR, {Or: "or"}),
+    )
+    for kind, symbol in symbols.items()
 }
 # node class -> (name in script, what a call of that name builds)
 PREFIX: dict[type[BinaryOp], tuple[str, Builder]] = {
-    Min: ("min", minimum),
-    Max: ("max", maximum),
-    Mod: ("truncmod", truncmod),
+    kind: (name, _BUILDERS[kind]) for kind, name in ((Min, "min"), (Max, "max"), (Mod, "truncmod"))
 }
 # Operators whose only information is a type, written as `T.undef("float32")`.
 DTYPE_ONLY = frozenset({"type_annotation", "undef"})

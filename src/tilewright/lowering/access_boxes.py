@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from tilewright.arith import Analyzer, estimate_region_strict_bound
+from tilewright.arith.affine import affine_in, is_dense
 from tilewright.ir import (
     GE,
     GT,
@@ -35,7 +36,6 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.lowering.access_bounds import IndexBounds
-from tilewright.lowering.linear_form import is_dense, linear_form
 from tilewright.lowering.tried_boxes import holds_everywhere, try_out
 
 _TRIED_VALUES = 64  # of one variable
@@ -262,18 +262,19 @@ def _ends_with(index: PrimExpr, var: Var, domains: Domains) -> bool:
     """
     if not uses_var(index, var.same_as):
         return False
-    form = linear_form(index, domains.__contains__)
-    if form is None:
+    found = affine_in(index, domains.__contains__)
+    if found is None:
         return True
+    form = found[0]
     reach = 1
-    for other, factor in form.coefficients.items():
+    for other, factor in form.variable_terms():
         extent = domains[other].extent
-        if other is var or factor == 0:
+        if other is var:
             continue
         if not isinstance(extent, IntImm):
             return False
         reach += abs(factor) * (extent.value - 1)
-    return abs(form.coefficients.get(var, 0)) >= reach
+    return bool(abs(form.terms.get(var, 0)) >= reach)
 
 
 def _variables_without_gaps(axis: Range, domains: Domains) -> set[Var] | None:
@@ -282,20 +283,20 @@ def _variables_without_gaps(axis: Range, domains: Domains) -> set[Var] | None:
     match start:
         case Ramp(base=base, stride=IntImm(value=step), lanes=count):
             start, lanes, stride = base, count, step
-    form = linear_form(start, domains.__contains__)
-    if form is None or uses_var(axis.extent, domains.__contains__):
+    found = affine_in(start, domains.__contains__)
+    if found is None or uses_var(axis.extent, domains.__contains__):
         return None
+    scales = dict(found[0].variable_terms())
     steps, counts = [stride], [lanes]
     if isinstance(axis.extent, IntImm):
         steps.append(1)
         counts.append(axis.extent.value)
-    variables = {var for var, factor in form.coefficients.items() if factor != 0}
-    if len(variables) == 1 and lanes == 1 and abs(form.coefficients[next(iter(variables))]) == 1:
-        return variables  # however long the loop is
-    for var in variables:
+    if lanes == 1 and [abs(scale) for scale in scales.values()] == [1]:
+        return set(scales)  # however long the loop is
+    for var, scale in scales.items():
         extent = domains[var].extent
         if not isinstance(extent, IntImm):
             return None
-        steps.append(form.coefficients[var])
+        steps.append(scale)
         counts.append(extent.value)
-    return variables if is_dense(steps, counts) else None
+    return set(scales) if is_dense(steps, counts) else None

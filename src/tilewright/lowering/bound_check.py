@@ -12,6 +12,7 @@ import functools
 from dataclasses import dataclass
 
 from tilewright.arith import Analyzer
+from tilewright.arith.affine import affine_in
 from tilewright.ir import (
     EQ,
     FALSE,
@@ -36,7 +37,6 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
-from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.rewriters import LIKELY
 from tilewright.lowering.widen_expr import conjuncts
 
@@ -95,11 +95,11 @@ class _Inner:
     def of(slack: PrimExpr, loops: tuple[For, ...]) -> _Inner | None:
         """The part of inner loops in a slack, if it is linear in them and their bounds constant."""
         by_var = {loop.loop_var: loop for loop in loops}
-        form = linear_form(slack, by_var.__contains__)
-        if form is None:
+        found = affine_in(slack, by_var.__contains__)
+        if found is None:
             return None
-        inner = _Inner(form.coefficients, {}, {})
-        for var, factor in form.coefficients.items():
+        inner = _Inner(dict(found[0].variable_terms()), {}, {})
+        for var, factor in inner.factors.items():
             loop = by_var[var]
             if not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
                 return None
@@ -174,14 +174,15 @@ class BoundCheck:
         if not uses_var(worst, lambda var: var is loop_var):
             return None
         decided = FALSE if isinstance(condition.node, EQ) else TRUE
-        form = linear_form(worst, lambda var: var is loop_var)
-        if form is None:
+        found = affine_in(worst, lambda var: var is loop_var)
+        if found is None:
             return BoundCheck(condition.node, decided, worst, None, worst, loop_var, inner)
-        rest: PrimExpr = const(form.constant, loop_var.dtype)
-        if form.others:
+        form, others = found
+        rest: PrimExpr = const(form.base, loop_var.dtype)
+        if others:
             zero = {loop_var: const(0, loop_var.dtype)}
             rest = analyzer.simplify(substitute(worst, zero))
-        coefficient = form.coefficients[loop_var]
+        coefficient = form.terms[loop_var]
         return BoundCheck(condition.node, decided, worst, coefficient, rest, loop_var, inner)
 
     def best_at(self, iteration: int) -> PrimExpr:

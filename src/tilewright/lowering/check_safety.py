@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from tilewright.arith.affine import affine_in
 from tilewright.errors import LowerError
 from tilewright.ir import (
     And,
@@ -39,7 +40,6 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.lower_match_buffer import without_views
 from tilewright.lowering.race_witness import ParallelStore, find_witness
 from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
@@ -231,11 +231,12 @@ class _Checker(Visitor):
         lanes, stride = 1, 0
         if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
             lanes, stride, index = index.lanes, index.stride.value, index.base
-        form = linear_form(index, self._ranges.__contains__)
-        if form is None or form.others:
+        found = affine_in(index, self._ranges.__contains__)
+        if found is None or found[1]:
             return None
-        low = high = form.constant
-        terms = [(factor, self._ranges[var]) for var, factor in form.coefficients.items()]
+        form = found[0]
+        low = high = form.base
+        terms = [(factor, self._ranges[var]) for var, factor in form.variable_terms()]
         for factor, bounds in [*terms, (stride, (0, lanes - 1))]:
             if bounds is None:
                 return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.arith.affine import affine_in, is_injective
 from tilewright.ir import (
     BufferLoad,
     BufferStore,
@@ -16,7 +17,6 @@ from tilewright.ir import (
     Visitor,
     expr_deep_equal,
 )
-from tilewright.lowering.linear_form import is_injective, linear_form
 
 
 class _Accesses(Visitor):
@@ -90,8 +90,8 @@ def _visits_each_element_once(index: PrimExpr, loops: list[For]) -> bool:
         if not isinstance(index.stride, IntImm):
             return False
         base, lanes, stride = index.base, index.lanes, index.stride.value
-    form = linear_form(base, lambda var: var in extents)
-    if form is None:
+    found = affine_in(base, lambda var: var in extents)
+    if found is None:
         return False
-    coefficients = [form.coefficients.get(var, 0) for var in extents]
+    coefficients = [found[0].terms.get(var, 0) for var in extents]
     return is_injective([*coefficients, stride], [*extents.values(), lanes])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.arith import Analyzer
+from tilewright.arith.affine import Affine, affine_in
 from tilewright.ir import (
     Allocate,
     BufferLoad,
@@ -28,7 +29,6 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.lowering.divisibility import is_multiple
-from tilewright.lowering.linear_form import LinearForm, linear_form
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,13 @@ class _Pairs:
 
     def _may_meet(self, store: _Access, load: _Access) -> bool:
         """May one lane touch with `load` what another lane wrote with `store`?"""
-        written = linear_form(store.index, self._varies)
-        read = linear_form(load.index, self._varies)
-        if written is None or read is None:
+        stored = affine_in(store.index, self._varies)
+        loaded = affine_in(load.index, self._varies)
+        if stored is None or loaded is None:
             return True
-        step = written.coefficients.get(self._lane, 0)
-        if read.coefficients.get(self._lane, 0) != step:
+        written, read = stored[0], loaded[0]
+        step = written.terms.get(self._lane, 0)
+        if read.terms.get(self._lane, 0) != step:
             return True
         if step == 0:
             # All lanes store to one element: what is loaded later is what the last lane stored.
@@ -145,11 +146,9 @@ class _Pairs:
         zero |= {var: const(0, var.dtype) for var in self._inner}
         return Analyzer().simplify(subtract(substitute(load, zero), substitute(store, zero)))
 
-    def _distances(
-        self, written: LinearForm, read: LinearForm, rest: PrimExpr
-    ) -> _Distances | None:
+    def _distances(self, written: Affine, read: Affine, rest: PrimExpr) -> _Distances | None:
         """How far apart load and store can be, each at any step of the inner loops."""
-        span = self._lanes * abs(written.coefficients[self._lane])
+        span = self._lanes * abs(written.terms[self._lane])
         if isinstance(rest, IntImm):
             offset, unit, reach = rest.value, 0, 0
         elif is_multiple(rest, span):
@@ -157,8 +156,8 @@ class _Pairs:
         else:
             return None
         for form in (written, read):
-            for var, factor in form.coefficients.items():
-                if var is self._lane or factor == 0:
+            for var, factor in form.variable_terms():
+                if var is self._lane:
                     continue
                 extent = self._inner[var]
                 if extent is None:

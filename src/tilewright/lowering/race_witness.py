@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.arith.affine import affine_in
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
 from tilewright.ir import (
@@ -24,7 +25,6 @@ from tilewright.ir import (
     free_vars,
     post_order_visit,
 )
-from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.rewriters import FoldingSubstituter
 
 Bounds = tuple[int, int]  # inclusive
@@ -77,13 +77,14 @@ def _each_iteration_has_its_own(case: ParallelStore) -> bool:
     """The quick answer for the usual case: some index moves on by more than inner loops cover."""
     moving = case.inner | {case.loop_var}
     for index in case.store.indices:
-        form = linear_form(index, moving.__contains__)
-        if form is None:
+        found = affine_in(index, moving.__contains__)
+        if found is None:
             continue
-        step = abs(form.coefficients.get(case.loop_var, 0))
+        form = found[0]
+        step = abs(form.terms.get(case.loop_var, 0))
         reach = sum(
             abs(factor) * (_extent(case.ranges.get(var)) - 1)
-            for var, factor in form.coefficients.items()
+            for var, factor in form.variable_terms()
             if var is not case.loop_var
         )
         if step > reach:

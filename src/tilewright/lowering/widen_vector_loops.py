@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright.arith.affine import affine_in
 from tilewright.ir import (
     Allocate,
     AttrStmt,
@@ -30,7 +31,6 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
-from tilewright.lowering.linear_form import linear_form
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.lowering.unroll_loop import element_bytes, int_of
 from tilewright.target import Target
@@ -55,11 +55,11 @@ class _Continuation(Visitor):
         return var is self._outer or var is self._lane
 
     def _step(self, node: BufferLoad | BufferStore) -> int:
-        form = linear_form(node.indices[-1], self._is_ours) if len(node.indices) == 1 else None
-        if form is None:
+        found = affine_in(node.indices[-1], self._is_ours) if len(node.indices) == 1 else None
+        if found is None:
             raise _NotContinued
-        step = form.coefficients.get(self._lane, 0)
-        if form.coefficients.get(self._outer, 0) != step * self._lanes:
+        step: int = found[0].terms.get(self._lane, 0)
+        if found[0].terms.get(self._outer, 0) != step * self._lanes:
             raise _NotContinued
         self.widest_element = max(self.widest_element, element_bytes(node.buffer))
         return step

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tilewright.arith.affine import is_dense, is_injective
 from tilewright.ir import Allocate, IntImm, IRModule, PrimFunc, as_module, post_order_visit
 from tilewright.lowering import get_pass
-from tilewright.lowering.linear_form import is_dense, is_injective
 from tilewright.script import from_source
 from tilewright.testing.oracle import run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_strides_do_not_depend_on_extents(indices: tuple[PrimExpr, PrimExpr]) ->
         assert access(indices, EXTENTS).stride(several) == access(indices, nth(4)).stride(one)  # type: ignore[arg-type]
 
 
-def bounds(indices: tuple[PrimExpr, PrimExpr], evaluator: RangeEvaluator) -> list[object]:
+def bounds(indices: tuple[PrimExpr, PrimExpr], evaluator: RangeEvaluator) -> list[Any]:
     return [end for index in indices for end in evaluator.of(index)]
 
 

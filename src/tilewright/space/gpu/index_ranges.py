@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.arith.affine import affine_of
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
 from tilewright.ir import (
@@ -24,7 +25,7 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.linear import structural_key
-from tilewright.space.gpu.mixed_radix import Domain, LinearSum, ends_of_digit
+from tilewright.space.gpu.mixed_radix import Domain, ends_of_digit
 
 Terms = dict[Hashable, int]
 
@@ -71,11 +72,14 @@ class IndexRanges:
 
     def of(self, index: PrimExpr, length: int = 1) -> AxisRange:
         """The range of `length` elements from an index on; raises Unbounded."""
-        parts = LinearSum.of(substitute(index, self._bindings))
-        moving = {var: f for var, f in parts.variables.items() if var in self._inner}
-        origin: Terms = {var: f for var, f in parts.variables.items() if var not in self._inner}
+        parts = affine_of(substitute(index, self._bindings))
+        plain = parts.variable_terms()
+        moving = {var: f for var, f in plain if var in self._inner}
+        origin: Terms = {var: f for var, f in plain if var not in self._inner}
         inner: list[tuple[PrimExpr, int]] = []
-        for atom, factor in parts.others:
+        for atom, factor in parts.terms.items():
+            if isinstance(atom, Var):
+                continue
             used = set(free_vars(atom))
             if used <= self._inner.keys():
                 inner.append((atom, factor))
@@ -84,7 +88,7 @@ class IndexRanges:
             else:
                 key = structural_key(atom)
                 origin[key] = origin.get(key, 0) + factor
-        low = high = parts.constant
+        low = high = parts.base
         for variables, atoms in self._groups(moving, inner):
             first, last = self._extremes(variables, moving, atoms)
             low, high = low + first, high + last
