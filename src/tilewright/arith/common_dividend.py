@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.arith.analyzer import Analyzer
 from tilewright.ir import (
     FloorDiv,
     FloorMod,
@@ -18,7 +19,6 @@ from tilewright.ir import (
     post_order_visit,
     structural_equal,
 )
-from tilewright.ir.linear import Linear
 
 
 def with_common_dividends(indices: Sequence[PrimExpr]) -> list[PrimExpr] | None:
@@ -41,6 +41,7 @@ def with_common_dividends(indices: Sequence[PrimExpr]) -> list[PrimExpr] | None:
 class _Remainders(Rewriter):
     def __init__(self, dividends: dict[int, list[PrimExpr]]) -> None:
         self._dividends = dividends
+        self._form_of = Analyzer().linear_form
 
     def visit_floor_mod(self, node: FloorMod) -> PrimExpr:
         made: FloorMod = self.generic_visit(node)
@@ -50,15 +51,8 @@ class _Remainders(Rewriter):
         known = [
             dividend
             for dividend in self._dividends.get(divisor, ())
-            if _are_congruent(dividend, made.a, divisor)
+            if self._form_of(dividend).is_congruent(self._form_of(made.a), divisor)
         ]
         if not known or any(structural_equal(dividend, made.a) for dividend in known):
             return made
         return floormod(known[0], divisor)
-
-
-def _are_congruent(one: PrimExpr, other: PrimExpr, divisor: int) -> bool:
-    """True when two numbers surely leave the same remainder."""
-    difference = Linear.of(one).minus(Linear.of(other))
-    factors = (factor for _, factor in difference.terms.values())
-    return not any(value % divisor for value in (difference.constant, *factors))

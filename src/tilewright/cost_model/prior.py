@@ -22,6 +22,7 @@ from tilewright.nest.nests import Nest, nests_in
 from tilewright.nest.reading import Reading, read
 from tilewright.records import MeasureCandidate, entry_function
 from tilewright.space.base import TaskContext
+from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 
@@ -52,11 +53,11 @@ class Machine:
         if target is None or not target.is_cpu:
             return Machine(1, 32, 16, 32 << 10, 1 << 20, 8 << 20)
         caches = target.cpu.caches
-        many = target.vector_bits >= 512 or "aarch64" in target.cpu.triple
+        vectors = VectorShape.of(target)
         return Machine(
             max(1, target.num_cores),
-            target.vector_bits // 8,
-            32 if many else 16,
+            vectors.bits // 8,
+            vectors.registers,
             caches.l1d_bytes,
             caches.l2_bytes,
             caches.l3_bytes,

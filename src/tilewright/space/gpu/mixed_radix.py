@@ -64,9 +64,7 @@ def _is_dense(counter: Affine, domains: Domains) -> bool:
     return True
 
 
-def _bound_on(
-    counter: Affine, domains: Domains, condition: PrimExpr
-) -> int | None:
+def _bound_on(counter: Affine, domains: Domains, condition: PrimExpr) -> int | None:
     """A number that the counter (without its constant) is below exactly where a condition holds."""
     if not isinstance(condition, LT) or not isinstance(condition.b, IntImm):
         return None

@@ -7,23 +7,16 @@ Used by the rule `AutoBind`, where the number of threads is sampled, and by the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
-from tilewright.ir import ForKind, IterType, SeqStmt
-from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
-from tilewright.schedule.conditions.checks import loop_iter_type
-from tilewright.schedule.state.scope import loops_of
+from tilewright.ir import ForKind
+from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tilewright.space.conditions import constant_extent, why_not_free
+from tilewright.space.gpu.gpu_kernels import tag_of
+from tilewright.space.loop_nest import NestLoop, first_not_spatial, nest_above
 
 # The number of threads for a loop, given how many it can use at most.
 FactorChooser = Callable[[int], int | ExprRV]
-
-
-def thread_tag(loop: StmtSRef) -> str:
-    """The thread axis that a loop is bound to, or an empty text."""
-    binding = loop.loop.thread_binding
-    return "" if binding is None else binding.thread_tag
 
 
 def largest_factor(most_threads: int) -> FactorChooser:
@@ -46,38 +39,18 @@ def sampled_factor(sch: Schedule, thread_extents: Sequence[int]) -> FactorChoose
     return choose
 
 
-@dataclass(frozen=True)
-class _Nest:
-    """What matters of the loops around a block, outermost first."""
-
-    block_axis: int  # first loop bound to blockIdx, -1 if there is none
-    thread_axis: int  # first loop bound to threadIdx, -1 if there is none
-    fusible: int  # how many of the outermost loops can become one
-    spatial: int  # how many of the outermost loops are spatial
-
-
-def _describe(sch: Schedule, loops: Sequence[StmtSRef]) -> _Nest:
-    tags = [thread_tag(loop) for loop in loops]
-    kinds = [loop_iter_type(sch.state, loop) for loop in loops]
-    return _Nest(
-        block_axis=_first(tag.startswith("blockIdx") for tag in tags),
-        thread_axis=_first(tag.startswith("threadIdx") for tag in tags),
-        fusible=_count_fusible(loops),
-        spatial=_first([*(kind is not IterType.DATA_PAR for kind in kinds), True]),
-    )
-
-
 def _first(found: Iterable[bool]) -> int:
     return next((index for index, hit in enumerate(found) if hit), -1)
 
 
-def _count_fusible(loops: Sequence[StmtSRef]) -> int:
-    for index, loop in enumerate(loops):
-        if loop.loop.kind is not ForKind.SERIAL:
+def _count_fusible(nest: Sequence[NestLoop]) -> int:
+    """How many of the outermost loops can become one."""
+    for index, loop in enumerate(nest):
+        if loop.stmt.kind is not ForKind.SERIAL:
             return index
-        if isinstance(loop.loop.body, SeqStmt):
+        if not loop.has_one_child:
             return index + 1
-    return len(loops)
+    return len(nest)
 
 
 def bind_block_thread_idx(
@@ -94,23 +67,26 @@ def bind_block_thread_idx(
     sref = sch.get_sref(block)
     if taken := why_not_free(sref):
         return taken
-    nest = _describe(sch, loops_of(sref))
-    if nest.block_axis >= 0:
-        if nest.thread_axis >= 0:
+    nest = nest_above(sref)
+    tags = [tag_of(loop.stmt) for loop in nest]
+    thread_axis = _first(tag.startswith("threadIdx") for tag in tags)
+    if any(tag.startswith("blockIdx") for tag in tags):
+        if thread_axis >= 0:
             return "its loops run on threads already"
         raise ScheduleError(
             f"block {sref.name!r} is under a loop bound to blockIdx but under none bound to "
             "threadIdx; bind a loop inside it to threadIdx as well"
         )
     loops = sch.get_loops(block)
-    count = min(nest.fusible, nest.spatial)
-    if nest.spatial == 0:
+    spatial = first_not_spatial(nest)
+    count = min(_count_fusible(nest), len(nest) if spatial is None else spatial)
+    if spatial == 0 or not nest:
         # Without a spatial loop the whole block is the work of one block of threads.
         loops = [sch.add_unit_loop(loops[0] if loops else block)]
         count = 1
-    elif nest.thread_axis >= 0:
-        count = min(count, nest.thread_axis)
-    if nest.thread_axis >= 0:
+    elif thread_axis >= 0:
+        count = min(count, thread_axis)
+    if thread_axis >= 0:
         sch.bind(sch.fuse(*sch.get_loops(block)[:count]), "blockIdx.x")
     else:
         fused = sch.fuse(*loops[:count])

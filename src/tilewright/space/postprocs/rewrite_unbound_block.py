@@ -8,8 +8,9 @@ from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, TaskContext, postprocs
+from tilewright.space.gpu.gpu_kernels import tag_of
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
-from tilewright.space.gpu.thread_binding import bind_block_thread_idx, largest_factor, thread_tag
+from tilewright.space.gpu.thread_binding import bind_block_thread_idx, largest_factor
 
 
 @postprocs.register("RewriteUnboundBlock")
@@ -52,6 +53,6 @@ def _has_threads(block: StmtSRef) -> bool:
     above = block.parent
     while above is not None:
         if above.is_loop:
-            tags.append(thread_tag(above))
+            tags.append(tag_of(above.loop))
         above = above.parent
     return all(any(tag.startswith(axis) for tag in tags) for axis in ("blockIdx", "threadIdx"))

@@ -22,8 +22,8 @@ from tilewright.space.conditions import (
     needs_multi_level_tiling,
     why_not_split_reduction,
 )
+from tilewright.space.gpu.gpu_kernels import tag_of
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, WARP_SIZE, gpu_number
-from tilewright.space.gpu.thread_binding import thread_tag
 from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
 
 THREAD_X = "threadIdx.x"
@@ -143,7 +143,7 @@ def _move_to_consumer(
 
 
 def _is_thread(sch: Schedule, loop: LoopRV) -> bool:
-    return thread_tag(sch.get_sref(loop)).startswith("threadIdx")
+    return tag_of(sch.get_sref(loop).loop).startswith("threadIdx")
 
 
 def _threads_of(sch: Schedule, thread_loop: StmtSRef) -> int | ExprRV:
