@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from tilewright.ir import Buffer, BufferRegion, For, IntImm, Var
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN, DOUBLE_BUFFER_SCOPE
-from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, tag_of
-from tilewright.space.gpu.index_ranges import AxisRange, IndexRanges, Unbounded
-from tilewright.space.gpu.mixed_radix import Domain
+from tilewright.nest.index_ranges import AxisRange, IndexRanges, Unbounded
+from tilewright.nest.kernels import Kernel, Leaf, extent_of, tag_of
+from tilewright.nest.mixed_radix import Domain
 from tilewright.space.gpu.software_pipeline import versions_of
 
 # Buffers share memory if neither is more than so many times as large as the other.

@@ -14,7 +14,7 @@ from tilewright.ir.annotation_keys import (
     SOFTWARE_PIPELINE_ORDER,
     SOFTWARE_PIPELINE_STAGE,
 )
-from tilewright.space.gpu.gpu_kernels import Leaf
+from tilewright.nest.kernels import Leaf
 
 
 def versions_of(

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import ForKind
+from tilewright.nest.block_loops import NestLoop, first_not_spatial, nest_above
+from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tilewright.space.conditions import constant_extent, why_not_free
-from tilewright.space.gpu.gpu_kernels import tag_of
-from tilewright.space.loop_nest import NestLoop, first_not_spatial, nest_above
 
 # The number of threads for a loop, given how many it can use at most.
 FactorChooser = Callable[[int], int | ExprRV]

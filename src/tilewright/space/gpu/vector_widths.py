@@ -22,7 +22,7 @@ from tilewright.ir import (
     post_order_visit,
     substitute,
 )
-from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of
+from tilewright.nest.kernels import Kernel, Leaf, extent_of
 
 VECTOR_BYTES = 16
 _INDEX_BYTES = 4

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule
 from tilewright.ir.annotation_keys import PARALLEL
+from tilewright.nest.block_loops import nest_above
 from tilewright.schedule import Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.primitives.annotate import Annotate
 from tilewright.schedule.primitives.get_blocks import GetBlock
@@ -17,7 +18,6 @@ from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import Mutator, TaskContext, mutators
-from tilewright.space.loop_nest import nest_above
 from tilewright.space.mutators.decisions import main_part, notes
 
 Plan = tuple[int, ...]  # for each block, how many of its outermost loops run in parallel

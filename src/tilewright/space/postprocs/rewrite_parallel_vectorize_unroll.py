@@ -19,14 +19,14 @@ from tilewright.ir.annotation_keys import (
     UNROLL_IMPLICIT,
     VECTORIZE,
 )
+from tilewright.nest.block_loops import NestLoop, nest_above
+from tilewright.nest.contiguity import contiguous_loops
 from tilewright.schedule import LoopRV, Schedule, StmtSRef
 from tilewright.schedule.primitives.loop_kind import can_have_kind
 from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.conditions import all_iters_spatial
-from tilewright.space.contiguity import contiguous_loops
-from tilewright.space.loop_nest import NestLoop, nest_above
 
 _KEYS = (PARALLEL, VECTORIZE, UNROLL_EXPLICIT, UNROLL_IMPLICIT)
 _OFF = -1

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from tilewright.ir import IterType, Var, uses_var
 from tilewright.ir.annotation_keys import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
+from tilewright.nest.block_loops import first_not_spatial, nest_above
 from tilewright.schedule import BlockRV, Schedule, StmtSRef
 from tilewright.schedule.state.scope import loops_of, realize_of
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, postprocs
 from tilewright.space.blocks import blocks_in_order
-from tilewright.space.loop_nest import first_not_spatial, nest_above
 
 
 @postprocs.register("RewriteReductionBlock")

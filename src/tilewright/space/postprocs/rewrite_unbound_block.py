@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.nest.kernels import tag_of
 from tilewright.schedule import Schedule, StmtSRef
 from tilewright.schedule.state.scope import child_blocks
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.space.base import Postproc, TaskContext, postprocs
-from tilewright.space.gpu.gpu_kernels import tag_of
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, required_gpu_number
 from tilewright.space.gpu.thread_binding import bind_block_thread_idx, largest_factor
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 
 from tilewright.ir import For, PrimFunc
 from tilewright.ir.annotation_keys import THREAD_EXTENT_HIGH, THREAD_EXTENT_LOW, WARP_EXECUTION
+from tilewright.nest.kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, TaskContext, postprocs
-from tilewright.space.gpu.gpu_kernels import Kernel, Leaf, extent_of, kernels_of, tag_of
 from tilewright.space.gpu.gpu_limits import (
     MAX_SHARED_MEMORY,
     MAX_THREADS,

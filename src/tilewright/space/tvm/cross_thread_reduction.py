@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import TuneError
 from tilewright.ir import IterType
+from tilewright.nest.kernels import tag_of
 from tilewright.schedule import BlockRV, ExprRV, LoopRV, Schedule, StmtSRef
 from tilewright.schedule.conditions.checks import loop_iter_type
 from tilewright.schedule.primitives.split import Split
@@ -22,7 +23,6 @@ from tilewright.space.conditions import (
     needs_multi_level_tiling,
     why_not_split_reduction,
 )
-from tilewright.space.gpu.gpu_kernels import tag_of
 from tilewright.space.gpu.gpu_limits import MAX_THREADS, WARP_SIZE, gpu_number
 from tilewright.space.tvm.reduction_loops import reorder_and_fuse_reduction_loops
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewright.errors import TargetError
+from tilewright.nest.kernels import kernels_of
 from tilewright.schedule import Schedule
-from tilewright.space.gpu.gpu_kernels import kernels_of
 from tilewright.space.gpu.shared_memory import shared_memory_bytes
 from tilewright.space.postprocs import VerifyGPUCode
 from tilewright.target import Target

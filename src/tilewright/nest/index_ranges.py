@@ -25,7 +25,7 @@ from tilewright.ir import (
     substitute,
 )
 from tilewright.ir.linear import structural_key
-from tilewright.space.gpu.mixed_radix import Domain, ends_of_digit
+from tilewright.nest.mixed_radix import Domain, ends_of_digit
 
 Terms = dict[Hashable, int]
 

@@ -20,8 +20,8 @@ from tilewright.ir import (
     less,
     substitute,
 )
-from tilewright.space.gpu.index_ranges import IndexRanges, Unbounded
-from tilewright.space.gpu.mixed_radix import ends_of_digit
+from tilewright.nest.index_ranges import IndexRanges, Unbounded
+from tilewright.nest.mixed_radix import ends_of_digit
 
 A, B, C, OUTER = (Var(name, INT32) for name in ("a", "b", "c", "outer"))
 

@@ -23,7 +23,7 @@ from tilewright.ir import (
     free_vars,
     substitute,
 )
-from tilewright.space.loop_nest import NestLoop
+from tilewright.nest.block_loops import NestLoop
 
 Coefficients = dict[Var, int]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from tilewright.ir import IRModule, PrimFunc
+from tilewright.nest.block_loops import first_not_spatial, nest_above
+from tilewright.nest.contiguity import contiguous_loops
 from tilewright.schedule import Schedule
 from tilewright.schedule.state.scope import realize_of
 from tilewright.script import tir as T
-from tilewright.space.contiguity import contiguous_loops
-from tilewright.space.loop_nest import first_not_spatial, nest_above
 
 
 @T.prim_func
