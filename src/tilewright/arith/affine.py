@@ -93,8 +93,9 @@ class Affine:
         uses several: then it matters which of them run.
         """
         found: list[tuple[Any, Any]] = []
+        is_plain = self.is_plain
         for term, scale in self.terms.items():
-            if self.is_plain or isinstance(term, Var):
+            if is_plain or isinstance(term, Var):
                 low, high = ranges.get(term, STILL)
                 found.append((term, abs(scale) * (high - low)))
                 continue

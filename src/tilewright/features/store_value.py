@@ -209,6 +209,12 @@ class _Resolver(Rewriter):
     def visit_var(self, node: Var) -> PrimExpr:
         return self._reader.read(node).expr(node.dtype) if node.dtype in _INDEX_TYPES else node
 
+    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+        if all([self._reader.direct(index) is not None for index in node.indices]):
+            return node  # its indices are read, and counted, as such
+        result: PrimExpr = self.generic_visit(node)
+        return result
+
     def visit_select(self, node: Select) -> PrimExpr:
         if not has_load(node):
             return const(1, node.dtype)
@@ -245,6 +251,8 @@ class _Resolver(Rewriter):
                 holds = True  # for values from the limit on
             case LT(a=index, b=IntImm(value=limit)):
                 holds = False
+            case EQ(a=FloorMod() as index, b=IntImm(value=limit)):
+                return self._divisibility(node, index, limit)
             case _:
                 return None
         form = self._reader.read(index)
@@ -267,9 +275,23 @@ class _Resolver(Rewriter):
             )
         return replace(node, b=expr) if holds else replace(node, a=expr)
 
+    def _divisibility(self, node: EQ, index: PrimExpr, value: int) -> PrimExpr | None:
+        """A check that a remainder has some value, if it sometimes has."""
+        form = self._reader.read(index)
+        ((term, scale),) = form.terms.items() if len(form.terms) == 1 else ((None, 0),)
+        if not isinstance(term, FloorMod) or scale != 1 or form.base or not _is_sum(term.a):
+            return None
+        low, high = self._reader.bound(term) or (1, 0)
+        return replace(node, a=term) if low <= value <= high else None
+
     def _either(self, condition: IntImm, chosen: PrimExpr, otherwise: PrimExpr) -> PrimExpr:
         result: PrimExpr = self.visit(chosen if condition.value else otherwise)
         return result
+
+
+def _is_sum(expr: PrimExpr) -> bool:
+    """True for a variable, and for sums of variables."""
+    return isinstance(expr, Var) or (isinstance(expr, Add) and _is_sum(expr.a) and _is_sum(expr.b))
 
 
 Part = tuple[int, Bound | None]  # a scale, and the bounds of what it scales

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.arith.affine import Affine, Bound
+from tilewright.arith.affine import STILL, Affine, Bound
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
 from tilewright.ir import (
     Buffer,
@@ -121,7 +121,7 @@ class Access:
             if moved:
                 for axis, reach in steps[var]:
                     spans[axis] = spans[axis] + reach
-            running[var] = self._ranges[var]
+            running[var] = self._ranges.get(var, STILL)
             for axis in others:
                 if var in self.indices[axis].variables:
                     spans[axis] = _span(self.indices[axis], moving)
@@ -132,7 +132,9 @@ class Access:
     def _bytes(self, spans: Sequence[Any], line: int) -> Any:
         if not spans:
             return line
-        width = larger(spans[-1] * self.element_bytes, self.unit_bytes)
+        width = spans[-1] * self.element_bytes
+        if self.unit_bytes:
+            width = larger(width, self.unit_bytes)
         return math.prod(spans[:-1]) * (-(-width // line) * line)
 
 

@@ -32,6 +32,7 @@ from tilewright.ir import (
 Indices = tuple[Affine, ...]
 _DIVISIONS = (FloorDiv, FloorMod)
 _NOWHERE: Bound = (None, None)
+_UNREAD = Affine({})
 
 
 class IndexReader:
@@ -80,11 +81,10 @@ class IndexReader:
 
     def direct(self, index: PrimExpr) -> Affine | None:
         """The index as a sum of loop variables, where no more than their ranges is needed."""
-        direct = self._direct
-        if index in direct:
-            return direct[index]
-        made = direct[index] = self._read_directly(index)
-        return made
+        known = self._direct.get(index, _UNREAD)
+        if known is _UNREAD:
+            known = self._direct[index] = self._read_directly(index)
+        return known
 
     def _read_directly(self, index: PrimExpr) -> Affine | None:
         kind = type(index)
@@ -155,6 +155,11 @@ class IndexReader:
     def _as_one_object(self, term: PrimExpr) -> PrimExpr:
         """A term that the simplifier made, as the object that `direct` has for it."""
         if type(term) in _DIVISIONS and isinstance(term.b, IntImm):  # type: ignore[attr-defined]
+            form = affine_of(term.a)  # type: ignore[attr-defined]
+            key = (type(term), term.b.value, form.base, frozenset(form.terms.items()))  # type: ignore[attr-defined]
+            known = self._quotients.get(key)
+            if known is not None and len(known.terms) == 1:
+                return next(iter(known.terms))
             dividend = self._as_one_object(term.a)  # type: ignore[attr-defined]
             if isinstance(dividend, Var) or type(dividend) is FloorMod:
                 return self._one_object(type(term), dividend, term.b.value)  # type: ignore[attr-defined]
@@ -211,10 +216,19 @@ class IndexReader:
         known = self._quotients.get(key)
         if known is None:
             known = self._leading_digit(kind, rest, divisor)
+            if known is None and self._is_sum_of_counters(rest):
+                known = Affine({kind(rest.expr(dtype), const(divisor, dtype)): 1}, 0, False)
             if known is None:
                 known = self._simplify(kind(rest.expr(dtype), const(divisor, dtype)))
             self._quotients[key] = known
         return known
+
+    def _is_sum_of_counters(self, form: Affine) -> bool:
+        """True for `x + y` where both count from zero: nothing of it can leave a division."""
+        if not form.is_plain or form.base or any([scale != 1 for scale in form.terms.values()]):
+            return False
+        ends = [self.ranges.get(term, _NOWHERE) for term in form.terms]  # type: ignore[call-overload]
+        return all([first == 0 and last > 0 for first, last in ends])
 
     def _leading_digit(self, kind: type, rest: Affine, divisor: int) -> Affine | None:
         """`(x * c + y) // (c * d)` is `x // d` where `y` stays below `c`; remainders likewise."""
@@ -328,7 +342,9 @@ def _multiples(index: Affine, divisor: int) -> Terms:
 
 def _may_join(left: Affine, right: Affine) -> bool:
     """True when different terms of both sides use one variable: parts may become a whole."""
-    if (left.is_plain and right.is_plain) or left.variables.isdisjoint(right.variables):
+    if left.is_plain and right.is_plain:
+        return False
+    if not left.terms or not right.terms or left.variables.isdisjoint(right.variables):
         return False
     ours = [(term, used_vars(term)) for term in left.terms]
     return any(

@@ -17,6 +17,7 @@ from tilewright.ir import (
     LT,
     Add,
     And,
+    BinaryOp,
     Block,
     BufferLoad,
     BufferRegion,
@@ -79,7 +80,9 @@ class _Accesses:
     def __init__(self, site: StoreSite, reader: IndexReader) -> None:
         self._site = site
         self._direct = reader.direct
-        self._ranges: Ranges = {loop.var: (0, loop.extent - 1) for loop in site.loops}
+        self._ranges: Ranges = {
+            loop.var: (0, loop.extent - 1) for loop in site.loops if loop.extent != 1
+        }
 
     def of(self, node: BufferLoad | BufferStore) -> Access:
         """A load or store."""
@@ -200,11 +203,14 @@ class _Operations:
 
     def of(self, expr: Node) -> float:
         """The operations; a sum with a product in it is one multiply-add."""
+        if isinstance(expr, BinaryOp):
+            a, b = expr.a, expr.b
+            fused = type(expr) is Add and (type(a) is Mul or type(b) is Mul)
+            return (0.0 if fused else self._own(expr)) + self.of(a) + self.of(b)
         if isinstance(expr, BufferLoad):
             self.loads.append(expr)
             return 0.0
-        own = 0.0 if type(expr) is Add and Mul in (type(expr.a), type(expr.b)) else self._own(expr)
-        return own + sum(map(self.of, children(expr)))
+        return self._own(expr) + sum(map(self.of, children(expr)))
 
     def _own(self, expr: Node) -> float:
         if isinstance(expr, Call):
