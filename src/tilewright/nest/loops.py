@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import ForKind, Var
-from tilewright.lowering.unroll_loop import MAX_STEP_PRAGMA
+from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
 
 UNKNOWN_EXTENT = 16  # of a loop that runs as often as its data say
 _NO_ANNOTATIONS: Mapping[str, Any] = {}
@@ -32,7 +32,7 @@ class Loop:
         self.kind = kind
         self.annotations = annotations
         self.tag = tag  # of the thread axis that it is bound to
-        self.unroll_step = max(0, self.annotation(MAX_STEP_PRAGMA)) if annotations else 0
+        self.unroll_step = max(0, self.annotation(AUTO_UNROLL_MAX_STEP)) if annotations else 0
 
     def annotation(self, key: str) -> int:
         """An annotation as a number, 0 if it is missing."""

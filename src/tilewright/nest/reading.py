@@ -31,7 +31,7 @@ from tilewright.ir import (
     free_vars,
     substitute,
 )
-from tilewright.lowering.prepacking import LAYOUT_REWRITE_PREPROC
+from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.loops import Loop
 
