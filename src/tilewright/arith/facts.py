@@ -1,4 +1,4 @@
-"""What an analyzer knows: domains of variables, conditions that hold, what it worked out so far.
+"""Knowledge of an analyzer: domains of variables, conditions that hold, results so far.
 
 Everything learnt lives in small dictionaries. Entering a scope copies the knowledge and starts
 with empty memories, since an answer found without the new condition may be weaker than necessary;

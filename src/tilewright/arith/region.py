@@ -1,4 +1,4 @@
-"""What a buffer access touches while loops run: exact and outer bounds, unions, coverage."""
+"""Regions that an access touches while loops run: exact and outer bounds, unions, coverage."""
 
 from __future__ import annotations
 

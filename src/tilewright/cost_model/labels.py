@@ -1,4 +1,4 @@
-"""What trees learn to predict of a sample, and how a prediction becomes a score."""
+"""Labels that trees learn to predict, and the scores that predictions become."""
 
 from __future__ import annotations
 

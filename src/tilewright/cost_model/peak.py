@@ -1,4 +1,4 @@
-"""How many operations a core can do in a cycle, by the type of its data."""
+"""The most operations that a core can do in a cycle, by the type of its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a candidate would cost on a CPU, from its loops alone: the prior of the learned models.
+"""An estimate of a candidate on a CPU, from its loops alone: the prior of the learned models.
 
 For each nest: the instructions of its innermost part (the unrolled and vectorised loops), the
 latency of its accumulators, the bytes that move between the caches, and how well its tasks fill the
@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from tilewright.ir import ForKind, PrimFunc, Var
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
-from tilewright.nest.access import Access
+from tilewright.nest.access import MemoryAccess
 from tilewright.nest.loops import Loop
-from tilewright.nest.nests import Nest, nests_in
+from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
 from tilewright.records import MeasureCandidate, entry_function
 from tilewright.space.base import TaskContext
@@ -101,7 +101,7 @@ def estimate(func: PrimFunc, machine: Machine, reading: Reading | None = None) -
 class _NestCost:
     """The cost of one nest."""
 
-    def __init__(self, nest: Nest, machine: Machine) -> None:
+    def __init__(self, nest: StoreNest, machine: Machine) -> None:
         self._nest = nest
         self._machine = machine
         self._loops = [loop for loop in nest.loops if loop.extent > 1]
@@ -171,14 +171,14 @@ class _NestCost:
         cores = min(self._machine.cores, loop.extent)
         return loop.extent / math.ceil(loop.extent / cores)
 
-    def _registers(self, access: Access) -> float:
+    def _registers(self, access: MemoryAccess) -> float:
         """Vector registers (or scalars) that one position of the unrolled loops needs."""
         if self._vector is None or not access.depends_on(self._vector):
             return 1.0
         bytes_ = self._lanes * access.element_bytes
         return math.ceil(bytes_ / self._machine.vector_bytes)
 
-    def _instructions(self, access: Access) -> float:
+    def _instructions(self, access: MemoryAccess) -> float:
         """Loads or stores of an access for one pass through the written-out loops."""
         distinct = math.prod([loop.extent for loop in self._unrolled if access.depends_on(loop)])
         if access.buffer.scope.startswith(TILE_SCOPES):

@@ -1,4 +1,4 @@
-"""How well a model ranked candidates that were measured after it had scored them."""
+"""Measures of how well a model ranked candidates that were measured after it had scored them."""
 
 from __future__ import annotations
 

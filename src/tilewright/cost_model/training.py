@@ -1,4 +1,4 @@
-"""What is watched while trees grow: errors on the training data, and when to stop."""
+"""Watches trees grow: errors on the training data, and when to stop."""
 
 from __future__ import annotations
 

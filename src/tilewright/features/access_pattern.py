@@ -1,4 +1,4 @@
-"""How a store touches memory: footprints under each loop, strides, and reuse."""
+"""The memory that a store touches: footprints under each loop, strides, and reuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.ir import Buffer, PrimExpr, Var
 from tilewright.nest.footprints import Steps, steps_of
 from tilewright.nest.index_reader import IndexReader, Indices
 from tilewright.nest.loops import Loop
-from tilewright.nest.placement import Placement, Placements
+from tilewright.nest.placement import BufferPlacement, Placements
 
 
 class AccessKind(IntEnum):
@@ -44,7 +44,7 @@ class BufferUse:
     )  # fmt: skip
 
     def __init__(
-        self, buffer: Buffer, kind: AccessKind, accesses: list[Indices], placement: Placement
+        self, buffer: Buffer, kind: AccessKind, accesses: list[Indices], placement: BufferPlacement
     ) -> None:
         self.buffer = buffer
         self.kind = kind

@@ -1,4 +1,4 @@
-"""What the value of a store computes: how many operations of each kind, and what it loads.
+"""Counts what the value of a store computes: operations of each kind, and loads.
 
 Values that only combine loads are counted as they stand. Conditions and arithmetic on loop
 variables are simplified first, because how much of them is left depends on the loops around.

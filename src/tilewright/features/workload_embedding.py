@@ -1,4 +1,4 @@
-"""What kind of workload a module is, from the names of its blocks."""
+"""Tells the kind of workload that a module is from the names of its blocks."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def ranges_of(extents: Mapping[Var, Any]) -> dict[Var, Bound]:
     return {var: (0, extent - 1) for var, extent in extents.items()}
 
 
-class Access:
+class MemoryAccess:
     """A buffer and where it is read or written."""
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""What post-processors ask of the loops around a block, worked out for the whole nest at once."""
+"""The loops around a block as rules and post-processors ask for them, worked out in one walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many of the innermost loops around a block walk its buffers as one loop would.
+"""Counts the innermost loops around a block that walk its buffers as one loop would.
 
 Loops can be fused into one vector only if the elements they touch lie one after the other in every
 buffer of the block.

@@ -33,7 +33,6 @@ class Kernel:
     """The blocks of a kernel in program order."""
 
     leaves: list[Leaf] = field(default_factory=list)
-    outer_loops: tuple[For, ...] = ()  # of the host, around the kernel
 
 
 def tag_of(loop: For) -> str:
@@ -48,25 +47,16 @@ def extent_of(loop: For) -> int | None:
 
 def kernels_of(func: PrimFunc) -> list[Kernel]:
     """The kernels of a function in program order."""
-    if not isinstance(func.body, BlockRealize):
-        return []
-    found: list[Kernel] = []
-    _find_kernels(func.body.block.body, (), found)
-    return found
+    return list(_kernels(func.body.block.body)) if isinstance(func.body, BlockRealize) else []
 
 
-def _find_kernels(stmt: Stmt, loops: tuple[For, ...], found: list[Kernel]) -> None:
-    match stmt:
-        case For() if tag_of(stmt):
-            found.append(Kernel([Leaf(r, p) for r, p in _leaves(stmt, ())], loops))
-        case For(body=body):
-            _find_kernels(body, (*loops, stmt), found)
-        case BlockRealize(block=block):
-            _find_kernels(block.body, loops, found)
-        case _:
-            for child in children(stmt):
-                if isinstance(child, Stmt):
-                    _find_kernels(child, loops, found)
+def _kernels(stmt: Stmt) -> Iterator[Kernel]:
+    if isinstance(stmt, For) and tag_of(stmt):
+        yield Kernel([Leaf(realize, loops) for realize, loops in _leaves(stmt, ())])
+        return
+    for child in (stmt.block.body,) if isinstance(stmt, BlockRealize) else children(stmt):
+        if isinstance(child, Stmt):
+            yield from _kernels(child)
 
 
 def _leaves(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[BlockRealize, tuple[For, ...]]]:

@@ -39,33 +39,33 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
-from tilewright.nest.access import Access, MovingRanges
+from tilewright.nest.access import MemoryAccess, MovingRanges
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.raw_index import raw_index
-from tilewright.nest.reading import Loops, Reading, Scope, StoreSite, read
+from tilewright.nest.reading import BlockScope, Loops, Reading, StoreSite, read
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class StoreNest:
     """One store, the loops around it, and the cost of its value in operations."""
 
     loops: Loops
-    store: Access
-    loads: tuple[Access, ...]
+    store: MemoryAccess
+    loads: tuple[MemoryAccess, ...]
     operations: float
     is_reduction: bool  # the store adds to what it finds
     share: float = 1.0  # of the iterations that run at all, where tiles do not divide
     packs_weights: bool = False
 
 
-def nests_of(func: PrimFunc) -> list[Nest]:
+def nests_of(func: PrimFunc) -> list[StoreNest]:
     """All nests of a function, in program order."""
     return list(nests_in(read(func)))
 
 
-def nests_in(reading: Reading) -> Iterator[Nest]:
+def nests_in(reading: Reading) -> Iterator[StoreNest]:
     """All nests of a function that was read, in program order."""
     for site in reading.sites:
         if isinstance(site.node, Block):
@@ -84,21 +84,21 @@ class _Accesses:
             loop.var: (0, loop.extent - 1) for loop in site.loops if loop.extent != 1
         }
 
-    def of(self, node: BufferLoad | BufferStore) -> Access:
+    def of(self, node: BufferLoad | BufferStore) -> MemoryAccess:
         """A load or store."""
         indices = []
         for index in node.indices:
             read_index = self._direct(index)
             indices.append(self._raw(index) if read_index is None else read_index)
-        return Access(node.buffer, tuple(indices), type(node) is BufferStore, self._ranges)
+        return MemoryAccess(node.buffer, tuple(indices), type(node) is BufferStore, self._ranges)
 
-    def of_region(self, region: BufferRegion, is_store: bool) -> Access:
+    def of_region(self, region: BufferRegion, is_store: bool) -> MemoryAccess:
         """What a tensor instruction reads or writes."""
         indices = tuple(self._direct(axis.min) or self._raw(axis.min) for axis in region.region)
         sizes = (axis.extent for axis in region.region)
         count = math.prod(size.value if isinstance(size, IntImm) else 1 for size in sizes)
         size = count * max(1, region.buffer.dtype.bits // 8)
-        return Access(region.buffer, indices, is_store, self._ranges, size)
+        return MemoryAccess(region.buffer, indices, is_store, self._ranges, size)
 
     def _raw(self, index: PrimExpr) -> Any:
         return raw_index(substitute(index, _bindings(self._site)), self._ranges)
@@ -112,7 +112,7 @@ def _bindings(site: StoreSite) -> Mapping[Var, PrimExpr]:
 _TILE_PRODUCTS = 1024
 
 
-def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> Nest:
+def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> StoreNest:
     """A block that is one tensor instruction: it touches regions, whatever it does inside."""
     (write,) = block.writes
     target = accesses.of_region(write, is_store=True)
@@ -124,10 +124,10 @@ def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> Nest:
     operations = max(1.0, products / _TILE_PRODUCTS) if len(others) == 2 else 1.0
     again = len(others) < len(loads)
     share = _share(site.scope)
-    return Nest(site.loops, target, others, operations, again, share, site.packs_weights)
+    return StoreNest(site.loops, target, others, operations, again, share, site.packs_weights)
 
 
-def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> Nest:
+def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
     store = substitute(store, site.lets) if site.lets else store
     count = _Operations()
     operations = count.of(store.value)
@@ -135,7 +135,7 @@ def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> Nest:
         count = _OperationsInside(_moving(site))
         operations = count.of(Interner().intern(store.value))
     others = [load for load in count.loads if load.buffer is not store.buffer]
-    return Nest(
+    return StoreNest(
         site.loops,
         accesses.of(store),
         tuple(map(accesses.of, _distinct(others))),
@@ -146,7 +146,7 @@ def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> Nest:
     )
 
 
-def _share(scope: Scope | None) -> float:
+def _share(scope: BlockScope | None) -> float:
     """The share of iterations that the predicates of all blocks around let through."""
     share = 1.0
     while scope is not None:

@@ -1,4 +1,4 @@
-"""Where buffers live, and how large they are: as lowering would place and shrink them.
+"""Places of buffers in memory, and their sizes: as lowering would place and shrink them.
 
 A buffer that the function makes is allocated inside the innermost loop around all its accesses, and
 holds only the box that they touch while the loops inside run.
@@ -26,7 +26,7 @@ class _Allocation:
     boxes: list[tuple[Indices, Indices]] = field(default_factory=list)  # first and last element
 
 
-class Placement:
+class BufferPlacement:
     """The memory behind a buffer."""
 
     __slots__ = ("itemsize", "origin", "outer_prod", "shape", "strides")
@@ -55,7 +55,7 @@ class Placements:
     def __init__(self, reader: IndexReader, allocated: Iterable[Buffer]) -> None:
         self._reader = reader
         self._allocations = {buffer: _Allocation(buffer) for buffer in allocated}
-        self._known: dict[Buffer, Placement] = {}
+        self._known: dict[Buffer, BufferPlacement] = {}
 
     def note(self, buffer: Buffer, first: Indices, last: Indices, loops: Loops) -> None:
         """An access to a box of elements inside of some loops."""
@@ -66,13 +66,13 @@ class Placements:
         common = allocation.common
         allocation.common = loops if common is None else common_prefix(common, loops)
 
-    def of(self, buffer: Buffer) -> Placement:
+    def of(self, buffer: Buffer) -> BufferPlacement:
         """The memory behind a buffer."""
         known = self._known.get(buffer)
         if known is None:
             allocation = self._allocations.get(buffer)
             if allocation is None:
-                known = Placement(buffer, static_shape(buffer), None, 1)
+                known = BufferPlacement(buffer, static_shape(buffer), None, 1)
             else:
                 known = _place(allocation, self._reader)
             self._known[buffer] = known
@@ -91,17 +91,17 @@ def static_shape(buffer: Buffer) -> tuple[int, ...]:
     return tuple([dim.value if type(dim) is IntImm else 1 for dim in buffer.shape])
 
 
-def _place(allocation: _Allocation, reader: IndexReader) -> Placement:
+def _place(allocation: _Allocation, reader: IndexReader) -> BufferPlacement:
     loops = allocation.common or ()
     private = {loop.var for loop in loops if not _is_shared(allocation.buffer.scope, loop.tag)}
     box = _union_of_boxes(allocation, private, reader)
     outer_prod = prod([loop.iterations for loop in loops])
     whole = static_shape(allocation.buffer)
     if box is None:
-        return Placement(allocation.buffer, whole, None, outer_prod)
+        return BufferPlacement(allocation.buffer, whole, None, outer_prod)
     axes = [_clip(span, extent) for span, extent in zip(box, whole, strict=True)]
     origin = tuple([origin for origin, _ in axes])
-    return Placement(allocation.buffer, tuple([e for _, e in axes]), origin, outer_prod)
+    return BufferPlacement(allocation.buffer, tuple([e for _, e in axes]), origin, outer_prod)
 
 
 def _is_shared(scope: str, tag: str) -> bool:

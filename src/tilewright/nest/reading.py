@@ -40,13 +40,17 @@ Branches = tuple[tuple[PrimExpr, bool], ...]  # conditions around, and whether t
 _NOTHING: Mapping[Var, PrimExpr] = {}
 
 
-class Scope:
+class BlockScope:
     """A block as the stores in it see it: what its iterators and those around it stand for."""
 
     __slots__ = ("_bindings", "lets", "loops", "outer", "packs_weights", "realize")
 
     def __init__(
-        self, realize: BlockRealize, loops: Loops, lets: Mapping[Var, PrimExpr], outer: Scope | None
+        self,
+        realize: BlockRealize,
+        loops: Loops,
+        lets: Mapping[Var, PrimExpr],
+        outer: BlockScope | None,
     ) -> None:
         self.realize = realize
         self.loops = loops
@@ -79,7 +83,7 @@ class StoreSite:
     node: BufferStore | Block
     loops: Loops  # all of them
     lowered_loops: Loops  # without those that lowering drops
-    scope: Scope | None
+    scope: BlockScope | None
     lets: Mapping[Var, PrimExpr]
     branches: Branches
     in_instruction: bool  # inside of a block that is one tensor instruction
@@ -118,7 +122,7 @@ class _Walker:
         self._reader = self.reading.reader
         self._loops: Loops = ()
         self._lowered: Loops = ()
-        self._scope: Scope | None = None
+        self._scope: BlockScope | None = None
         self._lets = _NOTHING
         self._branches: Branches = ()
         self._in_instruction = False
@@ -169,7 +173,7 @@ class _Walker:
     def _visit_block(self, node: BlockRealize) -> None:
         block, outer, inside = node.block, self._scope, self._in_instruction
         self._reader.enter_block(block.iter_vars, node.iter_values)
-        self._scope = Scope(node, self._loops, self._lets, outer)
+        self._scope = BlockScope(node, self._loops, self._lets, outer)
         if self._scope.packs_weights:
             for region in block.writes:
                 self.reading.allocated.pop(region.buffer, None)

@@ -23,7 +23,7 @@ from tilewright.ir import (
     minimum,
 )
 from tilewright.ir.buffer import decl_buffer
-from tilewright.nest.access import Access, MovingRanges, ranges_of
+from tilewright.nest.access import MemoryAccess, MovingRanges, ranges_of
 from tilewright.nest.loops import Loop
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -44,8 +44,8 @@ INDICES: list[tuple[PrimExpr, PrimExpr]] = [
 ]
 
 
-def access(indices: tuple[PrimExpr, PrimExpr], extents: dict[Var, int]) -> Access:
-    return Access(A, tuple(map(affine_of, indices)), False, ranges_of(extents))
+def access(indices: tuple[PrimExpr, PrimExpr], extents: dict[Var, int]) -> MemoryAccess:
+    return MemoryAccess(A, tuple(map(affine_of, indices)), False, ranges_of(extents))
 
 
 def nth(number: int) -> dict[Var, int]:

@@ -26,9 +26,9 @@ from tilewright.ir import (
     post_order_visit,
     substitute,
 )
-from tilewright.nest.access import Access
+from tilewright.nest.access import MemoryAccess
 from tilewright.nest.loops import Loop
-from tilewright.nest.nests import Nest, nests_of
+from tilewright.nest.nests import StoreNest, nests_of
 from tilewright.script import from_source
 from tilewright.testing.te_workload import create_te_workload
 
@@ -184,7 +184,10 @@ def touched(node: BufferLoad | BufferStore, values: Mapping[Var, PrimExpr]) -> i
 
 
 def positions(
-    node: BufferLoad | BufferStore, nest: Nest, running: list[Loop], bound: Mapping[Var, PrimExpr]
+    node: BufferLoad | BufferStore,
+    nest: StoreNest,
+    running: list[Loop],
+    bound: Mapping[Var, PrimExpr],
 ) -> list[int]:
     """All elements while some loops run and the others stand still."""
     found = []
@@ -231,7 +234,9 @@ def main(A: T.Buffer((64, 96), "float32"), B: T.Buffer((64, 96), "float32")):
     )
 
 
-def check(access: Access, node: BufferLoad | BufferStore, nest: Nest, func: PrimFunc) -> None:
+def check(
+    access: MemoryAccess, node: BufferLoad | BufferStore, nest: StoreNest, func: PrimFunc
+) -> None:
     _, bound = block_of(func)
     for loop in nest.loops:
         if loop.extent == 1:

@@ -1,4 +1,4 @@
-"""What gradient-boosted trees must offer, and which implementations there are.
+"""The interface of gradient-boosted trees, and its implementations.
 
 All train from scratch on given rows with derivatives from a callback, so that the objective is ours
 whatever library grows the trees.

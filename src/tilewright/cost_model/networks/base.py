@@ -1,4 +1,4 @@
-"""What a network must offer, and its parameters, which all implementations share."""
+"""The interface of networks, and the parameters that all implementations share."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import pytest
 import tilewright.intrin  # noqa: F401
 from tilewright.errors import RegistryError, ScheduleError, TargetError, TuneError
 from tilewright.ir import PrimFunc
+from tilewright.nest.kernels import tag_of
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
 from tilewright.space import rules
 from tilewright.space.base import ScheduleRule
-from tilewright.space.gpu.thread_binding import thread_tag
 from tilewright.target import Target
 from tilewright.testing.conformance import schedule_rule
 from tilewright.testing.known_gpu_sketches import SINGLE, tensor_core_rule
@@ -85,7 +85,7 @@ def test_numbers_of_threads(size: int, candidates: list[int] | None) -> None:
 def test_more_work_than_threads_is_strided_over() -> None:
     sch = Schedule(copy_of(256 * 1024 + 1))
     (made,) = initialized(rules.AutoBind()).apply(sch, sch.get_block("B"))
-    tags = [thread_tag(made.get_sref(loop)) for loop in made.get_loops("B")]
+    tags = [tag_of(made.get_sref(loop).loop) for loop in made.get_loops("B")]
     assert tags == ["blockIdx.x", "threadIdx.x", ""]
 
 
@@ -171,7 +171,7 @@ def test_threads_of_the_consumer_are_taken_over() -> None:
     sch = Schedule(row_sums, seed=3)
     made, _ = initialized(rules.CrossThreadReduction([16])).apply(sch, sch.get_block("C"))
     inner = made.get_sref(made.get_loops("C")[-1])
-    assert thread_tag(inner) == "threadIdx.x"
+    assert tag_of(inner.loop) == "threadIdx.x"
     assert str(inner.loop.extent) == "64"
 
 
