@@ -136,7 +136,7 @@ def tune(programs: Sequence[Program], budget: float, console: Console) -> ms.Dat
 
 def result_table(programs: Sequence[Program]) -> Table:
     """All versions of all programs side by side."""
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)  # within 80 columns
     for column in ("program, float32", "version", "run", "GFLOP/s", "speed-up", "error"):
         is_text = column in ("program, float32", "version")
         table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
