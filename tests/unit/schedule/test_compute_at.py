@@ -13,7 +13,7 @@ import pytest
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc
 from tilewright.schedule import Schedule
-from tilewright.schedule.primitives.compute_at import can_compute_at, can_reverse_compute_at
+from tilewright.schedule.primitives.compute_at import can_compute_at
 from tilewright.testing.placement_programs import (
     backwards,
     conditional,
@@ -172,8 +172,6 @@ def test_asking_changes_nothing() -> None:
     before = sch.mod
     assert can_compute_at(state, c, i_of_d)
     assert not can_compute_at(state, d, i_of_c)
-    assert can_reverse_compute_at(state, d, i_of_c)
-    assert not can_reverse_compute_at(state, c, i_of_d)
     assert sch.mod is before
 
 

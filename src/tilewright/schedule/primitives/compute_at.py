@@ -79,19 +79,6 @@ def _planned(
     return plan
 
 
-def can_reverse_compute_at(
-    state: ScheduleState, block: StmtSRef, loop: StmtSRef, *, preserve_unit_loops: bool = False
-) -> bool:
-    """Whether `reverse_compute_at` would work; nothing changes."""
-    try:
-        plan_reverse_compute_at(
-            state, block, loop, preserve_unit_loops=preserve_unit_loops, index=-1
-        )
-    except PrimitiveError:
-        return False
-    return True
-
-
 def _carry_out(state: ScheduleState, plan: MovePlan) -> None:
     written = [region.buffer for region in plan.block.block.writes]
     forget_flow(state, plan.block)

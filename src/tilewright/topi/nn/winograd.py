@@ -157,9 +157,7 @@ class _Winograd:
             scaled = value * matrix(r_a, i["eps"]) * matrix(r_b, i["nu"])
             return te.sum(scaled, axis=[r_a, r_b])
 
-        return self._stage(
-            "data_pack", element, {"schedule_rule": f"conv2d_{self._layout}_winograd_data_pack"}
-        )
+        return self._stage("data_pack", element, self._rule("data_pack"))
 
     def _transform_axes(self) -> list[IterVar]:
         return [te.reduce_axis((0, self._tiles.alpha), name) for name in ("r_a", "r_b")]
@@ -184,9 +182,7 @@ class _Winograd:
             scaled = value * matrix(r_a, i["vh"]) * matrix(r_b, i["vw"])
             return te.sum(scaled, axis=[r_a, r_b])
 
-        return self._stage(
-            "inverse", element, {"schedule_rule": f"conv2d_{self._layout}_winograd_inverse"}
-        )
+        return self._stage("inverse", element, self._rule("inverse"))
 
     def _output(self, inverse: NamedTensor, dtype: str) -> NamedTensor:
         tiles, m = self._tiles, self._tiles.m
