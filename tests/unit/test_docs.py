@@ -47,6 +47,15 @@ def test_architecture_lists_every_folder() -> None:
     assert missing == []
 
 
+def test_files_of_the_architecture_exist() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    walk = text[text.index("## A candidate's way") : text.index("## Folders in pipeline order")]
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/))`", walk)
+    assert len(named) > 30
+    missing = [name for name in named if not (ROOT / "src" / "tilewright" / name).exists()]
+    assert missing == []
+
+
 def test_families_are_listed_as_they_are() -> None:
     rows = re.findall(
         r"^\| [a-z -]+ \| `ms\.(\w+)` \(`(\w+)`\) \| `([\w.]+)` \| `(\w+)` \|$",
