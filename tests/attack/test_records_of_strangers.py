@@ -17,7 +17,7 @@ from tilewright.database import (
     open_database,
     record_check,
 )
-from tilewright.database.union import UnionDatabase
+from tilewright.database.query_only import UnionDatabase
 from tilewright.ir import IRModule
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.records import TuningRecord, args_info_of

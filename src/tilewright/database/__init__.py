@@ -24,9 +24,12 @@ from tilewright.database.module_equality import (
     module_equalities as module_equalities,
 )
 from tilewright.database.opening import open_database as open_database
-from tilewright.database.ordered_union import OrderedUnionDatabase as OrderedUnionDatabase
 from tilewright.database.problem import Problem as Problem
-from tilewright.database.schedule_fn import ScheduleFnDatabase as ScheduleFnDatabase
+from tilewright.database.query_only import (
+    OrderedUnionDatabase as OrderedUnionDatabase,
+    ScheduleFnDatabase as ScheduleFnDatabase,
+    UnionDatabase as UnionDatabase,
+)
 from tilewright.database.similarity import Similar as Similar
 from tilewright.database.sqlite import SQLiteDatabase as SQLiteDatabase
 from tilewright.database.transfer import (
@@ -35,4 +38,3 @@ from tilewright.database.transfer import (
     merge as merge,
     prune as prune,
 )
-from tilewright.database.union import UnionDatabase as UnionDatabase

@@ -103,7 +103,6 @@ def funnel_totals(counts: Iterable[FunnelCount]) -> dict[tuple[str, str], int]:
 class History(ABC):
     """Where runs, trials and counts are kept."""
 
-    @abstractmethod
     def begin_run(
         self,
         name: str,
@@ -113,14 +112,25 @@ class History(ABC):
         options: Mapping[str, Any] | None = None,
     ) -> int:
         """A new run; its number goes into the records' `extra["run"]`."""
+        run = Run(0, name, "running", time.time(), None, seed, target, dict(options or {}))
+        return self._add_run(run)
 
-    @abstractmethod
     def finish_run(self, run: int, status: str = "finished") -> None:
         """Note how a run ended."""
+        if not self._set_status(run, status, time.time()):
+            raise DatabaseError(f"there is no run {run}; `history.runs()` lists them")
 
     def resume_run(self, run: int) -> bool:
         """Go on with a run; False if it is not known here, so that a new one must begin."""
-        return False
+        return self._set_status(run, "running", None)
+
+    @abstractmethod
+    def _add_run(self, run: Run) -> int:
+        """Keep a run under a number of its own, which is returned."""
+
+    @abstractmethod
+    def _set_status(self, run: int, status: str, finished: float | None) -> bool:
+        """Change a run; False if it is not known."""
 
     @abstractmethod
     def runs(self) -> list[Run]:
@@ -134,11 +144,15 @@ class History(ABC):
     def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
         """Trials in order, of all or of one run or task."""
 
-    @abstractmethod
     def set_count(
         self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
     ) -> None:
         """Say how many candidates of a round reached a stage, or left it for a reason."""
+        self._set_count(FunnelCount(run, task, round, stage, reason, count))
+
+    @abstractmethod
+    def _set_count(self, count: FunnelCount) -> None:
+        """Keep a count in the place of an earlier one of the same round, stage and reason."""
 
     @abstractmethod
     def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
@@ -153,28 +167,15 @@ class MemoryHistory(History):
         self._trials: dict[tuple[int, str, int], Trial] = {}
         self._counts: dict[tuple[int, str, int, str, str], FunnelCount] = {}
 
-    def begin_run(
-        self,
-        name: str,
-        *,
-        target: str = "",
-        seed: int | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> int:
+    def _add_run(self, run: Run) -> int:
         number = len(self._runs) + 1
-        run = Run(number, name, "running", time.time(), None, seed, target, dict(options or {}))
-        self._runs[number] = run
+        self._runs[number] = replace(run, id=number)
         return number
 
-    def finish_run(self, run: int, status: str = "finished") -> None:
-        if run not in self._runs:
-            raise unknown_run(run)
-        self._runs[run] = replace(self._runs[run], status=status, finished=time.time())
-
-    def resume_run(self, run: int) -> bool:
+    def _set_status(self, run: int, status: str, finished: float | None) -> bool:
         if run not in self._runs:
             return False
-        self._runs[run] = replace(self._runs[run], status="running", finished=None)
+        self._runs[run] = replace(self._runs[run], status=status, finished=finished)
         return True
 
     def runs(self) -> list[Run]:
@@ -187,11 +188,8 @@ class MemoryHistory(History):
     def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
         return [self._trials[key] for key in sorted(self._trials) if _of(key, run, task)]
 
-    def set_count(
-        self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
-    ) -> None:
-        key = (run, task, round, stage, reason)
-        self._counts[key] = FunnelCount(run, task, round, stage, reason, count)
+    def _set_count(self, count: FunnelCount) -> None:
+        self._counts[count.run, count.task, count.round, count.stage, count.reason] = count
 
     def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
         return [count for key, count in self._counts.items() if _of(key, run, task)]
@@ -199,8 +197,3 @@ class MemoryHistory(History):
 
 def _of(key: tuple[Any, ...], run: int | None, task: str | None) -> bool:
     return run in (None, key[0]) and task in (None, key[1])
-
-
-def unknown_run(run: int) -> DatabaseError:
-    """The error for a number that no run has."""
-    return DatabaseError(f"there is no run {run}; `history.runs()` lists them")

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from tilewright.database.base import Database, check_top_k, databases, logger
+from tilewright.database.base import databases, logger
 from tilewright.database.history import trial_of
-from tilewright.database.memory import RecordTable, WorkloadTable, adopted
-from tilewright.database.problem import Problem, reading_row
+from tilewright.database.memory import RecordTable, TableDatabase, adopted
+from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_rows import to_json
 from tilewright.database.tvm_format.dialects import TVM_014, Dialect, get_dialect
 from tilewright.database.tvm_format.json_lines import (
@@ -39,7 +39,7 @@ STATE_FILE = "database_state.json"
 
 
 @databases.register("json")
-class JSONDatabase(Database):
+class JSONDatabase(TableDatabase):
     """TVM's two files, read and appended to.
 
     `dialect` is the version of TVM that new lines are written for, "0.14" or "0.25"; without it
@@ -61,10 +61,10 @@ class JSONDatabase(Database):
         self._workload_file = _opened(self.path_workload, allow_missing)
         self._record_file = _opened(self.path_tuning_record, allow_missing)
         self._state_file = LineFile(Path(self.path_workload).with_name(STATE_FILE))
-        self._workloads = WorkloadTable(module_equality)
+        super().__init__(module_equality)
         self._rows: list[Workload | None] = []  # by the line of the workload file
         self._index: dict[Workload, int] = {}  # of those whose line is on disk
-        self._records: dict[bytes, TuningRecord] = {}  # by their lines: no line counts twice
+        self._records = {}  # by their lines: no line counts twice
         self._table = RecordTable()
         self._reader = RecordLineReader()
         self._problems: list[Problem] = []
@@ -91,23 +91,21 @@ class JSONDatabase(Database):
         return dialect_of_lines(*lines) or TVM_014
 
     def _read_workload(self, number: int, line: bytes) -> Workload | None:
-        try:
-            with reading_row(WORKLOAD_FILE, number):
-                workload, _ = self._workloads.adopt(Workload(module_from_line(line), 0))
-        except StoredDataError as error:
-            self._report(Problem.of(WORKLOAD_FILE, number, error))
-            return None
-        self._index.setdefault(workload, len(self._rows))
+        def read(line: bytes) -> Workload:
+            return self._workloads.adopt(Workload(module_from_line(line), 0))[0]
+
+        workload = readable(WORKLOAD_FILE, number, line, read, self._report)
+        if workload is not None:
+            self._index.setdefault(workload, len(self._rows))
         return workload
 
     def _read_record(self, number: int, line: bytes) -> None:
-        try:
-            with reading_row(RECORD_FILE, number):
-                record = self._reader.read(line, self._rows)
-        except StoredDataError as error:
-            self._report(Problem.of(RECORD_FILE, number, error))
-            return
-        self._keep(line, record)
+        def read(line: bytes) -> TuningRecord:
+            return self._reader.read(line, self._rows)
+
+        record = readable(RECORD_FILE, number, line, read, self._report)
+        if record is not None:
+            self._keep(line, record)
 
     def _report(self, problem: Problem) -> None:
         self._problems.append(problem)
@@ -175,9 +173,6 @@ class JSONDatabase(Database):
         trials = [trial_of(record) for record, _ in contents]
         self.history.add_trials([trial for trial in trials if trial is not None])
 
-    def has_workload(self, mod: IRModule) -> bool:
-        return self._workloads.find(mod) is not None
-
     def commit_workload(self, mod: IRModule) -> Workload:
         with self.transaction():
             return self._written(*self._workloads.add(mod))
@@ -204,19 +199,9 @@ class JSONDatabase(Database):
 
     # --- asking -----------------------------------------------------------------------------
 
-    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        check_top_k(top_k)
-        return self._table.top(self._workloads.equal_to(workload), top_k)
-
     def get_all_tuning_records(self) -> list[TuningRecord]:
         """All records, fastest first."""
         return sorted(self._records.values(), key=lambda record: record.mean_secs)
-
-    def workloads(self) -> list[Workload]:
-        return self._workloads.all()
-
-    def __len__(self) -> int:
-        return len(self._records)
 
     def problems(self) -> list[Problem]:
         """Lines that cannot be read, or whose trace makes no sense. Looks at all of them."""

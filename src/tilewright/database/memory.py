@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from tilewright.database.base import Database, check_top_k, databases
 from tilewright.database.history import trial_of
 from tilewright.database.module_equality import get_module_equality
-from tilewright.database.record_key import record_key
-from tilewright.database.stored_trace import trace_text
+from tilewright.database.stored_record import record_key, trace_text
 from tilewright.ir import IRModule, structural_equal
 from tilewright.records import TuningRecord, Workload
 
@@ -107,22 +106,41 @@ class RecordTable:
         return chosen
 
 
-@databases.register("memory")
-class MemoryDatabase(Database):
-    """A database that lives as long as its object."""
+class TableDatabase(Database):
+    """A database whose records are all in memory, wherever else they may be."""
 
-    def __init__(self, module_equality: str = "structural") -> None:
+    _table: RecordTable
+    _records: dict[bytes, TuningRecord]
+
+    def __init__(self, module_equality: str) -> None:
         self._workloads = WorkloadTable(module_equality)
-        self._replace_records(())
-
-    def _replace_records(self, records: Iterable[TuningRecord]) -> None:
-        self._records: dict[bytes, TuningRecord] = {}
-        self._table = RecordTable()
-        for record in records:
-            self._keep(record)
 
     def has_workload(self, mod: IRModule) -> bool:
         return self._workloads.find(mod) is not None
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        check_top_k(top_k)
+        return self._table.top(self._workloads.equal_to(workload), top_k)
+
+    def workloads(self) -> list[Workload]:
+        return self._workloads.all()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+@databases.register("memory")
+class MemoryDatabase(TableDatabase):
+    """A database that lives as long as its object."""
+
+    def __init__(self, module_equality: str = "structural") -> None:
+        super().__init__(module_equality)
+        self._replace_records(())
+
+    def _replace_records(self, records: Iterable[TuningRecord]) -> None:
+        self._records, self._table = {}, RecordTable()
+        for record in records:
+            self._keep(record)
 
     def commit_workload(self, mod: IRModule) -> Workload:
         return self._workloads.add(mod)[0]
@@ -151,18 +169,8 @@ class MemoryDatabase(Database):
         )
         return True
 
-    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        check_top_k(top_k)
-        return self._table.top(self._workloads.equal_to(workload), top_k)
-
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return list(self._records.values())
-
-    def workloads(self) -> list[Workload]:
-        return self._workloads.all()
-
-    def __len__(self) -> int:
-        return len(self._records)
 
     def keep_only(self, records: Iterable[TuningRecord]) -> None:
         """Forget all other records."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tilewright.errors import StoredDataError, TilewrightError
 from tilewright.support.decoding import decoding
 from tilewright.support.text import printable
+
+_T = TypeVar("_T")
+_ContentT = TypeVar("_ContentT")
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,19 @@ def reading_row(table: str, row: int) -> Iterator[None]:
         if str(error).startswith(f"{place}: "):
             raise
         raise StoredDataError(f"{place}: {error}") from error
+
+
+def readable(
+    table: str,
+    row: int,
+    content: _ContentT,
+    read: Callable[[_ContentT], _T],
+    report: Callable[[Problem], object],
+) -> _T | None:
+    """What a row holds; None, and a report, if it is damaged."""
+    try:
+        with reading_row(table, row):
+            return read(content)
+    except StoredDataError as error:
+        report(Problem.of(table, row, error))
+        return None

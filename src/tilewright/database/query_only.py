@@ -1,20 +1,30 @@
-"""Databases that answer queries and keep nothing."""
+"""Databases that answer queries and keep nothing: unions, and a function of the user's."""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from tilewright.database.base import Database, NotSupportedError
+from tilewright.database.base import Database, NotSupportedError, databases
+from tilewright.database.compatibility import fit_of_record
+from tilewright.database.module_equality import get_module_equality
+from tilewright.errors import DatabaseError
 from tilewright.ir import IRModule
-from tilewright.records import TuningRecord, Workload
+from tilewright.records import TuningRecord, Workload, args_info_of
+from tilewright.schedule import Schedule
+from tilewright.target import Target
 
 
 class QueryOnlyDatabase(Database):
-    """What all of them refuse, and what follows from their members."""
+    """What all of them refuse, and what follows from the databases that they ask."""
+
+    def __init__(self, *dbs: Database) -> None:
+        self._members = dbs
 
     def members(self) -> tuple[Database, ...]:
         """The databases that are asked."""
-        return ()
+        return self._members
 
     @property
     def allows_unsafe(self) -> bool:  # type: ignore[override] # what its members allow
@@ -55,3 +65,67 @@ class QueryOnlyDatabase(Database):
             f"{type(self).__name__} only answers queries, {operation} is not one; "
             "use the database that keeps the records"
         )
+
+
+@databases.register("union")
+class UnionDatabase(QueryOnlyDatabase):
+    """Answers queries with the fastest record among its members."""
+
+    def fitting_records(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Iterator[TuningRecord]:
+        def rank(record: TuningRecord) -> tuple[int, float]:
+            fit = fit_of_record(record, target)
+            return (0 if fit is None else int(fit), record.mean_secs)
+
+        parts = (db.fitting_records(mod, target, workload_name) for db in self._members)
+        return heapq.merge(*parts, key=rank)
+
+
+@databases.register("ordered_union")
+class OrderedUnionDatabase(QueryOnlyDatabase):
+    """Answers queries with the best record of the first member that has one."""
+
+    def fitting_records(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Iterator[TuningRecord]:
+        for db in self._members:
+            yield from db.fitting_records(mod, target, workload_name)
+
+
+@databases.register("schedule_fn")
+class ScheduleFnDatabase(QueryOnlyDatabase):
+    """Calls `schedule_fn(sch)` for each query; it schedules in place and returns whether it did."""
+
+    def __init__(
+        self, schedule_fn: Callable[[Schedule], bool], module_equality: str = "structural"
+    ) -> None:
+        if not callable(schedule_fn):
+            raise DatabaseError(f"schedule_fn must be a function, got {schedule_fn!r}")
+        super().__init__()
+        self.schedule_fn = schedule_fn
+        self._equality = get_module_equality(module_equality)
+
+    def fitting_records(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Iterator[TuningRecord]:
+        sch = self._scheduled(mod, workload_name)
+        if sch is not None and sch.trace is not None:
+            workload = Workload(mod, self._equality.hash(mod))
+            yield TuningRecord(sch.trace, workload, None, target, args_info_of(mod))
+
+    def query_schedule(
+        self, mod: IRModule, target: Target, workload_name: str = "main"
+    ) -> Schedule | None:
+        """The schedule itself: what a function did need not be replayed."""
+        return self._scheduled(mod, workload_name)
+
+    def _scheduled(self, mod: IRModule, workload_name: str) -> Schedule | None:
+        sch = Schedule(mod.with_attr("task_name", workload_name))
+        done = self.schedule_fn(sch)
+        if not isinstance(done, bool):
+            raise DatabaseError(
+                "a schedule function returns True if it scheduled the program and False if not, "
+                f"got {done!r}"
+            )
+        return sch if done else None

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from tilewright.config import user_cache_dir
 from tilewright.database import similarity
-from tilewright.database.record_key import digest
-from tilewright.database.stored_trace import trace_text
+from tilewright.database.stored_record import digest, trace_text
 from tilewright.errors import TilewrightError
 from tilewright.ir import IRModule
 from tilewright.ir.json import save_json

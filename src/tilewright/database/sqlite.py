@@ -17,8 +17,7 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, check_top_k, databases, logger
 from tilewright.database.compatibility import Fit, fit, fit_of_record, identity_of
 from tilewright.database.history import History, trial_of
-from tilewright.database.problem import Problem, reading_row
-from tilewright.database.record_key import record_key
+from tilewright.database.problem import Problem, readable, reading_row
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_history import SQLiteHistory
 from tilewright.database.sqlite_rows import (
@@ -30,7 +29,7 @@ from tilewright.database.sqlite_rows import (
     to_json,
 )
 from tilewright.database.sqlite_workloads import SQLiteTargets, SQLiteWorkloads
-from tilewright.database.stored_trace import trace_text
+from tilewright.database.stored_record import record_key, trace_text
 from tilewright.errors import DatabaseError, StoredDataError, TilewrightError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload
@@ -191,11 +190,7 @@ class SQLiteDatabase(Database):
 
     def _read(self, row: tuple[Any, ...]) -> TuningRecord | None:
         """The record of a row; None, and a warning, if it is damaged."""
-        try:
-            return self._read_or_raise(row)
-        except StoredDataError as error:
-            self._report(Problem.of("records", row[0], error))
-            return None
+        return readable("records", row[0], row, self._read_or_raise, self._report)
 
     def _read_or_raise(self, row: tuple[Any, ...]) -> TuningRecord:
         with reading_row("records", row[0]):

@@ -8,10 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tilewright.database.record_extra import checked_extra
-from tilewright.database.record_key import digest, record_key
 from tilewright.database.sqlite_schema import SCHEMA_VERSION
-from tilewright.database.stored_trace import StoredTrace, trace_text
+from tilewright.database.stored_record import (
+    StoredTrace,
+    checked_extra,
+    digest,
+    record_key,
+    trace_text,
+)
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.records import (
     FAILED_RUN_SECS,

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from tilewright.database import sqlite_schema
 from tilewright.database.problem import Problem, reading_row
-from tilewright.database.stored_module import usable_module
-from tilewright.database.workload_hashes import workload_hashes
+from tilewright.database.stored_module import usable_module, workload_hashes
 from tilewright.errors import StoredDataError
 from tilewright.ir.json import load_json
 

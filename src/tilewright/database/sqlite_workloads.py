@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,8 +14,14 @@ from tilewright.database.module_equality import ModuleEquality, get_module_equal
 from tilewright.database.problem import reading_row
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import object_from_json, to_json
-from tilewright.database.stored_module import usable_module
-from tilewright.database.workload_hashes import ANY_SHAPE, BLOCKS, MODES, as_hex, workload_hashes
+from tilewright.database.stored_module import (
+    ANY_SHAPE,
+    BLOCKS,
+    MODES,
+    as_hex,
+    usable_module,
+    workload_hashes,
+)
 from tilewright.errors import StoredDataError
 from tilewright.ir import IRModule, structural_equal, structural_hash
 from tilewright.ir.json import load_json, save_json
@@ -38,7 +44,7 @@ class SQLiteWorkloads:
 
     def find(self, mod: IRModule) -> Workload | None:
         """The first workload that equals a program."""
-        found = self._equal_ids(mod, self.equality.hash(mod))
+        found = self.ids_of(mod)
         return self.load(found[0]) if found else None
 
     def ids_equal_to(self, workload: Workload) -> list[int]:
@@ -153,8 +159,7 @@ class SQLiteWorkloads:
     def all(self) -> list[Workload]:
         """All workloads that can be read."""
         rows = self._file.rows("SELECT id FROM workloads ORDER BY id")
-        loaded = [self._load_or_none(row_id) for (row_id,) in rows]
-        return [workload for workload in loaded if workload is not None]
+        return self._readable(row_id for (row_id,) in rows)
 
     def similar_to(self, mod: IRModule) -> list[Workload]:
         """Workloads of the same structure: with other numbers if there are such."""
@@ -162,11 +167,13 @@ class SQLiteWorkloads:
             (ANY_SHAPE, similarity.any_shape_hash),
             (BLOCKS, similarity.block_structure_hash),
         ):
-            loaded = [self._load_or_none(row_id) for row_id in self._with_hash(mode, of(mod))]
-            found = [workload for workload in loaded if workload is not None]
+            found = self._readable(self._with_hash(mode, of(mod)))
             if found:
                 return found
         return []
+
+    def _readable(self, ids: Iterable[int]) -> list[Workload]:
+        return [workload for workload in map(self._load_or_none, ids) if workload is not None]
 
 
 class SQLiteTargets:

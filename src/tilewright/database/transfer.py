@@ -15,9 +15,9 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, logger
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.json_database import JSONDatabase
-from tilewright.database.problem import Problem, reading_row
-from tilewright.database.record_extra import checked_extra
+from tilewright.database.problem import Problem, readable
 from tilewright.database.stored_module import usable_module
+from tilewright.database.stored_record import checked_extra
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json, save_json
 from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Workload
@@ -166,15 +166,12 @@ def import_json(path: str | Path, destination: Database) -> int:
 
 def _readable(table: str, entries: list[Any], read: Callable[[Any], _T]) -> list[_T | None]:
     """What the entries hold; None, with a warning, for one that is damaged."""
-    found: list[_T | None] = []
-    for number, entry in enumerate(entries, 1):
-        try:
-            with reading_row(table, number):
-                found.append(read(entry))
-        except StoredDataError as error:
-            logger.warning("skipped an entry: %s", Problem.of(table, number, error))
-            found.append(None)
-    return found
+
+    def report(problem: Problem) -> None:
+        logger.warning("skipped an entry: %s", problem)
+
+    numbered = enumerate(entries, 1)
+    return [readable(table, number, entry, read, report) for number, entry in numbered]
 
 
 def _read_workload(entry: Mapping[str, Any]) -> Workload:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tilewright.database import Database
-from tilewright.database.record_key import record_key
-from tilewright.database.stored_trace import trace_text
+from tilewright.database.stored_record import record_key, trace_text
 from tilewright.ir import structural_hash
 from tilewright.records import TuningRecord, Workload
 

@@ -12,7 +12,7 @@ from tilewright.database.compatibility import (
     identity_of_record,
     needed_features,
 )
-from tilewright.database.stored_trace import StoredTrace
+from tilewright.database.stored_record import StoredTrace
 from tilewright.records import TargetIdentity, TuningRecord, Workload
 from tilewright.target import Target
 from tilewright.testing.conformance.database import matmul

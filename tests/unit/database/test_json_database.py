@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.database import JSONDatabase, Problem
-from tilewright.database.stored_trace import StoredTrace
+from tilewright.database.stored_record import StoredTrace
 from tilewright.database.tvm_format.json_lines import dumps
 from tilewright.errors import DatabaseError
 from tilewright.ir import IRModule, assert_structural_equal

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tilewright.database.compatibility import completed, identity_of
-from tilewright.database.stored_trace import StoredTrace
+from tilewright.database.stored_record import StoredTrace
 from tilewright.database.tvm_format.dialects import Dialect, trace_in_dialect
 from tilewright.database.tvm_format.json_lines import dumps
 from tilewright.errors import StoredDataError

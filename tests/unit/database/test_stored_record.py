@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tilewright.database.stored_trace import StoredTrace, trace_text
+from tilewright.database.stored_record import StoredTrace, trace_text
 from tilewright.errors import ScheduleError
 from tilewright.schedule import Schedule, Trace
 from tilewright.testing.conformance.database import matmul, tiled

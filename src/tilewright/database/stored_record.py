@@ -1,12 +1,16 @@
-"""Traces as they lie in a database: read when somebody looks into them, never replayed."""
+"""Parts of a record as databases store them: its trace as text, its key, its extra values."""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 
+from tilewright.database.compatibility import identity_of_record
 from tilewright.errors import ScheduleError
+from tilewright.records import TuningRecord
 from tilewright.schedule import Trace
 from tilewright.support.decoding import decoding
 
@@ -47,3 +51,42 @@ def trace_text(trace: Trace) -> bytes:
     if isinstance(trace, StoredTrace) and trace.is_canonical and "insts" not in trace.__dict__:
         return trace.text
     return msgspec.json.encode(trace.as_json())
+
+
+def digest(content: bytes) -> bytes:
+    """Sixteen bytes that stand for a content."""
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def record_key(workload_hash: int, trace: bytes, record: TuningRecord) -> bytes:
+    """The key of a record: workload, trace, target, protocol, and its place in a search.
+
+    Without seed and round, the measurement itself tells two records apart.
+    """
+    extra = record.extra
+    identity = identity_of_record(record)
+    target = None if identity is None else identity.fingerprint or dict(identity.description)
+    place = [extra.get("seed"), extra.get("round")]
+    measured = [record.plain_secs, record.failure] if None in place else None
+    parts = [str(workload_hash), target, extra.get("protocol"), place, measured]
+    return digest(trace + msgspec.json.encode(parts, order="sorted"))
+
+
+_Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what a column holds
+
+
+class _Known(msgspec.Struct, frozen=True):
+    protocol: str | None = None
+    seed: _Number | None = None
+    round: _Number | None = None
+    run: _Number | None = None
+    task: str | None = None
+    trial: _Number | None = None
+    prediction: float | None = None
+    elapsed: float | None = None
+
+
+def checked_extra(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`extra` as it was read; a known key with a value of another type is a `ValueError`."""
+    msgspec.convert(extra, _Known)
+    return extra
