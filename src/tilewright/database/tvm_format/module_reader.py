@@ -6,9 +6,13 @@ only the other program needs, such as types of Relax, is not looked at.
 
 from __future__ import annotations
 
+import enum
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections import abc
+from collections.abc import Mapping
+from typing import Any, get_origin
+
+import msgspec
 
 from tilewright.errors import ScheduleError, StoredDataError
 from tilewright.ir import (
@@ -25,16 +29,14 @@ from tilewright.ir import (
     DType,
     Evaluate,
     For,
-    ForKind,
     GlobalVar,
     IfThenElse,
     IntImm,
     IRModule,
-    IterType,
     IterVar,
     LetStmt,
     MatchBufferRegion,
-    Op,
+    Node,
     PointerType,
     PrimFunc,
     Ramp,
@@ -88,11 +90,6 @@ def _dict_attrs(graph: ObjectGraph, fields: Fields) -> dict[str, Any]:
     # How TVM of today tells functions with blocks from lowered ones.
     named.pop("s_tir", None)
     return named
-
-
-def _annotations(graph: ObjectGraph, position: Any) -> dict[str, Any]:
-    values = graph.object_at(position) or {}
-    return {str(key): _plain(value) for key, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -150,95 +147,56 @@ def _buffer(graph: ObjectGraph, fields: Fields) -> Buffer:
     )
 
 
-def _call(graph: ObjectGraph, fields: Fields) -> Call:
-    operator = graph.object_at(fields["op"])
-    if not isinstance(operator, Op | GlobalVar):
-        raise TypeError(f"object {fields['op']} is no operator")
-    return Call(DType(fields["dtype"]), operator, graph.object_at(fields["args"]))
-
-
-def _lanes(graph: ObjectGraph, fields: Fields) -> int:
-    """A number in 0.14, a constant of its own today."""
-    lanes = fields["lanes"]
-    return int(lanes) if isinstance(lanes, str) else int(graph.object_at(lanes))
-
-
-def _ramp(graph: ObjectGraph, fields: Fields) -> Ramp:
-    base, stride = graph.expr_at(fields["base"]), graph.expr_at(fields["stride"])
-    return Ramp(base, stride, _lanes(graph, fields))
-
-
-def _broadcast(graph: ObjectGraph, fields: Fields) -> Broadcast:
-    return Broadcast(graph.expr_at(fields["value"]), _lanes(graph, fields))
-
-
-def _iter_var(graph: ObjectGraph, fields: Fields) -> IterVar:
-    return IterVar(
-        graph.object_at(fields["dom"]),
-        graph.object_at(fields["var"]),
-        IterType(int(fields["iter_type"])),
-        str(graph.object_at(fields["thread_tag"]) or ""),
-    )
-
-
 def _global_var(graph: ObjectGraph, fields: Fields) -> GlobalVar:
     return GlobalVar(str(graph.object_at(fields["name_hint"])))
 
 
-# --- statements ---------------------------------------------------------------------------------
+# --- nodes whose fields are ours -----------------------------------------------------------------
 
 
-def _fields_of(node_class: Callable[..., Any], *names: str) -> Maker:
-    """A node whose arguments are objects under these names; a missing one is None."""
+def _node(node_class: type[Node]) -> Maker:
+    """A node that has the same fields; one that may be None may be missing."""
+    described = msgspec.structs.fields(node_class)
 
     def make(graph: ObjectGraph, fields: Fields) -> Any:
-        return node_class(*(graph.object_at(fields.get(name, 0)) for name in names))
+        values = []
+        for item in described:
+            content = fields[item.name] if item.required else fields.get(item.name, 0)
+            values.append(_field(graph, item.type, content))
+        return node_class(*values)
 
     return make
 
 
-def _for(graph: ObjectGraph, fields: Fields) -> For:
+def _field(graph: ObjectGraph, kind: Any, content: Any) -> Any:
+    """What a field of a declared type holds: a plain value, or the position of an object."""
+    if kind is DType:
+        return DType(content)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind(int(content))
+    if kind is int and isinstance(content, str):  # today it is a constant of its own
+        return int(content)
+    found = graph.object_at(content)
+    if kind is str:
+        return found.value if isinstance(found, StringImm) else str(found or "")
+    if get_origin(kind) is abc.Mapping:
+        return {str(key): _plain(value) for key, value in (found or {}).items()}
+    return int(found) if kind is int else found
+
+
+def _for(graph: ObjectGraph, fields: Fields) -> Any:
     step = graph.object_at(fields.get("step", 0))
     if step is not None and not (isinstance(step, IntImm) and step.value == 1):
         raise ScheduleError("a module with a loop in steps cannot be read")
-    return For(
-        graph.object_at(fields["loop_var"]),
-        graph.object_at(fields["min"]),
-        graph.object_at(fields["extent"]),
-        ForKind(int(fields["kind"])),
-        graph.object_at(fields["body"]),
-        graph.object_at(fields["thread_binding"]),
-        _annotations(graph, fields["annotations"]),
-    )
+    return _MAKE_FOR(graph, fields)
 
 
-def _block(graph: ObjectGraph, fields: Fields) -> Block:
-    return Block(
-        graph.object_at(fields["iter_vars"]),
-        graph.object_at(fields["reads"]),
-        graph.object_at(fields["writes"]),
-        str(graph.object_at(fields["name_hint"])),
-        graph.object_at(fields["body"]),
-        graph.object_at(fields["init"]),
-        graph.object_at(fields["alloc_buffers"]),
-        graph.object_at(fields["match_buffers"]),
-        _annotations(graph, fields["annotations"]),
-    )
-
-
-def _attr_stmt(graph: ObjectGraph, fields: Fields) -> AttrStmt:
-    return AttrStmt(
-        graph.object_at(fields["node"]),
-        str(graph.object_at(fields["attr_key"])),
-        graph.object_at(fields["value"]),
-        graph.object_at(fields["body"]),
-    )
-
-
-def _assert_stmt(graph: ObjectGraph, fields: Fields) -> AssertStmt:
-    message = graph.object_at(fields["message"])
-    text = message.value if isinstance(message, StringImm) else str(message)
-    return AssertStmt(graph.object_at(fields["condition"]), text, graph.object_at(fields["body"]))
+_MAKE_FOR = _node(For)
+_SAME_FIELDS = (
+    AssertStmt, AttrStmt, Block, BlockRealize, Broadcast, BufferLoad, BufferRegion, BufferStore,
+    Call, Evaluate, IfThenElse, IterVar, LetStmt, MatchBufferRegion, Ramp, Range, SeqStmt, Shuffle,
+    While,
+)  # fmt: skip
 
 
 # --- functions and modules ----------------------------------------------------------------------
@@ -273,6 +231,10 @@ def _nothing(graph: ObjectGraph, content: Any) -> None:
 
 _MAKERS: Mapping[str, Maker] = {
     **EXPR_MAKERS,
+    **{node_class.__name__: _node(node_class) for node_class in _SAME_FIELDS},
+    "SBlock": _node(Block),
+    "SBlockRealize": _node(BlockRealize),
+    "For": _for,
     "bool": _value,
     "int": _value,
     "float": _value,
@@ -284,29 +246,7 @@ _MAKERS: Mapping[str, Maker] = {
     "PointerType": _pointer_type,
     "TupleType": _nothing,
     "Buffer": _buffer,
-    "BufferLoad": _fields_of(BufferLoad, "buffer", "indices", "predicate"),
-    "BufferRegion": _fields_of(BufferRegion, "buffer", "region"),
-    "MatchBufferRegion": _fields_of(MatchBufferRegion, "buffer", "source"),
-    "Range": _fields_of(Range, "min", "extent"),
-    "IterVar": _iter_var,
-    "Call": _call,
-    "Ramp": _ramp,
-    "Broadcast": _broadcast,
-    "Shuffle": _fields_of(Shuffle, "vectors", "indices"),
     "GlobalVar": _global_var,
-    "BufferStore": _fields_of(BufferStore, "buffer", "value", "indices", "predicate"),
-    "For": _for,
-    "While": _fields_of(While, "condition", "body"),
-    "IfThenElse": _fields_of(IfThenElse, "condition", "then_case", "else_case"),
-    "LetStmt": _fields_of(LetStmt, "var", "value", "body"),
-    "AttrStmt": _attr_stmt,
-    "AssertStmt": _assert_stmt,
-    "SeqStmt": _fields_of(SeqStmt, "seq"),
-    "Evaluate": _fields_of(Evaluate, "value"),
-    "Block": _block,
-    "SBlock": _block,
-    "BlockRealize": _fields_of(BlockRealize, "iter_values", "predicate", "block"),
-    "SBlockRealize": _fields_of(BlockRealize, "iter_values", "predicate", "block"),
     "PrimFunc": _prim_func,
     "IRModule": _module,
 }

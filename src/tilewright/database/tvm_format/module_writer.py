@@ -1,7 +1,11 @@
-"""Modules as TVM reads them: graphs of objects in JSON."""
+"""Modules as TVM reads them: graphs of objects in JSON.
+
+Most nodes have the same fields there, under the same names.
+"""
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,62 +13,35 @@ from typing import Any
 from tilewright.database.tvm_format.dialects import Dialect
 from tilewright.errors import DatabaseError
 from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
+    BOOL,
+    INT32,
     Broadcast,
     Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
     Call,
-    Cast,
-    Div,
     DType,
-    Evaluate,
     FloatImm,
-    FloorDiv,
-    FloorMod,
     For,
     GlobalVar,
-    IfThenElse,
     IntImm,
     IRModule,
-    IterVar,
-    Let,
-    LetStmt,
-    MatchBufferRegion,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Node,
-    Not,
     Op,
-    Or,
+    PrimExpr,
     PrimFunc,
     Ramp,
-    Range,
-    Select,
-    SeqStmt,
     SizeVar,
-    StringImm,
-    Sub,
     Var,
-    While,
 )
 
+# The classes of nodes that TVM has, too.
+_NAMES = (
+    "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Cast Let "
+    "IntImm FloatImm StringImm Var SizeVar Call Ramp Broadcast Range IterVar Buffer BufferLoad "
+    "BufferRegion MatchBufferRegion BufferStore For While IfThenElse LetStmt AttrStmt AssertStmt "
+    "SeqStmt Evaluate Block BlockRealize"
+)
+_KNOWN = frozenset(_NAMES.split())
 _BUFFER_TYPE_DEFAULT = 1
-_INT32, _BOOL = DType("int32"), DType("bool")
 
 
 def write_module(mod: IRModule, dialect: Dialect) -> str:
@@ -129,7 +106,7 @@ class _Graph:
             return self._append({"type": type(value).__name__, "data": value})
         if isinstance(value, float):
             return self.node(FloatImm(DType("float64"), value))
-        return self.node(IntImm(_BOOL if isinstance(value, bool) else _INT32, int(value)))
+        return self.node(IntImm(BOOL if isinstance(value, bool) else INT32, int(value)))
 
     # --- nodes ---
 
@@ -137,13 +114,34 @@ class _Graph:
         """The position of a node; the same node is written once."""
         position = self._positions.get(id(node))
         if position is None:
-            write = _WRITERS.get(type(node))
-            if write is None:
-                raise DatabaseError(f"TVM has nothing like {type(node).__name__}")
-            position = write(self, node)
+            position = self._written(node)
             if not isinstance(node, IntImm | FloatImm):  # these may not outlive the call
                 self._positions[id(node)] = position
         return position
+
+    def _written(self, node: Any) -> int:
+        if isinstance(node, Op):
+            return self._append(self.dialect.operator(node.name))
+        if isinstance(node, GlobalVar):
+            unused = dict.fromkeys(("struct_info_", "_checked_type_", "virtual_device_"), 0)
+            return self.add("GlobalVar", **unused, name_hint=self.text(node.name))
+        kind = type(node).__name__
+        if kind not in _KNOWN:
+            raise DatabaseError(f"TVM has nothing like {kind}")
+        special = _SPECIAL.get(type(node))
+        fields = special(self, node) if special is not None else {}
+        for name in node.__struct_fields__:
+            if name not in fields:
+                fields[name] = self._field(getattr(node, name))
+        if isinstance(node, PrimExpr):
+            fields["dtype"] = str(node.dtype)
+        return self.add(kind, **fields)
+
+    def _field(self, value: Any) -> Any:
+        """Types and enumerations stand in the object itself, all else in one of its own."""
+        if isinstance(value, DType):
+            return str(value)
+        return int(value) if isinstance(value, enum.Enum) else self.value(value)
 
     def module(self, mod: IRModule) -> int:
         variables = {name: GlobalVar(name) for name in mod.functions}
@@ -186,172 +184,47 @@ class _Graph:
         )
 
 
-# --- one function a class -----------------------------------------------------------------------
+# --- fields that TVM has in another form, or besides ours ----------------------------------------
 
 
-def _int_imm(graph: _Graph, node: IntImm) -> int:
-    return graph.add("IntImm", dtype=str(node.dtype), value=node.value)
+def _number(graph: _Graph, node: IntImm | FloatImm) -> dict[str, Any]:
+    return {"value": node.value}
 
 
-def _float_imm(graph: _Graph, node: FloatImm) -> int:
-    return graph.add("FloatImm", dtype=str(node.dtype), value=node.value)
-
-
-def _string_imm(graph: _Graph, node: StringImm) -> int:
-    return graph.add("StringImm", dtype="handle", value=graph.text(node.value))
-
-
-def _var(graph: _Graph, node: Var) -> int:
+def _var(graph: _Graph, node: Var) -> dict[str, Any]:
     pointer = node.type_annotation
     kind = graph.add("PrimType", dtype=str(node.dtype if pointer is None else pointer.element_type))
     if pointer is not None:
         scope = graph.text(pointer.storage_scope)
         kind = graph.add("PointerType", element_type=kind, storage_scope=scope)
-    return graph.add(
-        "SizeVar" if isinstance(node, SizeVar) else "Var",
-        dtype=str(node.dtype),
-        name=graph.text(node.name),
-        type_annotation=kind,
-    )
+    return {"type_annotation": kind}
 
 
-def _buffer(graph: _Graph, node: Buffer) -> int:
-    offset = node.elem_offset
-    return graph.add(
-        "Buffer",
-        data=graph.node(node.data),
-        dtype=str(node.dtype),
-        shape=graph.array(node.shape),
-        strides=graph.array(node.strides),
-        axis_separators=graph.array(node.axis_separators),
-        elem_offset=graph.node(IntImm(_INT32, 0) if offset is None else offset),
-        name=graph.text(node.name),
-        data_alignment=node.data_alignment,
-        offset_factor=node.offset_factor or 1,
-        buffer_type=_BUFFER_TYPE_DEFAULT,
-        layout=0,
-        allocated_addr=graph.array(()),
-    )
+def _buffer(graph: _Graph, node: Buffer) -> dict[str, Any]:
+    offset = IntImm(INT32, 0) if node.elem_offset is None else node.elem_offset
+    return {
+        "elem_offset": graph.node(offset),
+        "data_alignment": node.data_alignment,
+        "offset_factor": node.offset_factor or 1,
+        "buffer_type": _BUFFER_TYPE_DEFAULT,
+        "layout": 0,
+        "allocated_addr": graph.array(()),
+    }
 
 
-def _typed(*names: str) -> Callable[[_Graph, Any], int]:
-    """An expression: its type, and what stands under these names."""
-
-    def write(graph: _Graph, node: Any) -> int:
-        fields = {name: graph.value(getattr(node, name)) for name in names}
-        return graph.add(type(node).__name__, dtype=str(node.dtype), **fields)
-
-    return write
+def _lanes(graph: _Graph, node: Ramp | Broadcast) -> dict[str, Any]:
+    is_node = graph.dialect.has_plain_numbers
+    return {"lanes": graph.node(IntImm(INT32, node.lanes)) if is_node else node.lanes}
 
 
-def _plain(*names: str) -> Callable[[_Graph, Any], int]:
-    """A node with nothing but what stands under these names."""
-
-    def write(graph: _Graph, node: Any) -> int:
-        fields = {name: graph.value(getattr(node, name)) for name in names}
-        return graph.add(type(node).__name__, **fields)
-
-    return write
-
-
-def _operator(graph: _Graph, node: Op) -> int:
-    return graph._append(graph.dialect.operator(node.name))
-
-
-def _call(graph: _Graph, node: Call) -> int:
-    op, args = graph.node(node.op), graph.array(node.args)
-    return graph.add("Call", dtype=str(node.dtype), op=op, args=args, attrs=0)
-
-
-def _lanes(graph: _Graph, lanes: int) -> int:
-    return graph.node(IntImm(_INT32, lanes)) if graph.dialect.has_plain_numbers else lanes
-
-
-def _ramp(graph: _Graph, node: Ramp) -> int:
-    base, stride = graph.node(node.base), graph.node(node.stride)
-    lanes = _lanes(graph, node.lanes)
-    return graph.add("Ramp", dtype=str(node.dtype), base=base, stride=stride, lanes=lanes)
-
-
-def _broadcast(graph: _Graph, node: Broadcast) -> int:
-    value, lanes = graph.node(node.value), _lanes(graph, node.lanes)
-    return graph.add("Broadcast", dtype=str(node.dtype), value=value, lanes=lanes)
-
-
-def _global_var(graph: _Graph, node: GlobalVar) -> int:
-    name = graph.text(node.name)
-    return graph.add(
-        "GlobalVar", struct_info_=0, _checked_type_=0, virtual_device_=0, name_hint=name
-    )
-
-
-def _iter_var(graph: _Graph, node: IterVar) -> int:
-    return graph.add(
-        "IterVar",
-        dom=graph.value(node.dom),
-        var=graph.node(node.var),
-        iter_type=int(node.iter_type),
-        thread_tag=graph.text(node.thread_tag),
-    )
-
-
-def _for(graph: _Graph, node: For) -> int:
-    return graph.add(
-        "For",
-        loop_var=graph.node(node.loop_var),
-        min=graph.node(node.min),
-        extent=graph.node(node.extent),
-        kind=int(node.kind),
-        body=graph.node(node.body),
-        thread_binding=graph.value(node.thread_binding),
-        annotations=graph.mapping(node.annotations),
-        step=0,
-    )
-
-
-_BINARY = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
-_COMPARISONS = (EQ, NE, LT, LE, GT, GE, And, Or)
-_WRITERS: Mapping[type, Callable[[_Graph, Any], int]] = {
-    **{kind: _typed("a", "b") for kind in (*_BINARY, *_COMPARISONS)},
-    IntImm: _int_imm,
-    FloatImm: _float_imm,
-    StringImm: _string_imm,
+_SPECIAL: Mapping[type, Callable[[_Graph, Any], dict[str, Any]]] = {
+    IntImm: _number,
+    FloatImm: _number,
     Var: _var,
     SizeVar: _var,
     Buffer: _buffer,
-    Op: _operator,
-    GlobalVar: _global_var,
-    Call: _call,
-    Ramp: _ramp,
-    Broadcast: _broadcast,
-    IterVar: _iter_var,
-    Not: _typed("a"),
-    Cast: _typed("value"),
-    Select: _typed("condition", "true_value", "false_value"),
-    Let: _typed("var", "value", "body"),
-    BufferLoad: _typed("buffer", "indices", "predicate"),
-    Range: _plain("min", "extent"),
-    BufferRegion: _plain("buffer", "region"),
-    MatchBufferRegion: _plain("buffer", "source"),
-    BufferStore: _plain("buffer", "value", "indices", "predicate"),
-    For: _for,
-    While: _plain("condition", "body"),
-    IfThenElse: _plain("condition", "then_case", "else_case"),
-    LetStmt: _plain("var", "value", "body"),
-    AttrStmt: _plain("node", "attr_key", "value", "body"),
-    AssertStmt: _plain("condition", "message", "body"),
-    SeqStmt: _plain("seq"),
-    Evaluate: _plain("value"),
-    Block: _plain(
-        "iter_vars",
-        "reads",
-        "writes",
-        "name_hint",
-        "alloc_buffers",
-        "match_buffers",
-        "annotations",
-        "init",
-        "body",
-    ),
-    BlockRealize: _plain("iter_values", "predicate", "block"),
+    Ramp: _lanes,
+    Broadcast: _lanes,
+    Call: lambda graph, node: {"attrs": 0},
+    For: lambda graph, node: {"step": 0},
 }
