@@ -142,23 +142,18 @@ class _Collector(Visitor):
             self._domains[node.node.var] = self._bounds(Range(zero, node.value))
         self.generic_visit(node)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: LetStmt | Let) -> None:
         self.visit(node.value)
         self._lets[node.var] = self._without_lets(node.value)
         self.visit(node.body)
 
-    def visit_let(self, node: Let) -> None:
-        self.visit(node.value)
-        self._lets[node.var] = self._without_lets(node.value)
-        self.visit(node.body)
+    visit_let = visit_let_stmt
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: Allocate | AllocateConst) -> None:
         self._own_pointers.add(node.buffer_var)
         self.generic_visit(node)
 
-    def visit_allocate_const(self, node: AllocateConst) -> None:
-        self._own_pointers.add(node.buffer_var)
-        self.generic_visit(node)
+    visit_allocate_const = visit_allocate
 
     def visit_block_realize(self, node: BlockRealize) -> None:
         for expr in (*node.iter_values, node.predicate):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_origin
 
 import msgspec
 
@@ -17,9 +17,7 @@ from tilewright.errors import IRError
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import (
-    Broadcast,
     Call,
-    Cast,
     CommReducer,
     FloatImm,
     GlobalVar,
@@ -27,7 +25,6 @@ from tilewright.ir.expr import (
     IterVar,
     Let,
     PointerType,
-    Ramp,
     Reduce,
     SizeVar,
     StringImm,
@@ -39,7 +36,6 @@ from tilewright.ir.op import Op
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
-    AssertStmt,
     AttrStmt,
     Block,
     BufferStore,
@@ -50,11 +46,11 @@ from tilewright.ir.stmt import (
 )
 
 Token: TypeAlias = str | int
-Step: TypeAlias = tuple[str, Callable[["Encoder", Any], None]]
+Encode: TypeAlias = Callable[["Encoder", Any], None]
 
 
 class Encoder:
-    """Turns nodes into tokens; `_PLANS` says in which order the fields of a class are read."""
+    """Turns nodes into tokens; `_ORDERS` says in which order the fields of a class are read."""
 
     def __init__(self, map_free_vars: bool, map_free_buffers: bool = True) -> None:
         self.tokens: list[Token] = []
@@ -94,10 +90,10 @@ class Encoder:
         if whole is not None:
             whole(self, node)
             return
-        for name, encode in _PLANS.get(node_class) or _default_plan(node_class):
+        for name, encode in _plans.get(node_class) or _plan_of(node_class):
             self.child(name, encode, getattr(node, name))
 
-    def child(self, name: str, encode: Callable[[Encoder, Any], None], value: Any) -> None:
+    def child(self, name: str, encode: Encode, value: Any) -> None:
         """Encode one field; the tracer notes where it is."""
         encode(self, value)
 
@@ -108,16 +104,16 @@ class Encoder:
         """A value that is a token already: a dtype, an enum name, a number of lanes."""
         self.tokens.append(value)
 
-    def items(self, values: Any) -> None:
+    def items(self, values: Any, encode: Encode | None = None) -> None:
         self.tokens.append(len(values))
         for index, value in enumerate(values):
-            self.child(f"[{index}]", Encoder.value, value)
+            self.child(f"[{index}]", encode or Encoder.value, value)
 
-    def mapping(self, values: Mapping[Any, Any]) -> None:
+    def mapping(self, values: Mapping[Any, Any], encode: Encode | None = None) -> None:
         self.tokens.append(len(values))
         for key in sorted(values, key=str):
             self.text(str(key))
-            self.child(f"[{key!r}]", Encoder.value, values[key])
+            self.child(f"[{key!r}]", encode or Encoder.value, values[key])
 
     def literal(self, value: Any) -> None:
         """A Python number, or the constant node that holds it: both mean the same in attributes."""
@@ -139,10 +135,7 @@ class Encoder:
         self.tokens.append(node.value.hex())
 
     def annotation(self, values: Mapping[str, Any]) -> None:
-        self.tokens.append(len(values))
-        for key in sorted(values):
-            self.text(key)
-            self.child(f"[{key!r}]", Encoder.attribute, values[key])
+        self.mapping(values, Encoder.attribute)
 
     def attribute(self, value: Any) -> None:
         if isinstance(value, (IntImm, FloatImm)):
@@ -152,9 +145,7 @@ class Encoder:
         elif isinstance(value, Mapping):
             self.annotation(value)
         elif isinstance(value, (tuple, list)):
-            self.tokens.append(len(value))
-            for index, item in enumerate(value):
-                self.child(f"[{index}]", Encoder.attribute, item)
+            self.items(value, Encoder.attribute)
         else:
             self.value(value)
 
@@ -195,9 +186,7 @@ class Encoder:
             self.value(value)
 
     def use_or_define_all(self, values: tuple[Any, ...]) -> None:
-        self.tokens.append(len(values))
-        for index, value in enumerate(values):
-            self.child(f"[{index}]", Encoder.use_or_define, value)
+        self.items(values, Encoder.use_or_define)
 
     def buffer(self, buffer: Buffer) -> None:
         """A buffer where it is used; the first use of a free one defines it."""
@@ -221,9 +210,7 @@ class Encoder:
         self._buffer_fields(buffer)
 
     def defined_buffers(self, buffers: tuple[Buffer, ...]) -> None:
-        self.tokens.append(len(buffers))
-        for index, buffer in enumerate(buffers):
-            self.child(f"[{index}]", Encoder.defined_buffer, buffer)
+        self.items(buffers, Encoder.defined_buffer)
 
     def _buffer_fields(self, buffer: Buffer) -> None:
         self.child("dtype", Encoder.word, buffer.dtype)
@@ -242,9 +229,7 @@ class Encoder:
     # --- nodes that need more than a list of fields ---
 
     def defined_vars(self, variables: tuple[Var, ...]) -> None:
-        self.tokens.append(len(variables))
-        for index, var in enumerate(variables):
-            self.child(f"[{index}]", Encoder.define, var)
+        self.items(variables, Encoder.define)
 
     def operator(self, op: Op | GlobalVar) -> None:
         self.tokens.append(op.name)
@@ -273,7 +258,7 @@ class Encoder:
             self.child(name, Encoder.node, module.functions[name])
 
 
-_VALUE_ENCODERS: tuple[tuple[Any, Callable[[Encoder, Any], None]], ...] = (
+_VALUE_ENCODERS: tuple[tuple[Any, Encode], ...] = (
     (DType, Encoder.word),
     (enum.Enum, Encoder.enum_name),
     (str, Encoder.text),
@@ -285,97 +270,50 @@ _VALUE_ENCODERS: tuple[tuple[Any, Callable[[Encoder, Any], None]], ...] = (
 )
 
 
-def _plan(**steps: Callable[[Encoder, Any], None]) -> tuple[Step, ...]:
-    return tuple(steps.items())
-
-
-# How each class is read where "every field as a value, in order" would not do. The order matters:
-# a definition comes before its uses, and what is evaluated outside a scope before the definition.
-_PLANS: dict[type, tuple[Step, ...]] = {
-    StringImm: _plan(value=Encoder.text),
-    GlobalVar: _plan(name=Encoder.text),
-    PointerType: _plan(element_type=Encoder.word, storage_scope=Encoder.word),
-    Cast: _plan(dtype=Encoder.word, value=Encoder.node),
-    Ramp: _plan(base=Encoder.node, stride=Encoder.node, lanes=Encoder.word),
-    Broadcast: _plan(value=Encoder.node, lanes=Encoder.word),
-    Let: _plan(value=Encoder.node, var=Encoder.define, body=Encoder.node),
-    Call: _plan(dtype=Encoder.word, op=Encoder.operator, args=Encoder.items),
-    IterVar: _plan(
-        dom=Encoder.value,
-        var=Encoder.define,
-        iter_type=Encoder.enum_name,
-        thread_tag=Encoder.text,
-    ),
-    CommReducer: _plan(
-        lhs=Encoder.defined_vars,
-        rhs=Encoder.defined_vars,
-        result=Encoder.items,
-        identity_element=Encoder.items,
-    ),
-    Reduce: _plan(
-        combiner=Encoder.node,
-        axis=Encoder.items,
-        source=Encoder.items,
-        condition=Encoder.node,
-        value_index=Encoder.word,
-        init=Encoder.items,
-    ),
-    BufferLoad: _plan(buffer=Encoder.buffer, indices=Encoder.items, predicate=Encoder.value),
-    BufferRegion: _plan(buffer=Encoder.buffer, region=Encoder.items),
-    BufferStore: _plan(
-        buffer=Encoder.buffer,
-        indices=Encoder.items,
-        value=Encoder.node,
-        predicate=Encoder.value,
-    ),
-    For: _plan(
-        loop_var=Encoder.define,
-        min=Encoder.node,
-        extent=Encoder.node,
-        kind=Encoder.enum_name,
-        thread_binding=Encoder.value,
-        annotations=Encoder.annotation,
-        body=Encoder.node,
-    ),
-    LetStmt: _plan(value=Encoder.node, var=Encoder.define, body=Encoder.node),
-    AttrStmt: _plan(
-        node=Encoder.attr_target,
-        attr_key=Encoder.text,
-        value=Encoder.value,
-        body=Encoder.node,
-    ),
-    AssertStmt: _plan(condition=Encoder.node, message=Encoder.text, body=Encoder.node),
-    Allocate: _plan(
-        extents=Encoder.items,
-        condition=Encoder.node,
-        buffer_var=Encoder.define,
-        dtype=Encoder.word,
-        annotations=Encoder.annotation,
-        body=Encoder.node,
-    ),
-    AllocateConst: _plan(
-        extents=Encoder.items,
-        buffer_var=Encoder.define,
-        dtype=Encoder.word,
-        data=Encoder.items,
-        annotations=Encoder.annotation,
-        body=Encoder.node,
-    ),
-    DeclBuffer: _plan(buffer=Encoder.declared_buffer, body=Encoder.node),
-    MatchBufferRegion: _plan(source=Encoder.node, buffer=Encoder.defined_buffer),
-    Block: _plan(
-        iter_vars=Encoder.items,
-        alloc_buffers=Encoder.defined_buffers,
-        match_buffers=Encoder.items,
-        reads=Encoder.items,
-        writes=Encoder.items,
-        annotations=Encoder.annotation,
-        init=Encoder.value,
-        body=Encoder.node,
-    ),
+# The fields of classes that define something, or are not read as they are declared. The order
+# matters: a definition comes before its uses, and what is evaluated outside a scope before the
+# definition.
+_ORDERS: dict[type, str] = {
+    PointerType: "element_type storage_scope",
+    Let: "value var body",
+    Call: "dtype op args",
+    IterVar: "dom var iter_type thread_tag",
+    CommReducer: "lhs rhs result identity_element",
+    Reduce: "combiner axis source condition value_index init",
+    BufferLoad: "buffer indices predicate",
+    BufferRegion: "buffer region",
+    BufferStore: "buffer indices value predicate",
+    For: "loop_var min extent kind thread_binding annotations body",
+    LetStmt: "value var body",
+    AttrStmt: "node attr_key value body",
+    Allocate: "extents condition buffer_var dtype annotations body",
+    AllocateConst: "extents buffer_var dtype data annotations body",
+    DeclBuffer: "buffer body",
+    MatchBufferRegion: "source buffer",
+    Block: "iter_vars alloc_buffers match_buffers reads writes annotations init body",
 }
+# How a field of these classes is read where its type does not say it.
+_FIELDS: dict[str, Encode] = {
+    "var": Encoder.define,
+    "loop_var": Encoder.define,
+    "buffer_var": Encoder.define,
+    "lhs": Encoder.defined_vars,
+    "rhs": Encoder.defined_vars,
+    "buffer": Encoder.buffer,
+    "alloc_buffers": Encoder.defined_buffers,
+    "annotations": Encoder.annotation,
+    "op": Encoder.operator,
+    "node": Encoder.attr_target,
+    "storage_scope": Encoder.word,
+}
+_VIEWS: dict[type, Encode] = {
+    DeclBuffer: Encoder.declared_buffer,
+    MatchBufferRegion: Encoder.defined_buffer,
+}
+_TYPES: dict[Any, Encode] = {DType: Encoder.word, int: Encoder.word, str: Encoder.text}
+_plans: dict[type, tuple[tuple[str, Encode], ...]] = {}
 # Classes that are more than a list of fields.
-_WHOLE: dict[type, Callable[[Encoder, Any], None]] = {
+_WHOLE: dict[type, Encode] = {
     Var: Encoder.use,
     SizeVar: Encoder.use,
     IntImm: Encoder.integer,
@@ -386,8 +324,22 @@ _WHOLE: dict[type, Callable[[Encoder, Any], None]] = {
 }
 
 
-def _default_plan(node_class: type) -> tuple[Step, ...]:
-    """Every field as a value, in the order of the class."""
-    names = (field.name for field in msgspec.structs.fields(node_class))
-    plan = _PLANS[node_class] = tuple((name, Encoder.value) for name in names)
+def _plan_of(node_class: type) -> tuple[tuple[str, Encode], ...]:
+    """The fields of a class in order, with the way each is read."""
+    types = {field.name: field.type for field in msgspec.structs.fields(node_class)}
+    order = _ORDERS.get(node_class)
+    special = {} if order is None else _FIELDS
+    if node_class in _VIEWS:
+        special = {"buffer": _VIEWS[node_class]}
+    names = types if order is None else order.split()
+    plan = tuple((name, special.get(name) or _by_type(types[name])) for name in names)
+    _plans[node_class] = plan
     return plan
+
+
+def _by_type(kind: Any) -> Encode:
+    if get_origin(kind) is tuple:
+        return Encoder.items
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return Encoder.enum_name
+    return _TYPES.get(kind, Encoder.value)

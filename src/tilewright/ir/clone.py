@@ -10,7 +10,7 @@ from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT32, DType
 from tilewright.ir.expr import BinaryOp, IntImm, IterVar, Let, PrimExpr, Var
 from tilewright.ir.function import PrimFunc
-from tilewright.ir.node import map_children, map_tuple, replace
+from tilewright.ir.node import map_children, replace
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -21,7 +21,7 @@ from tilewright.ir.stmt import (
     LetStmt,
     Stmt,
 )
-from tilewright.ir.visit import BufferRewriter
+from tilewright.ir.visit import BufferRewriter, map_buffer
 
 
 class Cloner(BufferRewriter):
@@ -80,14 +80,7 @@ class Cloner(BufferRewriter):
         return known
 
     def _with_new_vars(self, buffer: Buffer) -> Buffer:
-        parts = {
-            "data": self.visit(buffer.data),
-            "shape": map_tuple(buffer.shape, self.visit),
-            "strides": map_tuple(buffer.strides, self.visit),
-            "elem_offset": None if buffer.elem_offset is None else self.visit(buffer.elem_offset),
-        }
-        same = all(new is getattr(buffer, field) for field, new in parts.items())
-        return buffer if same else replace(buffer, **parts)
+        return map_buffer(buffer, self.visit)
 
     def visit_for(self, node: For) -> Stmt:
         var = self._define(node.loop_var)

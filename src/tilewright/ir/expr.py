@@ -36,51 +36,46 @@ class PointerType(Node, frozen=True):
             force_setattr(self, "storage_scope", str(self.storage_scope))
 
 
-class Var(PrimExpr, frozen=True):
+class _Typed(PrimExpr, frozen=True):
+    """An expression with a field `dtype`, which may be given as text."""
+
+    def __post_init__(self) -> None:
+        if type(self.dtype) is not DType:
+            force_setattr(self, "dtype", DType(self.dtype))
+
+
+class Var(_Typed, frozen=True):
     """A variable; two variables are the same only if they are the same object."""
 
     name: str
     dtype: DType = INT32
     type_annotation: PointerType | None = None
 
-    def __post_init__(self) -> None:
-        if type(self.dtype) is not DType:
-            force_setattr(self, "dtype", DType(self.dtype))
-
 
 class SizeVar(Var, frozen=True):
     """A variable that is known to be non-negative, such as a symbolic shape."""
 
 
-class IntImm(PrimExpr, frozen=True):
+class IntImm(_Typed, frozen=True):
     """An integer or boolean constant."""
 
     dtype: DType
     value: int
 
-    def __post_init__(self) -> None:
-        if type(self.dtype) is not DType:
-            force_setattr(self, "dtype", DType(self.dtype))
-
     def __int__(self) -> int:
         return self.value
 
-    def __index__(self) -> int:
-        return self.value
+    __index__ = __int__
 
     def __bool__(self) -> bool:
         return bool(self.value)
 
 
-class FloatImm(PrimExpr, frozen=True):
+class FloatImm(_Typed, frozen=True):
     """A floating-point constant."""
 
     dtype: DType
     value: float
-
-    def __post_init__(self) -> None:
-        if type(self.dtype) is not DType:
-            force_setattr(self, "dtype", DType(self.dtype))
 
     def __float__(self) -> float:
         return self.value
@@ -108,16 +103,12 @@ class StringImm(PrimExpr, frozen=True):
         return HANDLE
 
 
-class Cast(PrimExpr, frozen=True):
+class Cast(_Typed, frozen=True):
     """`value` converted to `dtype`."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("value",)
     dtype: DType
     value: PrimExpr
-
-    def __post_init__(self) -> None:
-        if type(self.dtype) is not DType:
-            force_setattr(self, "dtype", DType(self.dtype))
 
 
 class BinaryOp(PrimExpr, frozen=True):

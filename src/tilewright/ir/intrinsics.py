@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tilewright.errors import IRError
 from tilewright.ir.arithmetic import bitwise, cast, const, convert, match_types, maximum, subtract
@@ -24,6 +25,8 @@ from tilewright.ir.expr import Call, FloatImm, IntImm, PrimExpr
 from tilewright.ir.op import Op
 from tilewright.ir.operators import ExprLike
 
+_BuildT = TypeVar("_BuildT", bound=Callable[..., Any])
+
 
 def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
     """A call of a registered operator with an explicit result type."""
@@ -33,6 +36,13 @@ def call_intrin(dtype: str, op_name: str, *args: ExprLike | str) -> Call:
     return Call(DType(dtype), op, tuple(convert(arg) for arg in args))
 
 
+def _named(build: _BuildT, op_name: str, doc: str) -> _BuildT:
+    """A builder with the name and the description of its operator."""
+    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
+    build.__doc__ = f"`{build.__name__}` of {doc}"
+    return build
+
+
 def _float_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
     def build(x: ExprLike) -> PrimExpr:
         value = convert(x)
@@ -40,11 +50,7 @@ def _float_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
             value = cast(DType("float32").with_lanes(value.dtype.lanes), value)
         return call_intrin(value.dtype, op_name, value)
 
-    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
-    build.__doc__ = (
-        f"`{build.__name__}` of a float, lane by lane; integers are converted to float32."
-    )
-    return build
+    return _named(build, op_name, "a float, lane by lane; integers are converted to float32.")
 
 
 exp = _float_unary("tir.exp")
@@ -78,9 +84,7 @@ def _same_type_unary(op_name: str) -> Callable[[ExprLike], PrimExpr]:
         value = convert(x)
         return call_intrin(value.dtype, op_name, value)
 
-    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
-    build.__doc__ = f"`{build.__name__}` of a number, lane by lane."
-    return build
+    return _named(build, op_name, "a number, lane by lane.")
 
 
 def _rounding(op_name: str) -> Callable[[ExprLike], PrimExpr]:
@@ -90,9 +94,7 @@ def _rounding(op_name: str) -> Callable[[ExprLike], PrimExpr]:
         value = convert(x)
         return value if value.dtype.is_integral else build(value)
 
-    build_rounding.__name__ = build_rounding.__qualname__ = build.__name__
-    build_rounding.__doc__ = f"`{build.__name__}` of a float; integers are rounded already."
-    return build_rounding
+    return _named(build_rounding, op_name, "a float; integers are rounded already.")
 
 
 floor = _rounding("tir.floor")
@@ -119,9 +121,7 @@ def _float_test(op_name: str, of_integer: bool) -> Callable[[ExprLike], PrimExpr
             return const(of_integer, result)
         return call_intrin(result, op_name, value)
 
-    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
-    build.__doc__ = f"`{build.__name__}` of a float, lane by lane."
-    return build
+    return _named(build, op_name, "a float, lane by lane.")
 
 
 isnan = _float_test("tir.isnan", False)
@@ -134,9 +134,7 @@ def _binary(op_name: str) -> Callable[[ExprLike, ExprLike], PrimExpr]:
         a, b = match_types(x, y)
         return call_intrin(a.dtype, op_name, a, b)
 
-    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
-    build.__doc__ = f"`{build.__name__}` of two numbers of one type, lane by lane."
-    return build
+    return _named(build, op_name, "two numbers of one type, lane by lane.")
 
 
 pow = power = _binary("tir.pow")

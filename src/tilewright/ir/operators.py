@@ -23,25 +23,6 @@ _Binary: TypeAlias = "Callable[[ExprLike, ExprLike], PrimExpr]"
 class Builders:
     """The function behind each operator."""
 
-    __slots__ = (
-        "add",
-        "bitwise",
-        "cast",
-        "convert",
-        "divide",
-        "equal",
-        "floordiv",
-        "floormod",
-        "greater",
-        "greater_equal",
-        "invert",
-        "less",
-        "less_equal",
-        "multiply",
-        "not_equal",
-        "subtract",
-    )
-
     convert: _Unary
     invert: _Unary
     cast: Callable[[str, ExprLike], PrimExpr]

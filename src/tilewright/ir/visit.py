@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
-from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
+from tilewright.ir.buffer import Buffer, BufferLoad
 from tilewright.ir.expr import PrimExpr, Var
 from tilewright.ir.node import Node, NodeT, children, map_children, map_tuple, replace
 from tilewright.ir.stmt import (
@@ -22,9 +22,6 @@ from tilewright.ir.stmt import (
     AllocateConst,
     AttrStmt,
     Block,
-    BufferStore,
-    DeclBuffer,
-    MatchBufferRegion,
     SeqStmt,
     Stmt,
     flattened,
@@ -111,25 +108,29 @@ class BufferRewriter(Rewriter):
     def _with_buffer(self, node: Any) -> Any:
         return self.with_buffer(map_children(node, self.visit))
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
-        return self._with_buffer(node)
-
-    def visit_buffer_store(self, node: BufferStore) -> Any:
-        return self._with_buffer(node)
-
-    def visit_buffer_region(self, node: BufferRegion) -> Any:
-        return self._with_buffer(node)
-
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
-        return self._with_buffer(node)
-
-    def visit_decl_buffer(self, node: DeclBuffer) -> Any:
-        return self._with_buffer(node)
+    visit_buffer_load = visit_buffer_store = visit_buffer_region = _with_buffer
+    visit_match_buffer_region = visit_decl_buffer = _with_buffer
 
     def visit_block(self, node: Block) -> Any:
         node = map_children(node, self.visit)
         buffers = map_tuple(node.alloc_buffers, self.visit_buffer)
         return node if buffers is node.alloc_buffers else replace(node, alloc_buffers=buffers)
+
+
+def map_buffer(buffer: Buffer, change: Callable[[Any], Any]) -> Buffer:
+    """Apply `change` to the pointer, shape, strides and offset; the same object if none changed."""
+    data = change(buffer.data)
+    shape = map_tuple(buffer.shape, change)
+    strides = map_tuple(buffer.strides, change)
+    offset = None if buffer.elem_offset is None else change(buffer.elem_offset)
+    if (
+        data is buffer.data
+        and shape is buffer.shape
+        and strides is buffer.strides
+        and offset is buffer.elem_offset
+    ):
+        return buffer
+    return replace(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
 
 
 class Substituter(BufferRewriter):
@@ -146,22 +147,8 @@ class Substituter(BufferRewriter):
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         known = self._buffers.get(buffer)
         if known is None:
-            known = self._buffers[buffer] = self._substitute_buffer(buffer)
+            known = self._buffers[buffer] = map_buffer(buffer, self.visit)
         return known
-
-    def _substitute_buffer(self, buffer: Buffer) -> Buffer:
-        data = self.visit(buffer.data)
-        shape = map_tuple(buffer.shape, self.visit)
-        strides = map_tuple(buffer.strides, self.visit)
-        offset = None if buffer.elem_offset is None else self.visit(buffer.elem_offset)
-        if (
-            data is buffer.data
-            and shape is buffer.shape
-            and strides is buffer.strides
-            and offset is buffer.elem_offset
-        ):
-            return buffer
-        return replace(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
 
     def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
         node = map_children(node, self.visit)
@@ -270,18 +257,16 @@ class _FreeVars(Visitor):
     def visit_let(self, node: Any) -> None:
         self._visit_binder(node, (node.var,))
 
+    visit_let_stmt = visit_let
+
     def visit_comm_reducer(self, node: Any) -> None:
         with self._binding((*node.lhs, *node.rhs)):
             self.generic_visit(node)
 
-    def visit_let_stmt(self, node: Any) -> None:
-        self._visit_binder(node, (node.var,))
-
     def visit_allocate(self, node: Any) -> None:
         self._visit_binder(node, (node.buffer_var,))
 
-    def visit_allocate_const(self, node: Any) -> None:
-        self._visit_binder(node, (node.buffer_var,))
+    visit_allocate_const = visit_allocate
 
     def visit_block(self, node: Block) -> None:
         buffers = (*node.alloc_buffers, *(match.buffer for match in node.match_buffers))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir import (
@@ -16,16 +15,9 @@ from tilewright.ir import (
     LetStmt,
     PrimExpr,
     Var,
-    add,
     cast,
     const,
-    convert,
-    divide,
-    floordiv,
-    floormod,
-    multiply,
     replace,
-    subtract,
 )
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import index_buffer
@@ -34,23 +26,15 @@ from tilewright.script.parser import (
     FORM_ASSIGNMENTS,
     FORM_BINDERS,
     FORM_STATEMENTS,
+    STATEMENTS,
     Parser,
-    form_assignment,
-    form_statement,
-    parses,
 )
 
-_AUGMENTED: dict[type[ast.operator], Callable[[Any, Any], PrimExpr]] = {
-    ast.Add: add,
-    ast.Sub: subtract,
-    ast.Mult: multiply,
-    ast.Div: divide,
-    ast.FloorDiv: floordiv,
-    ast.Mod: floormod,
-}
+# The operators that may change an element of a buffer in place.
+_STORED = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 
-@parses(ast.Expr)
+@STATEMENTS.of(ast.Expr)
 def _expression(parser: Parser, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return  # a docstring or a remark
@@ -73,14 +57,12 @@ def _form_statement(parser: Parser, node: ast.expr, form: forms.Form) -> None:
         raise parser.error(node, diagnostics.needs_a_name(form))
 
 
-@form_statement(forms.EvaluateForm)
+@FORM_STATEMENTS.of(forms.EvaluateForm)
 def _evaluate(parser: Parser, node: ast.expr, form: forms.EvaluateForm) -> None:
-    value = form.value
-    message = diagnostics.not_an_expression(value)
-    parser.emit(Evaluate(parser.attempt(node, lambda: convert(value), message)))
+    parser.emit(Evaluate(parser.converted(node, form.value)))
 
 
-@form_statement(forms.StoreForm)
+@FORM_STATEMENTS.of(forms.StoreForm)
 def _vector_store(parser: Parser, node: ast.expr, form: forms.StoreForm) -> None:
     indices = tuple(form.indices)
     wanted = form.buffer.dtype.with_lanes(form.buffer.dtype.lanes * indices[-1].dtype.lanes)
@@ -88,7 +70,7 @@ def _vector_store(parser: Parser, node: ast.expr, form: forms.StoreForm) -> None
     parser.emit(BufferStore(form.buffer, value, indices, form.predicate))
 
 
-@parses(ast.Assign)
+@STATEMENTS.of(ast.Assign)
 def _assign(parser: Parser, node: ast.Assign) -> None:
     if len(node.targets) != 1:
         raise parser.error(node, diagnostics.unsupported("an assignment to several targets"))
@@ -99,7 +81,7 @@ def _assign(parser: Parser, node: ast.Assign) -> None:
         _bind(parser, target, value, node.value)
 
 
-@parses(ast.AnnAssign)
+@STATEMENTS.of(ast.AnnAssign)
 def _annotated(parser: Parser, node: ast.AnnAssign) -> None:
     """`x: T.int32 = value` is a variable of the program, whatever the value is."""
     if node.value is None:
@@ -108,7 +90,7 @@ def _annotated(parser: Parser, node: ast.AnnAssign) -> None:
     name = parser.target_name(node.target)
     if not isinstance(kind, DTypeForm):
         raise parser.error(node.annotation, "expected a type such as T.int32 or T.handle")
-    expr = parser.attempt(node.value, lambda: convert(value), diagnostics.not_an_expression(value))
+    expr = parser.converted(node.value, value)
     if not isinstance(kind, HandleForm):
         if isinstance(value, (int, float)):
             expr = parser.attempt(node.value, lambda: const(value, kind.dtype))
@@ -116,22 +98,20 @@ def _annotated(parser: Parser, node: ast.AnnAssign) -> None:
     _let(parser, kind.new_var(name), expr)
 
 
-@parses(ast.AugAssign)
+@STATEMENTS.of(ast.AugAssign)
 def _augmented(parser: Parser, node: ast.AugAssign) -> None:
-    build = _AUGMENTED.get(type(node.op))
-    if isinstance(node.target, ast.Name):
-        current = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        changed = ast.copy_location(ast.BinOp(current, node.op, node.value), node)
-        value = parser.value(changed)
-        if isinstance(value, PrimExpr):
-            raise parser.error(node, diagnostics.reassigned(node.target.id))
-        parser.environment.assign(node.target.id, value)
-        return
-    if build is None or not isinstance(node.target, ast.Subscript):
+    target = node.target
+    if isinstance(target, ast.Attribute) or (
+        isinstance(target, ast.Subscript) and not isinstance(node.op, _STORED)
+    ):
         raise parser.error(node, diagnostics.unsupported("this assignment"))
-    old, change = parser.value(node.target), parser.value(node.value)
-    new = parser.attempt(node, lambda: build(old, change))
-    _store(parser, node.target, new, node.value)
+    value = parser.value(ast.copy_location(ast.BinOp(target, node.op, node.value), node))
+    if isinstance(target, ast.Subscript):
+        _store(parser, target, value, node.value)
+    elif isinstance(value, PrimExpr):
+        raise parser.error(node, diagnostics.reassigned(target.id))
+    else:
+        parser.environment.assign(target.id, value)
 
 
 def _store(parser: Parser, target: ast.Subscript, value: Any, value_node: ast.expr) -> None:
@@ -197,7 +177,7 @@ def _let(parser: Parser, var: Var, value: PrimExpr) -> None:
     parser.emit(lambda body: LetStmt(var, value, body))
 
 
-@form_assignment(forms.BufferDecl)
+@FORM_ASSIGNMENTS.of(forms.BufferDecl)
 def _declare_buffer(
     parser: Parser, target: ast.expr, decl: forms.BufferDecl, node: ast.expr
 ) -> None:
@@ -205,7 +185,7 @@ def _declare_buffer(
     parser.declare(parser.attempt(node, lambda: decl.build(name)))
 
 
-@form_assignment(forms.MetaVar)
+@FORM_ASSIGNMENTS.of(forms.MetaVar)
 def _meta_var(parser: Parser, target: ast.expr, form: forms.MetaVar, node: ast.expr) -> None:
     assign_python(parser, target, form.value)
 

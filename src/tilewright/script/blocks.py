@@ -25,13 +25,13 @@ from tilewright.ir.script_forms import extent_between
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import as_region
 from tilewright.script.frames import BlockFrame, plain_value
-from tilewright.script.parser import Parser, form_assignment, form_body, form_statement
+from tilewright.script.parser import FORM_ASSIGNMENTS, FORM_BODIES, FORM_STATEMENTS, Parser
 from tilewright.script.scopes import check_pointer
 
 _REMAP_KINDS = {"S": IterType.DATA_PAR, "R": IterType.COMM_REDUCE}
 
 
-@form_body(forms.BlockForm)
+@FORM_BODIES.of(forms.BlockForm)
 def _block(parser: Parser, node: ast.With, form: forms.BlockForm) -> None:
     frame = BlockFrame(form.name, form.no_realize)
     ended = f"it is an iterator or buffer of block {form.name!r}, which has ended"
@@ -62,13 +62,9 @@ def _with_regions(parser: Parser, node: ast.With, frame: BlockFrame, block: Bloc
     )
 
 
-@form_body(forms.InitForm)
+@FORM_BODIES.of(forms.InitForm)
 def _init(parser: Parser, node: ast.With, form: forms.InitForm) -> None:
-    frame = _current_block(parser, node.items[0].context_expr, "T.init()")
-    if frame.init is not None:
-        raise parser.error(
-            node.items[0].context_expr, diagnostics.form_twice("T.init()", frame.name)
-        )
+    frame = _block_without(parser, node.items[0].context_expr, "T.init()", "init")
     with parser.inside(in_block=False):
         frame.init = parser.body(node.body)
 
@@ -80,20 +76,23 @@ def _current_block(parser: Parser, node: ast.AST, form: str) -> BlockFrame:
     return parser.blocks[-1]
 
 
-@form_assignment(forms.AxisForm)
+def _block_without(parser: Parser, node: ast.AST, form: str, field: str) -> BlockFrame:
+    """The block that a form belongs to; it may be given once."""
+    frame = _current_block(parser, node, form)
+    if getattr(frame, field) is not None:
+        raise parser.error(node, diagnostics.form_twice(form, frame.name))
+    return frame
+
+
+@FORM_ASSIGNMENTS.of(forms.AxisForm)
 def _axis(parser: Parser, target: ast.expr, form: forms.AxisForm, node: ast.expr) -> None:
     frame = _current_block(parser, node, f"T.axis.{form.kind}")
     parser.forget_uses_in(node)
     if form.value is None and not frame.no_realize:
         raise parser.error(node, diagnostics.axis_needs_value(form.kind))
-    value = None if form.value is None else _converted(parser, node, form.value)
+    value = None if form.value is None else parser.converted(node, form.value)
     dom = parser.attempt(node, lambda: _domain(form.dom, value))
     _add_iterator(parser, frame, target, form.iter_type, dom, value)
-
-
-def _converted(parser: Parser, node: ast.expr, value: Any) -> PrimExpr:
-    message = diagnostics.not_an_expression(value)
-    return parser.attempt(node, lambda: convert(value), message)
 
 
 def _domain(dom: Any, value: PrimExpr | None) -> Range:
@@ -133,7 +132,7 @@ def _add_iterator(
     parser.environment.define(name, var)
 
 
-@form_assignment(forms.RemapForm)
+@FORM_ASSIGNMENTS.of(forms.RemapForm)
 def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.expr) -> None:
     frame = _current_block(parser, node, "T.axis.remap")
     parser.forget_uses_in(node)
@@ -151,19 +150,15 @@ def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.ex
         _add_iterator(parser, frame, name, _REMAP_KINDS[letter], dom, loop_var)
 
 
-@form_statement(forms.ReadsForm)
+@FORM_STATEMENTS.of(forms.ReadsForm)
 def _reads(parser: Parser, node: ast.expr, form: forms.ReadsForm) -> None:
-    frame = _current_block(parser, node, "T.reads")
-    if frame.reads is not None:
-        raise parser.error(node, diagnostics.form_twice("T.reads", frame.name))
+    frame = _block_without(parser, node, "T.reads", "reads")
     frame.reads = _regions(parser, node, form.regions)
 
 
-@form_statement(forms.WritesForm)
+@FORM_STATEMENTS.of(forms.WritesForm)
 def _writes(parser: Parser, node: ast.expr, form: forms.WritesForm) -> None:
-    frame = _current_block(parser, node, "T.writes")
-    if frame.writes is not None:
-        raise parser.error(node, diagnostics.form_twice("T.writes", frame.name))
+    frame = _block_without(parser, node, "T.writes", "writes")
     frame.writes = _regions(parser, node, form.regions)
 
 
@@ -171,32 +166,30 @@ def _regions(parser: Parser, node: ast.expr, regions: Any) -> tuple[BufferRegion
     return parser.attempt(node, lambda: tuple(as_region(item) for item in regions))
 
 
-@form_statement(forms.WhereForm)
+@FORM_STATEMENTS.of(forms.WhereForm)
 def _where(parser: Parser, node: ast.expr, form: forms.WhereForm) -> None:
-    frame = _current_block(parser, node, "T.where")
+    frame = _block_without(parser, node, "T.where", "predicate")
     parser.forget_uses_in(node)
-    if frame.predicate is not None:
-        raise parser.error(node, diagnostics.form_twice("T.where", frame.name))
-    predicate = _converted(parser, node, form.predicate)
+    predicate = parser.converted(node, form.predicate)
     if not predicate.dtype.is_bool:
         raise parser.error(node, diagnostics.not_a_condition(predicate))
     frame.predicate = predicate
 
 
-@form_statement(forms.BlockAttrForm)
+@FORM_STATEMENTS.of(forms.BlockAttrForm)
 def _block_attr(parser: Parser, node: ast.expr, form: forms.BlockAttrForm) -> None:
     frame = _current_block(parser, node, "T.block_attr")
     frame.annotations.update(plain_value(form.attrs))
 
 
-@form_statement(forms.FuncAttrForm)
+@FORM_STATEMENTS.of(forms.FuncAttrForm)
 def _func_attr(parser: Parser, node: ast.expr, form: forms.FuncAttrForm) -> None:
     if parser.blocks:
         raise parser.error(node, "T.func_attr belongs at the top of the function")
     parser.function.attrs.update(plain_value(form.attrs))
 
 
-@form_assignment(forms.AllocBufferForm)
+@FORM_ASSIGNMENTS.of(forms.AllocBufferForm)
 def _alloc_buffer(
     parser: Parser, target: ast.expr, form: forms.AllocBufferForm, node: ast.expr
 ) -> None:
@@ -206,7 +199,7 @@ def _alloc_buffer(
     owner.append(buffer)
 
 
-@form_assignment(forms.MatchBufferForm)
+@FORM_ASSIGNMENTS.of(forms.MatchBufferForm)
 def _match_buffer(
     parser: Parser, target: ast.expr, form: forms.MatchBufferForm, node: ast.expr
 ) -> None:

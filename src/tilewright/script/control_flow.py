@@ -26,10 +26,10 @@ from tilewright.ir import (
 )
 from tilewright.script import diagnostics, forms, statements
 from tilewright.script.assignments import assign_python
-from tilewright.script.parser import Parser, parses
+from tilewright.script.parser import STATEMENTS, Parser
 
 
-@parses(ast.For)
+@STATEMENTS.of(ast.For)
 def _for(parser: Parser, node: ast.For) -> None:
     if node.orelse:
         raise parser.error(node.orelse[0], diagnostics.unsupported("`else` of a loop"))
@@ -81,14 +81,14 @@ def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
             parser.statements(node.body)
 
 
-@parses(ast.While)
+@STATEMENTS.of(ast.While)
 def _while(parser: Parser, node: ast.While) -> None:
     condition = parser.condition(node.test)
     with parser.inside(in_block=False), parser.under_condition():
         parser.emit(While(convert(condition), parser.body(node.body)))
 
 
-@parses(ast.If)
+@STATEMENTS.of(ast.If)
 def _if(parser: Parser, node: ast.If) -> None:
     condition = parser.condition(node.test)
     if isinstance(condition, bool):  # decided while the program is being built
@@ -100,7 +100,7 @@ def _if(parser: Parser, node: ast.If) -> None:
     parser.emit(IfThenElse(condition, then_case, else_case))
 
 
-@parses(ast.Assert)
+@STATEMENTS.of(ast.Assert)
 def _assert(parser: Parser, node: ast.Assert) -> None:
     condition = parser.condition(node.test)
     message = parser.evaluate(node.msg) if node.msg is not None else "assertion failed"
@@ -111,13 +111,13 @@ def _assert(parser: Parser, node: ast.Assert) -> None:
     parser.emit(lambda body: AssertStmt(condition, str(message), body))
 
 
-@parses(ast.Return)
+@STATEMENTS.of(ast.Return)
 def _return(parser: Parser, node: ast.Return) -> None:
     if node.value is not None:
         parser.emit(Evaluate(intrinsics.ret(parser.expr(node.value))))
 
 
-@parses(ast.Pass)
+@STATEMENTS.of(ast.Pass)
 def _pass(parser: Parser, node: ast.Pass) -> None:
     parser.emit(no_op())
 

@@ -42,14 +42,11 @@ def prim_func(
 
 
 def _parse(func: Any, frame: types.FrameType, private: bool, check_well_formed: bool) -> Any:
-    if not isinstance(func, types.FunctionType):
-        raise ScriptError(f"T.prim_func decorates functions, not {func!r}")
+    function = _function("T.prim_func", func)
     if "__qualname__" in frame.f_locals and "__module__" in frame.f_locals:
-        return func  # the body of a class: @I.ir_module will read the whole class
-    source, node = find_definition(func.__code__, ast.FunctionDef)
-    if not isinstance(node, ast.FunctionDef):
-        raise ScriptError(f"{func.__name__!r} is not a function definition")
-    parsed = parse_function(source, node, names_visible_to(func, frame), private=private)
+        return function  # the body of a class: @I.ir_module will read the whole class
+    source, node = find_definition(function.__code__, ast.FunctionDef)
+    parsed = parse_function(source, node, names_visible_to(function, frame), private=private)
     if check_well_formed:
         check(parsed)
     return parsed
@@ -57,13 +54,16 @@ def _parse(func: Any, frame: types.FrameType, private: bool, check_well_formed: 
 
 def macro(func: Callable[..., Any], /) -> Macro:
     """Read a Python function as statements to be put in place of each call of it."""
+    function = _function("T.macro", func)
+    source, node = find_definition(function.__code__, ast.FunctionDef)
+    names = names_visible_to(function, calling_frame(1))
+    return Macro(source, node, names, inspect.signature(function))
+
+
+def _function(decorator: str, func: object) -> types.FunctionType:
     if not isinstance(func, types.FunctionType):
-        raise ScriptError(f"T.macro decorates functions, not {func!r}")
-    source, node = find_definition(func.__code__, ast.FunctionDef)
-    if not isinstance(node, ast.FunctionDef):
-        raise ScriptError(f"{func.__name__!r} is not a function definition")
-    names = names_visible_to(func, calling_frame(1))
-    return Macro(source, node, names, inspect.signature(func))
+        raise ScriptError(f"{decorator} decorates functions, not {func!r}")
+    return func
 
 
 @overload
@@ -82,8 +82,6 @@ def _parse_class(cls: type, frame: types.FrameType, check_well_formed: bool) -> 
     if not functions:
         return IRModule({})
     source, node = find_definition(functions[0].__code__, ast.ClassDef)
-    if not isinstance(node, ast.ClassDef):
-        raise ScriptError(f"{cls.__name__!r} is not a class definition")
     names: dict[str, Any] = {}
     for function in functions:
         names.update(names_visible_to(function, frame))

@@ -139,7 +139,10 @@ class Evaluator:
 
     def expr(self, node: ast.expr) -> PrimExpr:
         """The value as an expression of the program."""
-        value = self.value(node)
+        return self.converted(node, self.value(node))
+
+    def converted(self, node: ast.AST, value: Any) -> PrimExpr:
+        """A value that was computed at `node` as an expression."""
         return self.attempt(node, lambda: convert(value), diagnostics.not_an_expression(value))
 
     def condition(self, node: ast.expr) -> PrimExpr | bool:

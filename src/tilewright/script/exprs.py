@@ -9,10 +9,12 @@ from typing import Any
 
 from tilewright.errors import IRError
 from tilewright.ir import (
+    BinaryOp,
     Broadcast as BroadcastNode,
     BufferLoad,
     Call as CallNode,
     Cast as CastNode,
+    CmpOp,
     CommReducer,
     DType,
     GlobalVar as GlobalVar,
@@ -161,6 +163,25 @@ def Call(dtype: Any, op: Any, args: Sequence[Any]) -> PrimExpr:
 def call_intrin(dtype: Any, op_name: str, *args: Any) -> PrimExpr:
     """A call of a registered operator, e.g. `T.call_intrin("float32", "tir.exp", x)`."""
     return intrinsics.call_intrin(as_dtype(dtype), op_name, *map(as_argument, args))
+
+
+RAW_NODES = {
+    node_class.__name__: node_class
+    for base in (BinaryOp, CmpOp)
+    for node_class in base.__subclasses__()
+    if node_class is not CmpOp
+}
+
+
+@functools.cache
+def raw_node(name: str) -> Callable[[Any, Any], PrimExpr]:
+    """`T.Add(a, b)` and its like: exactly this node, without folding or matching types."""
+
+    def build(a: Any, b: Any) -> PrimExpr:
+        return RAW_NODES[name](convert(a), convert(b))
+
+    build.__name__ = build.__qualname__ = name
+    return build
 
 
 @functools.cache

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from typing_extensions import dataclass_transform
+
 from tilewright.errors import IRError
 from tilewright.ir import (
     INT32,
@@ -25,18 +27,20 @@ from tilewright.ir import (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 class Form:
-    """A construct that only means something as (part of) a statement."""
+    """A construct that only means something as (part of) a statement; a frozen dataclass."""
 
-    form_name: ClassVar[str] = "T.?"
+    form_name: ClassVar[str]
+
+    def __init_subclass__(cls, name: str) -> None:
+        cls.form_name = name
+        dataclasses.dataclass(frozen=True)(cls)
 
 
-@dataclasses.dataclass(frozen=True)
-class BufferDecl(Form):
+class BufferDecl(Form, name="T.Buffer"):
     """How to make a buffer, once its name is known."""
 
-    form_name: ClassVar[str] = "T.Buffer"
     shape: Any
     dtype: str = "float32"
     data: Var | None = None
@@ -77,34 +81,27 @@ def _extent(buffer_name: str, extent: Any, named: dict[str, Var]) -> Any:
     raise IRError(f"buffer {buffer_name!r}: {extent!r} is not an integer extent")
 
 
-@dataclasses.dataclass(frozen=True)
-class LoopForm(Form):
+class LoopForm(Form, name="T.grid"):
     """One loop, or with several ranges a nest of serial loops."""
 
-    form_name: ClassVar[str] = "T.grid"
     ranges: tuple[Range, ...]
     kind: ForKind = ForKind.SERIAL
     thread: str | None = None
     annotations: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockForm(Form):
-    form_name: ClassVar[str] = "T.block"
+class BlockForm(Form, name="T.block"):
     name: str
     no_realize: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class InitForm(Form):
-    form_name: ClassVar[str] = "T.init"
+class InitForm(Form, name="T.init"):
+    """The body of `T.init()`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class AxisForm(Form):
+class AxisForm(Form, name="T.axis"):
     """One block iterator; `dom` may still be a plain extent."""
 
-    form_name: ClassVar[str] = "T.axis"
     kind: str
     iter_type: IterType
     dom: Any
@@ -112,65 +109,45 @@ class AxisForm(Form):
     dtype: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RemapForm(Form):
-    form_name: ClassVar[str] = "T.axis.remap"
+class RemapForm(Form, name="T.axis.remap"):
     kinds: str
     loop_vars: Sequence[Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class ReadsForm(Form):
-    form_name: ClassVar[str] = "T.reads"
+class ReadsForm(Form, name="T.reads"):
     regions: Sequence[Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class WritesForm(Form):
-    form_name: ClassVar[str] = "T.writes"
+class WritesForm(Form, name="T.writes"):
     regions: Sequence[Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class WhereForm(Form):
-    form_name: ClassVar[str] = "T.where"
+class WhereForm(Form, name="T.where"):
     predicate: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockAttrForm(Form):
-    form_name: ClassVar[str] = "T.block_attr"
+class BlockAttrForm(Form, name="T.block_attr"):
     attrs: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class FuncAttrForm(Form):
-    form_name: ClassVar[str] = "T.func_attr"
+class FuncAttrForm(Form, name="T.func_attr"):
     attrs: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class AllocBufferForm(Form):
-    form_name: ClassVar[str] = "T.alloc_buffer"
+class AllocBufferForm(Form, name="T.alloc_buffer"):
     decl: BufferDecl
 
 
-@dataclasses.dataclass(frozen=True)
-class DeclBufferForm(Form):
-    form_name: ClassVar[str] = "T.decl_buffer"
+class DeclBufferForm(Form, name="T.decl_buffer"):
     decl: BufferDecl
 
 
-@dataclasses.dataclass(frozen=True)
-class MatchBufferForm(Form):
-    form_name: ClassVar[str] = "T.match_buffer"
+class MatchBufferForm(Form, name="T.match_buffer"):
     source: Any
     decl: BufferDecl
 
 
-@dataclasses.dataclass(frozen=True)
-class AllocateForm(Form):
-    form_name: ClassVar[str] = "T.allocate"
+class AllocateForm(Form, name="T.allocate"):
     extents: Sequence[Any]
     dtype: str
     scope: str
@@ -178,63 +155,47 @@ class AllocateForm(Form):
     annotations: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class AllocateConstForm(Form):
-    form_name: ClassVar[str] = "T.allocate_const"
+class AllocateConstForm(Form, name="T.allocate_const"):
     data: Sequence[int | float]
     dtype: str
     extents: Sequence[Any]
     annotations: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class LetForm(Form):
-    form_name: ClassVar[str] = "T.LetStmt"
+class LetForm(Form, name="T.LetStmt"):
     value: Any
     type_annotation: Any
     var: Var | None
 
 
-@dataclasses.dataclass(frozen=True)
-class AttrForm(Form):
-    form_name: ClassVar[str] = "T.attr"
+class AttrForm(Form, name="T.attr"):
     node: Any
     key: str
     value: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class LaunchThreadForm(Form):
-    form_name: ClassVar[str] = "T.launch_thread"
+class LaunchThreadForm(Form, name="T.launch_thread"):
     thread: str | IterVar | Var
     extent: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class AssertForm(Form):
-    form_name: ClassVar[str] = "T.Assert"
+class AssertForm(Form, name="T.Assert"):
     condition: Any
     message: str
 
 
-@dataclasses.dataclass(frozen=True)
-class StoreForm(Form):
-    form_name: ClassVar[str] = "vstore"
+class StoreForm(Form, name="vstore"):
     buffer: Buffer
     indices: Sequence[Any]
     value: Any
     predicate: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class EvaluateForm(Form):
-    form_name: ClassVar[str] = "T.evaluate"
+class EvaluateForm(Form, name="T.evaluate"):
     value: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class MetaVar(Form):
+class MetaVar(Form, name="T.meta_var"):
     """A Python-level value that an assignment must not turn into a variable of the program."""
 
-    form_name: ClassVar[str] = "T.meta_var"
     value: Any

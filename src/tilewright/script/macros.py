@@ -9,19 +9,17 @@ import ast
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.script.diagnostics import Source
 from tilewright.script.environment import Environment
 from tilewright.script.forms import Form
-from tilewright.script.parser import Parser, form_statement
+from tilewright.script.parser import FORM_STATEMENTS, Parser
 
 
-@dataclasses.dataclass(frozen=True)
-class MacroCall(Form):
+class MacroCall(Form, name="T.macro"):
     """A macro with the arguments of one call."""
 
-    form_name: ClassVar[str] = "T.macro"
     macro: Macro
     arguments: Mapping[str, Any]
 
@@ -41,7 +39,7 @@ class Macro:
         return MacroCall(self, bound.arguments)
 
 
-@form_statement(MacroCall)
+@FORM_STATEMENTS.of(MacroCall)
 def _expand(parser: Parser, node: ast.expr, form: MacroCall) -> None:
     caller = parser.source, parser.environment
     parser.source, parser.environment = form.macro.source, Environment(form.macro.names)

@@ -13,54 +13,38 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tilewright.ir import DType, IterVar, PrimExpr, Range, Stmt, Var, cast, const, convert
+from tilewright.ir import DType, IterVar, PrimExpr, Range, Stmt, Var, cast, const
 from tilewright.ir.buffer import Buffer
 from tilewright.script import diagnostics
 from tilewright.script.evaluator import Evaluator
 from tilewright.script.frames import Binder, BlockFrame, FunctionFrame, fold
 
-# How each kind of statement is parsed, and each form of `T` as a statement, in an assignment and in
-# a `with`; the modules named above fill the tables when they are imported.
-STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], None]] = {}
-FORM_STATEMENTS: dict[type, Callable[[Any, ast.expr, Any], None]] = {}
-FORM_ASSIGNMENTS: dict[type, Callable[[Any, ast.expr, Any, ast.expr], None]] = {}
-FORM_BODIES: dict[type, Callable[[Any, ast.With, Any], None]] = {}
-# Forms that bind something over the statements after them (or inside their `with`).
-FORM_BINDERS: dict[type, Callable[[Any, ast.expr, Any, str], Binder]] = {}
 _HandlerT = TypeVar("_HandlerT", bound=Callable[..., Any])
 
 
-def _registrar(table: dict[type, Any], kind: type) -> Callable[[_HandlerT], _HandlerT]:
-    def register(function: _HandlerT) -> _HandlerT:
-        table[kind] = function
-        return function
+class Handlers(dict[type, Callable[..., Any]]):
+    """Functions that give kinds of statements, or forms of `T`, their meaning.
 
-    return register
+    The modules named above fill the tables when they are imported.
+    """
 
+    def of(self, kind: type) -> Callable[[_HandlerT], _HandlerT]:
+        """Decorator: the function is for that kind."""
 
-def parses(kind: type[ast.stmt]) -> Callable[[_HandlerT], _HandlerT]:
-    """`f(parser, node)` parses a kind of statement."""
-    return _registrar(STATEMENTS, kind)
+        def register(function: _HandlerT) -> _HandlerT:
+            self[kind] = function
+            return function
 
-
-def form_statement(form: type) -> Callable[[_HandlerT], _HandlerT]:
-    """`f(parser, node, form)` gives a form its meaning as a statement of its own."""
-    return _registrar(FORM_STATEMENTS, form)
+        return register
 
 
-def form_assignment(form: type) -> Callable[[_HandlerT], _HandlerT]:
-    """`f(parser, target, form, node)` gives `target = form` its meaning."""
-    return _registrar(FORM_ASSIGNMENTS, form)
-
-
-def form_body(form: type) -> Callable[[_HandlerT], _HandlerT]:
-    """`f(parser, with_node, form)` gives `with form:` its meaning."""
-    return _registrar(FORM_BODIES, form)
-
-
-def form_binder(form: type) -> Callable[[_HandlerT], _HandlerT]:
-    """`f(parser, node, form, name)` gives the binding that a form is in any of these places."""
-    return _registrar(FORM_BINDERS, form)
+STATEMENTS = Handlers()  # f(parser, node) -> None
+FORM_STATEMENTS = Handlers()  # f(parser, node, form) -> None: as a statement of its own
+FORM_ASSIGNMENTS = Handlers()  # f(parser, target, form, node) -> None: `target = form`
+FORM_BODIES = Handlers()  # f(parser, with_node, form) -> None: `with form:`
+# f(parser, node, form, name) -> Binder: what is bound over the statements after it, or inside its
+# `with`.
+FORM_BINDERS = Handlers()
 
 
 class Parser(Evaluator):
@@ -132,8 +116,7 @@ class Parser(Evaluator):
         """The value in the type of its place; only conversions that keep the kind are implied."""
         if isinstance(value, (bool, int, float)):
             return self.attempt(node, lambda: const(value, wanted))
-        message = diagnostics.not_an_expression(value)
-        expr = self.attempt(node, lambda: convert(value), message)
+        expr = self.converted(node, value)
         given = expr.dtype
         if given is wanted:
             return expr

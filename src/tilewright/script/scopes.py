@@ -25,15 +25,14 @@ from tilewright.ir import (
     Var,
     cast,
     const,
-    convert,
 )
 from tilewright.script import diagnostics, forms
 from tilewright.script.dtypes import DTypeForm, HandleForm
 from tilewright.script.frames import Binder, plain_value
-from tilewright.script.parser import FORM_BINDERS, FORM_BODIES, Parser, form_binder, parses
+from tilewright.script.parser import FORM_BINDERS, FORM_BODIES, STATEMENTS, Parser
 
 
-@parses(ast.With)
+@STATEMENTS.of(ast.With)
 def _with(parser: Parser, node: ast.With) -> None:
     if len(node.items) > 1:  # `with a, b:` is `with a:` around `with b:`
         inner = ast.copy_location(ast.With(node.items[1:], node.body), node)
@@ -53,14 +52,9 @@ def _with(parser: Parser, node: ast.With) -> None:
         raise parser.error(item.context_expr, diagnostics.not_a_with_form(form))
 
 
-def _converted(parser: Parser, node: ast.expr, value: Any) -> PrimExpr:
-    message = diagnostics.not_an_expression(value)
-    return parser.attempt(node, lambda: convert(value), message)
-
-
-@form_binder(forms.LetForm)
+@FORM_BINDERS.of(forms.LetForm)
 def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Binder:
-    value = _converted(parser, node, form.value)
+    value = parser.converted(node, form.value)
     kind = form.type_annotation
     if isinstance(kind, DTypeForm) and not isinstance(kind, HandleForm):
         value = parser.attempt(node, lambda: cast(kind.dtype, value))
@@ -72,23 +66,23 @@ def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Bind
     return lambda body: LetStmt(bound, value, body)
 
 
-@form_binder(forms.AttrForm)
+@FORM_BINDERS.of(forms.AttrForm)
 def _attr(parser: Parser, node: ast.expr, form: forms.AttrForm, name: str) -> Binder:
-    value = _converted(parser, node, form.value)
+    value = parser.converted(node, form.value)
     return lambda body: AttrStmt(form.node, form.key, value, body)
 
 
-@form_binder(forms.AssertForm)
+@FORM_BINDERS.of(forms.AssertForm)
 def _assert(parser: Parser, node: ast.expr, form: forms.AssertForm, name: str) -> Binder:
-    condition = _converted(parser, node, form.condition)
+    condition = parser.converted(node, form.condition)
     return lambda body: AssertStmt(condition, form.message, body)
 
 
-@form_binder(forms.LaunchThreadForm)
+@FORM_BINDERS.of(forms.LaunchThreadForm)
 def _launch_thread(
     parser: Parser, node: ast.expr, form: forms.LaunchThreadForm, name: str
 ) -> Binder:
-    extent = _converted(parser, node, form.extent)
+    extent = parser.converted(node, form.extent)
     dom = Range(const(0, extent.dtype), extent)
     if isinstance(form.thread, str):
         var = Var(name or form.thread, extent.dtype)
@@ -106,21 +100,21 @@ def _launch_thread(
 
 def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[PrimExpr, ...]:
     items = extents if isinstance(extents, (tuple, list)) else (extents,)
-    return tuple(_converted(parser, node, extent) for extent in items)
+    return tuple(parser.converted(node, extent) for extent in items)
 
 
-@form_binder(forms.AllocateForm)
+@FORM_BINDERS.of(forms.AllocateForm)
 def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: str) -> Binder:
     dtype = DType(form.dtype)
     var = Var(name, HANDLE, PointerType(dtype, form.scope))
     extents = _extents(parser, node, form.extents)
-    condition = _converted(parser, node, form.condition)
+    condition = parser.converted(node, form.condition)
     annotations = plain_value(form.annotations)
     parser.environment.define(name, var)
     return lambda body: Allocate(var, dtype, extents, condition, body, annotations)
 
 
-@form_binder(forms.AllocateConstForm)
+@FORM_BINDERS.of(forms.AllocateConstForm)
 def _allocate_const(
     parser: Parser, node: ast.expr, form: forms.AllocateConstForm, name: str
 ) -> Binder:
@@ -133,7 +127,7 @@ def _allocate_const(
     return lambda body: AllocateConst(var, dtype, extents, data, body, annotations)
 
 
-@form_binder(forms.DeclBufferForm)
+@FORM_BINDERS.of(forms.DeclBufferForm)
 def _decl_buffer(parser: Parser, node: ast.expr, form: forms.DeclBufferForm, name: str) -> Binder:
     """A named view of memory; without `data` the memory is allocated as well."""
     if not name:

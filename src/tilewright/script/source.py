@@ -10,13 +10,13 @@ import sys
 import textwrap
 import types
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.errors import ScriptError
 from tilewright.script.diagnostics import Source
 from tilewright.support.nesting import nested_deeply
 
-Definition = ast.FunctionDef | ast.ClassDef
+_DefinitionT = TypeVar("_DefinitionT", ast.FunctionDef, ast.ClassDef)
 
 
 @functools.lru_cache(maxsize=16)
@@ -24,9 +24,7 @@ def _parse_file(filename: str, text: str) -> ast.Module:
     return ast.parse(text, filename)
 
 
-def find_definition(
-    code: types.CodeType, kind: type[ast.FunctionDef] | type[ast.ClassDef]
-) -> tuple[Source, Definition]:
+def find_definition(code: types.CodeType, kind: type[_DefinitionT]) -> tuple[Source, _DefinitionT]:
     """The innermost definition of a kind whose lines contain the first line of `code`."""
     filename = code.co_filename
     linecache.checkcache(filename)  # the file may have changed since it was last read
@@ -36,7 +34,7 @@ def find_definition(
             f"the source of {code.co_name!r} cannot be read: define it in a file or a notebook "
             "cell, or pass its text to tilewright.script.from_source"
         )
-    found: Definition | None = None
+    found: _DefinitionT | None = None
     for node in ast.walk(_parse_file(filename, "".join(lines))):
         if isinstance(node, kind) and _first_line(node) <= code.co_firstlineno <= _end_line(node):
             narrower = found is None or _first_line(node) >= _first_line(found)
@@ -46,11 +44,11 @@ def find_definition(
     return Source(filename, [line.rstrip("\n") for line in lines]), found
 
 
-def _first_line(node: Definition) -> int:
+def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _end_line(node: Definition) -> int:
+def _end_line(node: ast.FunctionDef | ast.ClassDef) -> int:
     return node.end_lineno or node.lineno
 
 

@@ -1,8 +1,8 @@
 """The `T` of script: everything a TensorIR function may say.
 
 Expression builders come straight from `ir`; the constructs that make up statements are in
-`statements.py`. Types (`T.int32`, `T.float16x8`) and operators that users register are looked up by
-name.
+`statements.py`. Types (`T.int32`, `T.float16x8`), nodes just as they are (`T.Add`) and operators
+that users register are looked up by name.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tilewright.ir.intrinsics import (
 from tilewright.script.decorators import macro as macro, prim_func as prim_func
 from tilewright.script.dtypes import DTypeForm, dtype_form, handle as handle
 from tilewright.script.exprs import (
+    RAW_NODES,
     Broadcast as Broadcast,
     Call as Call,
     Cast as Cast,
@@ -55,27 +56,9 @@ from tilewright.script.exprs import (
     iter_var as iter_var,
     llvm_lookup_intrinsic_id as llvm_lookup_intrinsic_id,
     ramp as ramp,
+    raw_node,
     target as target,
     var as var,
-)
-from tilewright.script.raw_nodes import (
-    EQ as EQ,
-    GE as GE,
-    GT as GT,
-    LE as LE,
-    LT as LT,
-    NE as NE,
-    Add as Add,
-    And as And,
-    Div as Div,
-    FloorDiv as FloorDiv,
-    FloorMod as FloorMod,
-    Max as Max,
-    Min as Min,
-    Mod as Mod,
-    Mul as Mul,
-    Or as Or,
-    Sub as Sub,
 )
 from tilewright.script.statements import (
     Assert as Assert,
@@ -120,11 +103,17 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     if op_by_script_name(name) is not None:
         return call_operator(name)
+    if name in RAW_NODES:
+        return raw_node(name)
     try:
         form: DTypeForm = dtype_form(name)
     except IRError:
         raise AttributeError(name) from None
     return form
+
+
+def __dir__() -> list[str]:
+    return known_names()
 
 
 def known_names() -> list[str]:
@@ -134,11 +123,11 @@ def known_names() -> list[str]:
         scalar_types += [f"{code}{bits}" for bits in (8, 16, 32, 64)]
     scalar_types += [f"float{bits}" for bits in (16, 32, 64)]
     own = [name for name in globals() if not name.startswith("_") and name not in _INTERNAL]
-    return sorted({*own, *scalar_types, *(op.script_name for op in all_ops())})
+    return sorted({*own, *RAW_NODES, *scalar_types, *(op.script_name for op in all_ops())})
 
 
 _INTERNAL = {
     "Any", "IRError", "IndexMap",
     "DTypeForm", "all_ops", "annotations", "call_operator", "dtype_form",
-    "known_names", "maximum", "minimum", "op_by_script_name",
+    "RAW_NODES", "known_names", "raw_node", "maximum", "minimum", "op_by_script_name",
 }  # fmt: skip

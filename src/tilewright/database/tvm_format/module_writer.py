@@ -141,7 +141,7 @@ class _Graph:
         """Types and enumerations stand in the object itself, all else in one of its own."""
         if isinstance(value, DType):
             return str(value)
-        return int(value) if isinstance(value, enum.Enum) else self.value(value)
+        return int(value) if isinstance(value, enum.IntEnum) else self.value(value)
 
     def module(self, mod: IRModule) -> int:
         variables = {name: GlobalVar(name) for name in mod.functions}

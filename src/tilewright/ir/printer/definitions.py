@@ -7,12 +7,12 @@ before the innermost statement that contains all its uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
 from tilewright.ir.expr import CommReducer, IterVar, Let, Var
-from tilewright.ir.node import Node
+from tilewright.ir.node import Node, children
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -44,21 +44,17 @@ def find_definitions(root: Node, bound: Iterable[Node] = ()) -> dict[Node, list[
 
 def buffer_vars(buffer: Buffer) -> list[Var]:
     """The variables in the layout of a buffer, in order."""
-    found: dict[Var, None] = {}
     offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
-    for expr in (*buffer.shape, *buffer.strides, *offset):
-        collector = _Vars()
-        collector.visit(expr)
-        found.update(collector.found)
-    return list(found)
+    layout = (*buffer.shape, *buffer.strides, *offset)
+    return list(dict.fromkeys(var for expr in layout for var in vars_in(expr)))
 
 
-class _Vars(Visitor):
-    def __init__(self) -> None:
-        self.found: dict[Var, None] = {}
-
-    def visit_var(self, node: Var) -> None:
-        self.found[node] = None
+def vars_in(node: Node) -> Iterator[Var]:
+    """The variables that a node uses, in order."""
+    if isinstance(node, Var):
+        yield node
+    for child in children(node):
+        yield from vars_in(child)
 
 
 class _UseCollector(Visitor):
@@ -116,11 +112,10 @@ class _UseCollector(Visitor):
     def visit_let_stmt(self, node: LetStmt) -> None:
         self._binder(node, (node.var,))
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: Allocate | AllocateConst) -> None:
         self._binder(node, (node.buffer_var,))
 
-    def visit_allocate_const(self, node: AllocateConst) -> None:
-        self._binder(node, (node.buffer_var,))
+    visit_allocate_const = visit_allocate
 
     def visit_attr_stmt(self, node: AttrStmt) -> None:
         if isinstance(node.node, IterVar) and node.attr_key == "thread_extent":
@@ -166,22 +161,17 @@ class _UseCollector(Visitor):
         self._use(node.var)
         self.generic_visit(node)
 
-    def visit_buffer(self, node: Buffer) -> None:
-        self._use_buffer(node)
+    visit_buffer = _use_buffer
 
-    def _visit_access(self, node: Any) -> None:
+    def visit_buffer_load(self, node: BufferLoad | BufferRegion | BufferStore) -> None:
         self._use_buffer(node.buffer)
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self._visit_access(node)
-
-    def visit_buffer_region(self, node: BufferRegion) -> None:
-        self._visit_access(node)
+    visit_buffer_region = visit_buffer_load
 
     def visit_buffer_store(self, node: BufferStore) -> None:
         self.path.append(node)
-        self._visit_access(node)
+        self.visit_buffer_load(node)
         self.path.pop()
 
 
