@@ -12,7 +12,7 @@ from tilewright.database import Database, open_database
 from tilewright.driver import compile_only
 from tilewright.errors import DatabaseError, TargetError
 from tilewright.script import from_source
-from tilewright.support.folders import make_folder
+from tilewright.support.files import make_folder
 from tilewright.target import Target
 
 _NOTHING = """

@@ -44,6 +44,15 @@ _SOLVERS = (
     "solve_linear_equations solve_linear_inequalities"
 )
 
+_SCHEDULED = (
+    "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
+)
+_TE_SCHEDULES = "te.create_schedule te.Schedule te.schedule driver.build_module.schedule_to_module"
+_TE_INTRINS = "decl_tensor_intrin tensor_intrin TensorComputeOp"
+_HEXAGON_DMA = "DMA_READ_128_u8 DMA_READ_128_i8 SYNC_DMA_LOAD_INTRIN"
+_NO_DMA = "there is no code for Hexagon's DMA engine"
+_OPERATOR_SCHEDULES = "cuda x86 arm_cpu generic hexagon"
+
 
 def _all(module: str, names: str, reason: str) -> dict[str, str]:
     return {f"{module}.{name}": reason for name in names.split()}
@@ -60,6 +69,12 @@ MISSING: Mapping[str, str] = {
     **_all("tvm", _PATHS, "assert_structural_equal shows where two programs differ"),
     **_all("tvm.tir", _OLD_NODES, "it belongs to schedules of tensor expressions"),
     **_all("tvm.arith", _SOLVERS, "the analyzer, iterator maps and regions are what is offered"),
+    **_all("tvm", _TE_SCHEDULES, _SCHEDULED),
+    **_all("tvm.te", _TE_INTRINS, "instructions are tir.TensorIntrin.register(name, desc, impl)"),
+    **_all("tvm.tir.tensor_intrin.hexagon", _HEXAGON_DMA, _NO_DMA),
+    **_all(
+        "tvm.topi", _OPERATOR_SCHEDULES, "operators come without schedules; the tuner makes them"
+    ),
     "tvm.target.codegen.target_has_features": "ask Target.features",
     "tvm.target.cuda": 'write Target("cuda -arch=sm_80")',
     "tvm.target.arm_cpu": 'write Target("llvm -mtriple=aarch64-linux-gnu")',
@@ -69,18 +84,7 @@ MISSING: Mapping[str, str] = {
     "tvm.parser": "it reads Relay",
     "tvm.autotvm": "templates are superseded by tvm.meta_schedule, which is here",
     "tvm.auto_scheduler": "it is superseded by tvm.meta_schedule, which is here",
-    "tvm.te.create_schedule": (
-        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
-    ),
-    "tvm.te.Schedule": (
-        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
-    ),
-    "tvm.te.schedule": (
-        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
-    ),
     "tvm.te.gradient": "there is no automatic differentiation",
-    "tvm.te.decl_tensor_intrin": "instructions are tir.TensorIntrin.register(name, desc, impl)",
-    "tvm.te.tensor_intrin": "instructions are tir.TensorIntrin.register(name, desc, impl)",
     "tvm.rpc": "programs are measured on this machine, in processes of their own",
     "tvm.meta_schedule.runner.RPCRunner": "programs are measured on this machine: LocalRunner",
     "tvm.meta_schedule.runner.RPCConfig": "programs are measured on this machine: LocalRunner",
@@ -110,10 +114,6 @@ MISSING: Mapping[str, str] = {
     "tvm.script.tir.any": "write `or`, or T.Or",
     "tvm.script.tir.all": "write `and`, or T.And",
     "tvm.runtime.script_printer": "there is one way to print: script()",
-    "tvm.te.TensorComputeOp": "instructions are tir.TensorIntrin.register(name, desc, impl)",
-    "tvm.driver.build_module.schedule_to_module": (
-        "schedules of tensor expressions are superseded by tir.Schedule(te.create_prim_func(ops))"
-    ),
     "tvm.micro": "microcontrollers are not supported",
     "tvm.contrib": "libraries that TVM calls are not bound here",
     "tvm.driver.tvmc": "the command line is `tilewright`",
@@ -121,18 +121,8 @@ MISSING: Mapping[str, str] = {
     "tvm.script.relax": _NETWORKS,
     "tvm.tir.usmp": "memory is planned by the pass StorageRewrite",
     "tvm.tir.contrib": "there is no support for Ethos-U",
-    "tvm.tir.tensor_intrin.hexagon.DMA_READ_128_u8": "there is no code for Hexagon's DMA engine",
-    "tvm.tir.tensor_intrin.hexagon.DMA_READ_128_i8": "there is no code for Hexagon's DMA engine",
-    "tvm.tir.tensor_intrin.hexagon.SYNC_DMA_LOAD_INTRIN": (
-        "there is no code for Hexagon's DMA engine"
-    ),
-    "tvm.topi.cuda": "operators come without schedules; the tuner makes them",
-    "tvm.topi.x86": "operators come without schedules; the tuner makes them",
-    "tvm.topi.arm_cpu": "operators come without schedules; the tuner makes them",
-    "tvm.topi.generic": "operators come without schedules; the tuner makes them",
     "tvm.topi.testing": "NumPy is the reference",
     "tvm.topi.sparse": "there are no sparse operators",
-    "tvm.topi.hexagon": "operators come without schedules; the tuner makes them",
     "tvm._ffi.register_object": "nodes are Python classes: derive from them",
     "tvm._ffi.get_object_type_index": "nodes are Python classes",
     "tvm.runtime.vm": _NETWORKS,

@@ -7,7 +7,7 @@ it again changes nothing. Rows that cannot be read are skipped and reported, nev
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,16 +198,15 @@ class SQLiteDatabase(Database):
             return record_from_row(row, self._workloads.load(row[1]), target, identity)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
-        rows = self._file.rows(f"SELECT {COLUMNS} FROM records ORDER BY id")
-        return [record for record in map(self._read, rows) if record is not None]
+        return self._records("TRUE", ())
 
     def get_tuning_records_of(self, workload: Workload) -> list[TuningRecord]:
         workload_ids = self._workloads.ids_equal_to(workload)
         marks = ", ".join("?" * len(workload_ids))
-        rows = self._file.rows(
-            f"SELECT {COLUMNS} FROM records WHERE workload_id IN ({marks}) ORDER BY id",
-            workload_ids,
-        )
+        return self._records(f"workload_id IN ({marks})", workload_ids)
+
+    def _records(self, where: str, values: Sequence[int]) -> list[TuningRecord]:
+        rows = self._file.rows(f"SELECT {COLUMNS} FROM records WHERE {where} ORDER BY id", values)
         return [record for record in map(self._read, rows) if record is not None]
 
     def __len__(self) -> int:

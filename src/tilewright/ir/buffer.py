@@ -59,6 +59,12 @@ class Buffer(Node, frozen=True):
     def ndim(self) -> int:
         return len(self.shape)
 
+    @property
+    def layout(self) -> tuple[PrimExpr, ...]:
+        """All that says where elements are: shape, strides, and the offset if it has one."""
+        offset = () if self.elem_offset is None else (self.elem_offset,)
+        return (*self.shape, *self.strides, *offset)
+
     @overload
     def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> BufferLoad: ...
 

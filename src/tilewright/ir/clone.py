@@ -38,8 +38,7 @@ class Cloner(BufferRewriter):
     def define_buffer(self, buffer: Buffer) -> Buffer:
         """A new buffer, with new variables for those of its shape, strides and offset."""
         self._define(buffer.data)
-        offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
-        for expr in (*buffer.shape, *buffer.strides, *offset):
+        for expr in buffer.layout:
             if isinstance(expr, Var) and expr not in self._vars:
                 self._define(expr)
         made = replace(self._with_new_vars(buffer), name=buffer.name)

@@ -23,7 +23,7 @@ def symbols_of(func: PrimFunc) -> list[Var]:
     """The variables in the shapes, strides and offsets of a function's arguments, each once."""
     found: dict[int, Var] = {}
     for buffer in func.buffer_map.values():
-        for extent in _numbers_of(buffer):
+        for extent in buffer.layout:
             for var in free_vars(extent):
                 found.setdefault(id(var), var)
     return list(found.values())
@@ -90,8 +90,3 @@ def _from_buffer(declared: Buffer, given: Buffer) -> list[tuple[Var, PrimExpr]]:
                 f"given {new.value}"
             )
     return found
-
-
-def _numbers_of(buffer: Buffer) -> list[PrimExpr]:
-    offset = [] if buffer.elem_offset is None else [buffer.elem_offset]
-    return [*buffer.shape, *buffer.strides, *offset]

@@ -92,7 +92,7 @@ class _Verifier(ExprVerifier):
     def _define_buffer(self, buffer: Buffer) -> None:
         """A buffer with its memory; variables that stand alone in its layout come with it."""
         self._define(buffer.data, "data pointer")
-        for expr in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+        for expr in buffer.layout:
             if isinstance(expr, Var):
                 self.defined.add(expr)
         self.check_layout(buffer)
@@ -125,7 +125,8 @@ class _Verifier(ExprVerifier):
                 )
             for bound, name in ((node.min, "min"), (node.extent, "extent")):
                 self.same_type(bound, node.loop_var.dtype, f"the {name} of the loop")
-            with self._scope((node.loop_var,), "loop variable"), self.loop(node.loop_var):
+            self.loop_depth[node.loop_var] = len(self.blocks)
+            with self._scope((node.loop_var,), "loop variable"):
                 self.visit(node.body)
 
     def visit_let_stmt(self, node: LetStmt) -> None:
@@ -183,8 +184,9 @@ class _Verifier(ExprVerifier):
         with self.inside(node), self._scope((), ""):
             for iter_var in node.iter_vars:  # domains may use the loops around the block
                 self._iterator(node, iter_var)
-            with self.block(node):
-                self._inside_block(node)
+            self.blocks.append(node)
+            self._inside_block(node)
+            self.blocks.pop()
 
     def _inside_block(self, node: Block) -> None:
         for buffer in node.alloc_buffers:

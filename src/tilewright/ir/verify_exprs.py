@@ -41,8 +41,8 @@ class ExprVerifier(Visitor):
         self._name = function_name
         self._module = module
         self._statements: list[Stmt] = []
-        self._blocks: list[Block] = []
-        self._loop_depth: dict[Var, int] = {}
+        self.blocks: list[Block] = []
+        self.loop_depth: dict[Var, int] = {}
         self.defined: set[Var] = set()
 
     # --- where we are ---
@@ -53,17 +53,6 @@ class ExprVerifier(Visitor):
         self._statements.append(stmt)
         yield
         self._statements.pop()
-
-    @contextmanager
-    def block(self, block: Block) -> Iterator[None]:
-        self._blocks.append(block)
-        yield
-        self._blocks.pop()
-
-    @contextmanager
-    def loop(self, var: Var) -> Iterator[None]:
-        self._loop_depth[var] = len(self._blocks)
-        yield
 
     def fail(self, culprit: Node, reason: str, remedy: str) -> NoReturn:
         place = _marked_line(self._statements[-1], culprit) if self._statements else ""
@@ -94,7 +83,7 @@ class ExprVerifier(Visitor):
     def visit_var(self, node: Var) -> None:
         if node not in self.defined:
             self.undefined(node)
-        depth = self._loop_depth.get(node)
+        depth = self.loop_depth.get(node)
         if depth is not None:
             self._loop_used_in_block(node, depth)
 
@@ -106,7 +95,7 @@ class ExprVerifier(Visitor):
         )
 
     def _loop_used_in_block(self, var: Var, depth: int) -> None:
-        for block in self._blocks[depth:]:
+        for block in self.blocks[depth:]:
             if block.iter_vars:
                 self.fail(
                     var,
@@ -125,10 +114,9 @@ class ExprVerifier(Visitor):
 
     def check_layout(self, buffer: Buffer) -> None:
         """The variables that the shape of a buffer uses must be known."""
-        for expr in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-            if expr is not None:
-                self.visit(expr)
-                self.integer(expr, f"a size of buffer {buffer.name!r}")
+        for expr in buffer.layout:
+            self.visit(expr)
+            self.integer(expr, f"a size of buffer {buffer.name!r}")
 
     def index_count(self, buffer: Buffer, count: int) -> None:
         if count != len(buffer.shape):

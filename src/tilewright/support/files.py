@@ -1,4 +1,4 @@
-"""Writing files in one piece: whoever looks finds the old file or the whole new one."""
+"""Writing files in one piece, locking them, and making folders for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+from tilewright.errors import TuneError
+
+try:
+    import fcntl
+except ImportError:  # Windows: files are written by one process there
+    fcntl = None  # type: ignore[assignment] # what a missing module is called
 
 
 @contextlib.contextmanager
@@ -59,3 +66,22 @@ def unchanged_on_failure(folder: Path) -> Iterator[None]:
         if not was_there and folder.exists():
             folder.rmdir()
         raise
+
+
+@contextlib.contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Nobody else who locks the same file is inside at the same time; may raise `OSError`."""
+    with path.open("rb") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield  # closing the file frees the lock
+
+
+def make_folder(path: str | Path) -> Path:
+    """Make a directory, and those above it; one that is there is fine."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TuneError(f"cannot make the directory {folder}: {error.strerror}") from error
+    return folder

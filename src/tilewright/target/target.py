@@ -103,8 +103,7 @@ class Target:
     @property
     def mattr(self) -> tuple[str, ...]:
         """Changes to the CPU's features that were asked for, as `+name` and `-name`."""
-        value = self.attrs.get("mattr", ())
-        return value if isinstance(value, tuple) else ()
+        return self._texts("mattr")
 
     @property
     def num_cores(self) -> int:
@@ -154,13 +153,16 @@ class Target:
     @property
     def libs(self) -> tuple[str, ...]:
         """Libraries that code may call."""
-        value = self.attrs.get("libs", ())
-        return value if isinstance(value, tuple) else ()
+        return self._texts("libs")
 
     @property
     def model(self) -> str:
         """The name of the machine, "unknown" unless one was given."""
         return str(self.attrs.get("model", "unknown"))
+
+    def _texts(self, name: str) -> tuple[str, ...]:
+        value = self.attrs.get(name, ())
+        return value if isinstance(value, tuple) else ()
 
     def _given(self, name: str) -> AttrValue:
         if name not in self.attrs:

@@ -11,7 +11,7 @@ from statistics import median
 
 from tilewright.errors import TuneError
 from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
-from tilewright.support.folders import make_folder
+from tilewright.support.files import make_folder
 from tilewright.tune.task import TaskRecord
 
 ROOT = "tilewright.tune"

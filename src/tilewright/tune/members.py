@@ -17,7 +17,7 @@ from tilewright.search.base import SearchStrategy
 from tilewright.space.base import Member, SpaceGenerator
 from tilewright.space.generators import DefaultSpace
 from tilewright.space.mutators import MutateCategorical
-from tilewright.support.folders import make_folder
+from tilewright.support.files import make_folder
 from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.events import Observer
 from tilewright.tune.policy import TaskScheduler, task_schedulers

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.errors import DatabaseError
-from tilewright.support.file_lock import file_lock
-from tilewright.support.files import replacing
+from tilewright.support.files import file_lock, replacing
 
 NumberedLine = tuple[int, bytes]  # counted from 1, without its end
 

@@ -20,7 +20,7 @@ from tilewright.ir.printer import blocks as blocks, stmts as stmts
 from tilewright.ir.printer.base import StmtPrinter
 from tilewright.ir.printer.definitions import find_definitions
 from tilewright.ir.printer.exprs import ExprPrinter, register_expr_printer as register_expr_printer
-from tilewright.ir.printer.functions import function_lines, header, module_lines
+from tilewright.ir.printer.functions import function_scope, header, module_lines
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.stmt import Stmt
 from tilewright.support.nesting import nested_deeply
@@ -33,7 +33,8 @@ def script(node: Node, *, name: str | None = None) -> str:
         case IRModule():
             return "\n".join(module_lines(node))
         case PrimFunc():
-            return "\n".join([*header("tir"), "", *function_lines(node, name or node.name)])
+            lines = function_scope(node, name or node.name).lines
+            return "\n".join([*header("tir"), "", *lines])
         case Stmt():
             scope = Scope()
             StmtPrinter(scope, find_definitions(node)).stmt(node)

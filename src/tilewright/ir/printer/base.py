@@ -69,14 +69,18 @@ class StmtPrinter(ExprPrinter):
         """Define a variable or buffer that nothing binds."""
         if isinstance(item, Buffer):
             args = buffer_args(self, item, with_data=True)
-            name = self.scope.define(item, item.name)
-            self.line(f"{name} = T.Buffer({args})")
-            self.alias_parts(item, name)
+            self.line(f"{self.define(item)} = T.Buffer({args})")
         elif isinstance(item, Var) and self.scope.text_of(item) is None:
-            self.line(f"{self.scope.define(item, item.name)} = {dtype_call(item)}")
+            self.line(f"{self.define(item)} = {dtype_call(item)}")
 
-    def alias_parts(self, buffer: Buffer, name: str) -> None:
-        """Let the pointer, strides and offset of a named buffer be written through the buffer."""
+    def define(self, item: Var | Buffer) -> str:
+        """A free name; the pointer, strides and offset of a buffer are written through it."""
+        name = self.scope.define(item, item.name)
+        if isinstance(item, Buffer):
+            self._alias_parts(item, name)
+        return name
+
+    def _alias_parts(self, buffer: Buffer, name: str) -> None:
         self.scope.alias(buffer.data, f"{name}.data")
         for axis, stride in enumerate(buffer.strides):
             if isinstance(stride, Var):

@@ -104,7 +104,7 @@ def _flush_remap(printer: StmtPrinter, run: list[tuple[IterVar, Var]]) -> None:
     elif run:
         letters = "".join(_REMAP_LETTERS[iter_var.iter_type] for iter_var, _ in run)
         loops = printer.texts([value for _, value in run])
-        names = [printer.scope.define(item.var, item.var.name) for item, _ in run]
+        names = [printer.define(item.var) for item, _ in run]
         printer.line(f"{', '.join(names)} = T.axis.remap({quote(letters)}, [{loops}])")
     run.clear()
 
@@ -112,7 +112,7 @@ def _flush_remap(printer: StmtPrinter, run: list[tuple[IterVar, Var]]) -> None:
 def _axis(printer: StmtPrinter, iter_var: IterVar, value: PrimExpr | None) -> None:
     dom = "None" if iter_var.dom is None else _domain(printer, iter_var.dom)
     args = dom if value is None else f"{dom}, {printer.text(value)}"
-    name = printer.scope.define(iter_var.var, iter_var.var.name)
+    name = printer.define(iter_var.var)
     printer.line(f"{name} = T.axis.{_AXIS_FORMS[iter_var.iter_type]}({args})")
 
 
@@ -163,14 +163,10 @@ def _mentioned(regions: Sequence[BufferRegion]) -> Iterator[Node]:
 def _alloc_buffers(printer: StmtPrinter, buffers: Sequence[Buffer]) -> None:
     for buffer in buffers:
         args = buffer_args(printer, buffer)
-        name = printer.scope.define(buffer, buffer.name)
-        printer.line(f"{name} = T.alloc_buffer({args})")
-        printer.alias_parts(buffer, name)
+        printer.line(f"{printer.define(buffer)} = T.alloc_buffer({args})")
 
 
 def _match_buffer(printer: StmtPrinter, match: MatchBufferRegion) -> None:
     args = buffer_args(printer, match.buffer)
     source = printer.text(match.source)
-    name = printer.scope.define(match.buffer, match.buffer.name)
-    printer.line(f"{name} = T.match_buffer({source}, {args})")
-    printer.alias_parts(match.buffer, name)
+    printer.line(f"{printer.define(match.buffer)} = T.match_buffer({source}, {args})")

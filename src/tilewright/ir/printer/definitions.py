@@ -44,9 +44,7 @@ def find_definitions(root: Node, bound: Iterable[Node] = ()) -> dict[Node, list[
 
 def buffer_vars(buffer: Buffer) -> list[Var]:
     """The variables in the layout of a buffer, in order."""
-    offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
-    layout = (*buffer.shape, *buffer.strides, *offset)
-    return list(dict.fromkeys(var for expr in layout for var in vars_in(expr)))
+    return list(dict.fromkeys(var for expr in buffer.layout for var in vars_in(expr)))
 
 
 def vars_in(node: Node) -> Iterator[Var]:

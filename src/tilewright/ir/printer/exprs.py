@@ -175,7 +175,7 @@ def _dataclass(printer: ExprPrinter, value: Any) -> Written:
     return f"I.attribute({', '.join([quote(type(value).__name__), *fields])})", PREC_ATOM
 
 
-def _var(printer: ExprPrinter, node: Var) -> Written:
+def _named(printer: ExprPrinter, node: Var | Buffer) -> Written:
     return printer.name(node, node.name), PREC_ATOM
 
 
@@ -232,27 +232,10 @@ def _not(printer: ExprPrinter, node: Not) -> Written:
     return printer.call("Not", printer.text(node.a))
 
 
-def _cast(printer: ExprPrinter, node: Cast) -> Written:
-    return printer.call("Cast", quote(node.dtype), printer.text(node.value))
-
-
-def _select(printer: ExprPrinter, node: Select) -> Written:
-    parts = (node.condition, node.true_value, node.false_value)
-    return printer.call("Select", printer.texts(parts))
-
-
-def _ramp(printer: ExprPrinter, node: Ramp) -> Written:
-    return printer.call("Ramp", printer.texts((node.base, node.stride)), str(node.lanes))
-
-
-def _broadcast(printer: ExprPrinter, node: Broadcast) -> Written:
-    return printer.call("Broadcast", printer.text(node.value), str(node.lanes))
-
-
-def _shuffle(printer: ExprPrinter, node: Shuffle) -> Written:
-    return printer.call(
-        "Shuffle", f"[{printer.texts(node.vectors)}]", f"[{printer.texts(node.indices)}]"
-    )
+def _plain(printer: ExprPrinter, node: PrimExpr) -> Written:
+    """`T.Class(...)` with all fields in order."""
+    fields = (getattr(node, name) for name in node.__struct_fields__)
+    return printer.call(type(node).__name__, *map(printer.text, fields))
 
 
 def _let(printer: ExprPrinter, node: Let) -> Written:
@@ -291,10 +274,6 @@ def _buffer_load(printer: ExprPrinter, node: BufferLoad) -> Written:
     buffer = printer.name(node.buffer, node.buffer.name)
     mask = printer.text(node.predicate)
     return f"{buffer}.vload([{printer.texts(node.indices)}], predicate={mask})", PREC_ATOM
-
-
-def _buffer(printer: ExprPrinter, node: Buffer) -> Written:
-    return printer.name(node, node.name), PREC_ATOM
 
 
 def _buffer_region(printer: ExprPrinter, node: BufferRegion) -> Written:
@@ -369,22 +348,22 @@ def dtype_call(var: Var) -> str:
 
 
 _WRITERS: dict[type, Writer] = {
-    Var: _var,
+    Var: _named,
     IntImm: _int_imm,
     FloatImm: _float_imm,
     StringImm: _string_imm,
     BinaryOp: _binary,
     Not: _not,
-    Cast: _cast,
-    Select: _select,
-    Ramp: _ramp,
-    Broadcast: _broadcast,
-    Shuffle: _shuffle,
+    Cast: _plain,
+    Select: _plain,
+    Ramp: _plain,
+    Broadcast: _plain,
+    Shuffle: _plain,
     Let: _let,
     Call: _call,
     GlobalVar: _global_var,
     BufferLoad: _buffer_load,
-    Buffer: _buffer,
+    Buffer: _named,
     BufferRegion: _buffer_region,
     Range: _range,
     IterVar: _iter_var,

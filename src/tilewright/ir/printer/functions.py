@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import SizeVar, Var
 from tilewright.ir.function import IRModule, PrimFunc
-from tilewright.ir.node import Node, children
+from tilewright.ir.node import Node
 from tilewright.ir.printer.base import StmtPrinter
 from tilewright.ir.printer.blocks import is_implicit_root, print_root
 from tilewright.ir.printer.buffers import buffer_args, is_simple
@@ -19,6 +19,7 @@ from tilewright.ir.printer.definitions import (
 from tilewright.ir.printer.exprs import dtype_call
 from tilewright.ir.printer.scope import Scope
 from tilewright.ir.stmt import BlockRealize
+from tilewright.ir.visit import uses_var
 from tilewright.support.import_hooks import printed_package
 
 
@@ -41,20 +42,10 @@ def module_lines(module: IRModule) -> list[str]:
     for position, name in enumerate(sorted(module.functions)):
         if position or module.attrs:
             lines.append("")
-        lines += function_lines(module.functions[name], name, return_types, base_indent=1)
+        lines += function_scope(module.functions[name], name, return_types, base_indent=1).lines
     if not module.functions and not module.attrs:
         lines.append("    pass")
     return lines
-
-
-def function_lines(
-    func: PrimFunc,
-    name: str,
-    return_types: Mapping[str, str] | None = None,
-    base_indent: int = 0,
-) -> list[str]:
-    """A function; the global symbol is left out where it is the name."""
-    return function_scope(func, name, return_types, base_indent).lines
 
 
 def function_scope(
@@ -63,7 +54,10 @@ def function_scope(
     return_types: Mapping[str, str] | None = None,
     base_indent: int = 0,
 ) -> Scope:
-    """The text of a function with the places of its statements."""
+    """The text of a function with the places of its statements.
+
+    The global symbol is left out where it is the name.
+    """
     scope = Scope(base_indent)
     bound = _bound_by_signature(func)
     printer = StmtPrinter(scope, find_definitions(func.body, bound), return_types)
@@ -101,14 +95,13 @@ class _FunctionPrinter:
 
     def _param(self, param: Var) -> str:
         buffer = self.func.buffer_map.get(param)
-        if buffer is not None and is_simple(buffer) and not _uses(self.func.body, param):
-            name = self.scope.define(buffer, buffer.name)
-            self.printer.alias_parts(buffer, name)
+        if buffer is not None and is_simple(buffer) and not uses_var(self.func.body, param.same_as):
+            name = self.printer.define(buffer)
             return f"{name}: T.Buffer({buffer_args(self.printer, buffer, always_dtype=True)})"
         if buffer is not None:
             self.matched.append((param, buffer))
-            return f"{self.scope.define(param, param.name)}: T.handle"
-        name = self.scope.define(param, param.name)
+            return f"{self.printer.define(param)}: T.handle"
+        name = self.printer.define(param)
         call = dtype_call(param)
         return f"{name}: {call.removesuffix('()')}"
 
@@ -126,9 +119,7 @@ class _FunctionPrinter:
             if var not in implicit or _occurs_in_shape(var, buffer):
                 self.printer.define_free(var)
         args = f"{self.printer.text(param)}, {buffer_args(self.printer, buffer)}"
-        name = self.scope.define(buffer, buffer.name)
-        self.scope.line(f"{name} = T.match_buffer({args})")
-        self.printer.alias_parts(buffer, name)
+        self.scope.line(f"{self.printer.define(buffer)} = T.match_buffer({args})")
 
     def _body(self) -> None:
         body = self.func.body
@@ -139,8 +130,4 @@ class _FunctionPrinter:
 
 
 def _occurs_in_shape(var: Var, buffer: Buffer) -> bool:
-    return any(_uses(extent, var) for extent in buffer.shape) or isinstance(var, SizeVar)
-
-
-def _uses(node: Node, var: Var) -> bool:
-    return node is var or any(_uses(child, var) for child in children(node))
+    return any(uses_var(extent, var.same_as) for extent in buffer.shape) or isinstance(var, SizeVar)

@@ -64,7 +64,7 @@ def _for(printer: StmtPrinter, node: For, tail: bool) -> None:
             header = f"T.grid({extents})"
         else:
             header = _loop_form(printer, node)
-        names = [printer.scope.define(loop.loop_var, loop.loop_var.name) for loop in nest]
+        names = [printer.define(loop.loop_var) for loop in nest]
         printer.line(f"for {', '.join(names)} in {header}:")
         _mark_loops(printer, nest, names)
         printer.loops.update((loop.loop_var, loop) for loop in nest)
@@ -162,15 +162,11 @@ def _let_stmt(printer: StmtPrinter, node: LetStmt, tail: bool) -> None:
         return
     same_type = pointer is None and node.var.dtype is node.value.dtype
     annotation = "" if same_type else f", {kind}"
-
-    def name_var() -> str:
-        return printer.scope.define(node.var, node.var.name)
-
     _scoped(
         printer,
         tail,
-        lambda: f"{name_var()}: {kind} = {value}",
-        lambda: f"with T.LetStmt({value}{annotation}) as {name_var()}:",
+        lambda: f"{printer.define(node.var)}: {kind} = {value}",
+        lambda: f"with T.LetStmt({value}{annotation}) as {printer.define(node.var)}:",
         node.body,
     )
 
@@ -192,17 +188,7 @@ def _launch_thread(printer: StmtPrinter, node: AttrStmt, thread: IterVar, tail: 
         printer.block_of(node.body)
         return
     call = f"T.launch_thread({quote(thread.thread_tag)}, {extent})"
-
-    def name_var() -> str:
-        return printer.scope.define(thread.var, thread.var.name)
-
-    _scoped(
-        printer,
-        tail,
-        lambda: f"{name_var()} = {call}",
-        lambda: f"with {call} as {name_var()}:",
-        node.body,
-    )
+    _binding(printer, call, lambda: printer.define(thread.var), node.body, tail)
 
 
 @prints(AssertStmt)
@@ -226,8 +212,7 @@ def _allocate(printer: StmtPrinter, node: Allocate, tail: bool) -> None:
     condition = "" if always else f", {printer.text(node.condition)}"
     more = condition + printer.annotations(node.annotations)
     call = f"T.allocate([{extents}], {quote(node.dtype)}, {quote(scope)}{more})"
-    var = node.buffer_var
-    _binding(printer, call, lambda: printer.scope.define(var, var.name), node.body, tail)
+    _binding(printer, call, lambda: printer.define(node.buffer_var), node.body, tail)
 
 
 @prints(AllocateConst)
@@ -236,21 +221,14 @@ def _allocate_const(printer: StmtPrinter, node: AllocateConst, tail: bool) -> No
     shape = printer.texts(node.extents)
     more = printer.annotations(node.annotations)
     call = f"T.allocate_const([{values}], {quote(node.dtype)}, [{shape}]{more})"
-    var = node.buffer_var
-    _binding(printer, call, lambda: printer.scope.define(var, var.name), node.body, tail)
+    _binding(printer, call, lambda: printer.define(node.buffer_var), node.body, tail)
 
 
 @prints(DeclBuffer)
 def _decl_buffer(printer: StmtPrinter, node: DeclBuffer, tail: bool) -> None:
     buffer = node.buffer
     call = f"T.decl_buffer({buffer_args(printer, buffer, with_data=True)})"
-
-    def name_buffer() -> str:
-        name = printer.scope.define(buffer, buffer.name)
-        printer.alias_parts(buffer, name)
-        return name
-
-    _binding(printer, call, name_buffer, node.body, tail)
+    _binding(printer, call, lambda: printer.define(buffer), node.body, tail)
 
 
 @prints(Evaluate)
