@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
-from tilewright.ir.buffer import Buffer, BufferLoad
+from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import PrimExpr, Var
 from tilewright.ir.node import Node, NodeT, children, map_children, map_tuple, replace
 from tilewright.ir.stmt import (
