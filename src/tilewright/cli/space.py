@@ -10,9 +10,9 @@ from tilewright.cli.decisions import Decision, decisions_of, points_of
 from tilewright.cli.programs import Program, load_program
 from tilewright.cli.tables import print_table
 from tilewright.cli.watched_rules import RuleLog, Visit, make_context, watch
-from tilewright.database.anchor_block import blocks_below
 from tilewright.errors import TuneError
-from tilewright.ir import IRModule
+from tilewright.ir import Block, IRModule
+from tilewright.ir.patterns import nodes_of
 from tilewright.report.units import count
 from tilewright.schedule import Schedule
 from tilewright.support.suggestions import did_you_mean
@@ -82,7 +82,7 @@ def why(text: str, block: str | None, target: str, space: str, *, as_json: bool)
     loaded = _loaded(text)
     logs = watch(make_context(loaded.func, Target(target), space))
     known = list(dict.fromkeys(visit.block for log in logs for visit in log.visits))
-    own = {stmt.name_hint for stmt in blocks_below(loaded.func.body)}
+    own = {stmt.name_hint for stmt in nodes_of(loaded.func.body, Block)}
     if block is not None and block not in known:
         raise TuneError(f"{loaded.name} has no block {block!r}{did_you_mean(block, known)}")
     # Blocks that rules have made are told about when they are asked for.

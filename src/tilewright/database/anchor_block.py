@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilewright.errors import ScheduleError, TuneError
-from tilewright.ir import Block, BlockRealize, IRModule, Node, PrimFunc, SeqStmt, Stmt, children
+from tilewright.ir import Block, BlockRealize, IRModule, PrimFunc, SeqStmt, Stmt
+from tilewright.ir.patterns import nodes_of
 from tilewright.records import entry_function
 from tilewright.schedule.analysis import estimate_tir_flops
 
@@ -19,20 +18,12 @@ def find_anchor_block(mod: IRModule) -> Block | None:
     candidates = [
         (nest, block)
         for nest in _top_level(func.body)
-        for block in blocks_below(nest)
+        for block in nodes_of(nest, Block)
         if block.init is not None
     ]
     if len(candidates) <= 1:
         return candidates[0][1] if candidates else None
     return max(candidates, key=lambda candidate: _flops(candidate[0]))[1]
-
-
-def blocks_below(node: Node) -> Iterator[Block]:
-    """All blocks in program order."""
-    if isinstance(node, Block):
-        yield node
-    for child in children(node):
-        yield from blocks_below(child)
 
 
 def _top_level(body: Stmt) -> tuple[Stmt, ...]:

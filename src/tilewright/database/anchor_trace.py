@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.database.anchor_block import blocks_below, find_anchor_block
+from tilewright.database.anchor_block import find_anchor_block
 from tilewright.errors import ScheduleError
-from tilewright.ir import ForKind
+from tilewright.ir import Block, ForKind
+from tilewright.ir.patterns import nodes_of
 from tilewright.records import entry_function
 from tilewright.schedule import BlockRV, Instruction, Schedule, StmtSRef, Trace
 from tilewright.schedule.analysis import has_block, is_output_block
@@ -82,7 +83,7 @@ def _auto_inline(target: Target) -> AutoInline:
 
 def _blocks(sch: Schedule) -> list[StmtSRef]:
     """All blocks of the program but its root, in order."""
-    found = (sch.state.srefs[block] for block in blocks_below(entry_function(sch.mod).body))
+    found = (sch.state.srefs[block] for block in nodes_of(entry_function(sch.mod).body, Block))
     return [block for block in found if not is_root(block)]
 
 

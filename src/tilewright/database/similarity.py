@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.database.anchor_block import blocks_below, find_anchor_block
+from tilewright.database.anchor_block import find_anchor_block
 from tilewright.errors import IRError
 from tilewright.ir import Block, IntImm, IRModule
 from tilewright.ir.canonical import Encoder
+from tilewright.ir.patterns import nodes_of
+from tilewright.ir.structure import hash_of_tokens
 from tilewright.records import Workload
 from tilewright.support.nesting import nested_deeply
 from tilewright.support.text import printable
@@ -52,17 +53,12 @@ def _encoded(mod: IRModule) -> _AnyShape:
 
 def any_shape_hash(mod: IRModule) -> int:
     """A hash that programs share which differ only in numbers such as extents."""
-    text = "\x1f".join(map(str, _encoded(mod).tokens))
-    return _digest(text)
+    return hash_of_tokens(_encoded(mod).tokens)
 
 
 def block_structure_hash(mod: IRModule) -> int:
     """A hash that programs share whose blocks have iterators of the same types, in order."""
-    return _digest(_block_structure(mod))
-
-
-def _digest(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+    return hash_of_tokens([_block_structure(mod)])
 
 
 @nested_deeply(IRError, "the program")
@@ -70,7 +66,7 @@ def _block_structure(mod: IRModule) -> str:
     return " ".join(
         "".join(_ITER_LETTERS[iter_var.iter_type] for iter_var in block.iter_vars)
         for func in mod.functions.values()
-        for block in blocks_below(func.body)
+        for block in nodes_of(func.body, Block)
     )
 
 
@@ -136,7 +132,7 @@ def _last_computing_block(mod: IRModule) -> Block | None:
     blocks = [
         block
         for func in mod.functions.values()
-        for block in blocks_below(func.body)
+        for block in nodes_of(func.body, Block)
         if block.iter_vars
     ]
     return blocks[-1] if blocks else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tilewright.ir.arithmetic import const
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
 from tilewright.ir.expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var
-from tilewright.ir.interval import Interval, bounds_of, hull
+from tilewright.ir.interval import SymbolicInterval, bounds_of, hull
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -72,7 +72,7 @@ def _is_same(one: BufferRegion, other: BufferRegion) -> bool:
     return one.buffer is other.buffer and structural_equal(one, other)
 
 
-Box = tuple[Interval | None, ...]  # for each dimension its bounds, None if they are unknown
+Box = tuple[SymbolicInterval | None, ...]  # for each dimension its bounds, None if they are unknown
 
 
 def _regions(boxes: dict[Buffer, list[Box]]) -> tuple[BufferRegion, ...]:
@@ -93,7 +93,7 @@ class _Collector(Visitor):
         self.reads: dict[Buffer, list[Box]] = {}
         self.writes: dict[Buffer, list[Box]] = {}
         self.opaque: dict[Var, None] = {}
-        self._domains: dict[Var, Interval | None] = {}
+        self._domains: dict[Var, SymbolicInterval | None] = {}
         self._lets: dict[Var, PrimExpr] = {}
         self._matches = {match.buffer: match.source for match in block.match_buffers}
         self._own_pointers = {buffer.data for buffer in (*block.alloc_buffers, *self._matches)}
@@ -108,7 +108,7 @@ class _Collector(Visitor):
         if buffer.data not in self._own_pointers:
             boxes.setdefault(buffer, []).append(tuple(self._bounds(item) for item in region))
 
-    def _bounds(self, item: Range | PrimExpr) -> Interval | None:
+    def _bounds(self, item: Range | PrimExpr) -> SymbolicInterval | None:
         if not isinstance(item, Range):
             return bounds_of(self._without_lets(item), self._domains)
         begin = bounds_of(self._without_lets(item.min), self._domains)
@@ -117,7 +117,7 @@ class _Collector(Visitor):
             return None
         if isinstance(item.extent, IntImm) and item.extent.value == 1:
             return begin
-        return Interval(begin.low, begin.high.plus(extent.high).plus(-1))
+        return SymbolicInterval(begin.low, begin.high.plus(extent.high).plus(-1))
 
     def _without_lets(self, expr: PrimExpr) -> PrimExpr:
         return substitute(expr, self._lets)

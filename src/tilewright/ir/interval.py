@@ -33,7 +33,7 @@ from tilewright.ir.visit import uses_var
 
 
 @dataclasses.dataclass(frozen=True)
-class Interval:
+class SymbolicInterval:
     """The integers from `low` to `high`, both included."""
 
     low: Linear
@@ -41,16 +41,16 @@ class Interval:
     point: PrimExpr | None = None  # the expression itself where it is a single value
 
     @staticmethod
-    def of(expr: PrimExpr) -> Interval:
+    def of(expr: PrimExpr) -> SymbolicInterval:
         linear = Linear.of(expr)
-        return Interval(linear, linear, expr)
+        return SymbolicInterval(linear, linear, expr)
 
-    def plus(self, other: Interval) -> Interval:
-        return Interval(self.low.plus(other.low), self.high.plus(other.high))
+    def plus(self, other: SymbolicInterval) -> SymbolicInterval:
+        return SymbolicInterval(self.low.plus(other.low), self.high.plus(other.high))
 
-    def times(self, factor: int) -> Interval:
+    def times(self, factor: int) -> SymbolicInterval:
         ends = self.low.times(factor), self.high.times(factor)
-        return Interval(*ends) if factor >= 0 else Interval(ends[1], ends[0])
+        return SymbolicInterval(*ends) if factor >= 0 else SymbolicInterval(ends[1], ends[0])
 
     def to_range(self) -> Range:
         """The same integers as a range."""
@@ -59,22 +59,21 @@ class Interval:
         return Range(self.low.expr(), self.high.minus(self.low).plus(1).expr())
 
 
-Domains = Mapping[Var, Interval | None]
+Domains = Mapping[Var, SymbolicInterval | None]
 
 
-def bounds_of(expr: PrimExpr, domains: Domains) -> Interval | None:
+def bounds_of(expr: PrimExpr, domains: Domains) -> SymbolicInterval | None:
     """The bounds of `expr` while the variables in `domains` take all their values."""
     if expr.dtype.lanes == 1 and not uses_var(expr, lambda var: var in domains):
-        return Interval.of(expr)
+        return SymbolicInterval.of(expr)
     match expr:
         case Var():
             return domains[expr]
-        case Add(a=a, b=b):
+        case Add(a=a, b=b) | Sub(a=a, b=b):
             left, right = bounds_of(a, domains), bounds_of(b, domains)
-            return None if left is None or right is None else left.plus(right)
-        case Sub(a=a, b=b):
-            left, right = bounds_of(a, domains), bounds_of(b, domains)
-            return None if left is None or right is None else left.plus(right.times(-1))
+            if left is None or right is None:
+                return None
+            return left.plus(right if isinstance(expr, Add) else right.times(-1))
         case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
             scaled = bounds_of(a, domains)
             return None if scaled is None else scaled.times(factor)
@@ -87,72 +86,67 @@ def bounds_of(expr: PrimExpr, domains: Domains) -> Interval | None:
     return _vector_or_choice(expr, domains)
 
 
-def _vector_or_choice(expr: PrimExpr, domains: Domains) -> Interval | None:
+def _vector_or_choice(expr: PrimExpr, domains: Domains) -> SymbolicInterval | None:
     match expr:
         case Ramp(base=base, stride=IntImm(value=stride), lanes=lanes):
             start = bounds_of(base, domains)
             if start is None:
                 return None
             reach = (lanes - 1) * stride
-            return Interval(start.low.plus(min(reach, 0)), start.high.plus(max(reach, 0)))
+            return SymbolicInterval(start.low.plus(min(reach, 0)), start.high.plus(max(reach, 0)))
         case Broadcast(value=value):
             return bounds_of(value, domains)
-        case Select(true_value=a, false_value=b):
-            return hull([bounds_of(a, domains), bounds_of(b, domains)])
-        case Call(op=Op(name="tir.if_then_else"), args=(_, a, b)):
+        case (
+            Select(true_value=a, false_value=b)
+            | Call(op=Op(name="tir.if_then_else"), args=(_, a, b))
+        ):
             return hull([bounds_of(a, domains), bounds_of(b, domains)])
     return None
 
 
-def _quotient(dividend: Interval | None, divisor: int) -> Interval | None:
+def _quotient(dividend: SymbolicInterval | None, divisor: int) -> SymbolicInterval | None:
     if dividend is None:
         return None
     low, high = (floordiv(end.expr(), divisor) for end in (dividend.low, dividend.high))
-    return Interval(Linear.of(low), Linear.of(high))
+    return SymbolicInterval(Linear.of(low), Linear.of(high))
 
 
-def _remainder(dividend: Interval | None, divisor: int) -> Interval | None:
+def _remainder(dividend: SymbolicInterval | None, divisor: int) -> SymbolicInterval | None:
     if dividend is None:
         return None
     dtype = dividend.low.dtype
     low, high = dividend.low.value, dividend.high.value
     if low is not None and high is not None and low // divisor == high // divisor:
-        return Interval(Linear(dtype, low % divisor), Linear(dtype, high % divisor))
-    return Interval(Linear(dtype), Linear(dtype, divisor - 1))
+        return SymbolicInterval(Linear(dtype, low % divisor), Linear(dtype, high % divisor))
+    return SymbolicInterval(Linear(dtype), Linear(dtype, divisor - 1))
 
 
-def _extremum(is_min: bool, left: Interval | None, right: Interval | None) -> Interval | None:
+def _extremum(
+    is_min: bool, left: SymbolicInterval | None, right: SymbolicInterval | None
+) -> SymbolicInterval | None:
     if left is None or right is None:
         return None
-    pick = _smaller if is_min else _larger
-    return Interval(pick(left.low, right.low), pick(left.high, right.high))
+    ends = ((left.low, right.low), (left.high, right.high))
+    return SymbolicInterval(*(_chosen(is_min, *pair) for pair in ends))
 
 
-def _smaller(left: Linear, right: Linear) -> Linear:
+def _chosen(is_min: bool, left: Linear, right: Linear) -> Linear:
+    """The smaller or the larger one."""
     difference = left.minus(right).value
     if difference is None:
-        return Linear.of(minimum(left.expr(), right.expr()))
-    return left if difference <= 0 else right
+        return Linear.of((minimum if is_min else maximum)(left.expr(), right.expr()))
+    return left if difference == 0 or (difference < 0) == is_min else right
 
 
-def _larger(left: Linear, right: Linear) -> Linear:
-    difference = left.minus(right).value
-    if difference is None:
-        return Linear.of(maximum(left.expr(), right.expr()))
-    return left if difference >= 0 else right
-
-
-def hull(intervals: Sequence[Interval | None]) -> Interval | None:
+def hull(intervals: Sequence[SymbolicInterval | None]) -> SymbolicInterval | None:
     """The smallest interval around all of them; None if one is unknown."""
     result = intervals[0]
     for item in intervals[1:]:
         if result is None or item is None:
             return None
-        if result.point is not None and item.point is not None and _same(result, item):
+        are_points = result.point is not None and item.point is not None
+        if are_points and result.low.minus(item.low).value == 0:
             continue
-        result = Interval(_smaller(result.low, item.low), _larger(result.high, item.high))
+        low, high = _chosen(True, result.low, item.low), _chosen(False, result.high, item.high)
+        result = SymbolicInterval(low, high)
     return result
-
-
-def _same(left: Interval, right: Interval) -> bool:
-    return left.low.minus(right.low).value == 0

@@ -37,9 +37,9 @@ from tilewright.ir.expr import (
     Sub,
 )
 from tilewright.ir.folding import FOLDERS
-from tilewright.ir.node import Node, children
 from tilewright.ir.op import Op, op_by_script_name
 from tilewright.ir.operators import ExprLike
+from tilewright.ir.patterns import walk
 from tilewright.ir.stmt import BlockRealize, Stmt
 from tilewright.ir.structure import expr_deep_equal
 
@@ -169,10 +169,5 @@ def body_needs_root(body: Stmt) -> bool:
     """
     if isinstance(body, BlockRealize):
         return bool(body.iter_values)
-    return _contains_block(body)
-
-
-def _contains_block(node: Node) -> bool:
-    return isinstance(node, BlockRealize) or any(
-        _contains_block(child) for child in children(node) if isinstance(child, Stmt)
-    )
+    nodes = walk(body, into=lambda node: isinstance(node, Stmt))
+    return any(isinstance(node, BlockRealize) for node in nodes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Any
 
@@ -63,7 +63,12 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     so that the call reads like that of `structural_equal`, and changes nothing.
     """
     del map_free_vars
-    text = "\x1f".join(map(str, _tokens(node, map_free_vars=True)))
+    return hash_of_tokens(_tokens(node, map_free_vars=True))
+
+
+def hash_of_tokens(tokens: Iterable[Token]) -> int:
+    """A 64-bit number for a sequence of tokens."""
+    text = "\x1f".join(map(str, tokens))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 

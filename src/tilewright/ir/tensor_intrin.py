@@ -14,9 +14,8 @@ from tilewright.ir.buffer import Buffer, BufferLoad
 from tilewright.ir.dtype import max_value_of, min_value_of
 from tilewright.ir.expr import IntImm, PrimExpr
 from tilewright.ir.function import PrimFunc
-from tilewright.ir.node import Node
+from tilewright.ir.patterns import walk
 from tilewright.ir.stmt import Block, BlockRealize, BufferStore, For
-from tilewright.ir.visit import post_order_visit
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import isa
 
@@ -71,8 +70,8 @@ class TensorIntrin:
         numbers that they compute.
         """
         _check_name(name, override)
-        needs = _Needs.of(name, features, value_ranges)
-        intrin = TensorIntrin(name, desc, impl, needs.features, needs.value_ranges)
+        needed = _checked_features(name, features)
+        intrin = TensorIntrin(name, desc, impl, needed, dict(value_ranges or {}))
         _check(intrin)
         for check in _numeric_checks:
             _refuse(intrin, check(intrin))
@@ -94,7 +93,8 @@ class TensorIntrin:
         Its numbers are not checked; `tilewright.intrin.agreement.disagreement` does it in a test.
         """
         _check_name(name, override)
-        _registry[name] = _Unmade(make, _Needs.of(name, features, value_ranges))
+        needed = _checked_features(name, features)
+        _registry[name] = _Unmade(make, needed, dict(value_ranges or {}))
         if computes is not None:
             _by_purpose.setdefault((computes.kind, computes.dtype), {})[name] = computes
 
@@ -104,7 +104,7 @@ class TensorIntrin:
         found = _registry.get(name)
         if isinstance(found, _Unmade):
             desc, impl = found.make()
-            made = TensorIntrin(name, desc, impl, found.needs.features, found.needs.value_ranges)
+            made = TensorIntrin(name, desc, impl, found.features, found.value_ranges)
             _check(made)
             _registry[name] = made
             return made
@@ -118,29 +118,24 @@ class TensorIntrin:
 
 
 @dataclass(frozen=True)
-class _Needs:
+class _Unmade:
     """What is known of an instruction before it is made."""
 
+    make: Maker
     features: frozenset[str]
     value_ranges: ValueRanges
 
-    @staticmethod
-    def of(name: str, features: Iterable[str], value_ranges: ValueRanges | None) -> _Needs:
-        if isinstance(features, str):
-            raise RegistryError(
-                f"tensor intrinsic {name!r}: features is a collection of names; write "
-                f"features=[{features!r}]"
-            )
-        needed = frozenset(features)
-        for feature in sorted(needed):
-            isa.check_feature(feature, f"tensor intrinsic {name!r}")
-        return _Needs(needed, dict(value_ranges or {}))
 
-
-@dataclass(frozen=True)
-class _Unmade:
-    make: Maker
-    needs: _Needs
+def _checked_features(name: str, features: Iterable[str]) -> frozenset[str]:
+    if isinstance(features, str):
+        raise RegistryError(
+            f"tensor intrinsic {name!r}: features is a collection of names; write "
+            f"features=[{features!r}]"
+        )
+    needed = frozenset(features)
+    for feature in sorted(needed):
+        isa.check_feature(feature, f"tensor intrinsic {name!r}")
+    return needed
 
 
 _registry: dict[str, TensorIntrin | _Unmade] = {}
@@ -191,9 +186,7 @@ def is_made(name: str) -> bool:
 def features_of_intrin(name: str) -> frozenset[str]:
     """The extensions that an instruction needs, known without making it."""
     found = _registry.get(name)
-    if found is None:
-        return frozenset()
-    return found.needs.features if isinstance(found, _Unmade) else found.features
+    return frozenset() if found is None else found.features
 
 
 def root_block_of(func: PrimFunc) -> Block:
@@ -245,7 +238,8 @@ def _check(intrin: TensorIntrin) -> None:
                 f"description and {found} in the implementation"
             )
     _check_ranges(intrin)
-    used = _accessed_buffers(intrin.desc)
+    nodes = walk(root_block_of(intrin.desc).body)
+    used = {node.buffer for node in nodes if isinstance(node, (BufferLoad, BufferStore))}
     for buffer in desc:
         if buffer not in used:
             raise RegistryError(
@@ -268,17 +262,6 @@ def _check_ranges(intrin: TensorIntrin) -> None:
                 f"tensor intrinsic {intrin.name!r}: value_ranges says {name!r} is from {low} to "
                 f"{high}, which is no range of {dtype!s}"
             )
-
-
-def _accessed_buffers(func: PrimFunc) -> set[Buffer]:
-    found: set[Buffer] = set()
-
-    def look(node: Node) -> None:
-        if isinstance(node, (BufferLoad, BufferStore)):
-            found.add(node.buffer)
-
-    post_order_visit(root_block_of(func).body, look)
-    return found
 
 
 def _check_form(what: str, func: PrimFunc) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tilewright.errors import WellFormedError
 from tilewright.ir.buffer import Buffer, BufferRegion
 from tilewright.ir.expr import IterVar, PrimExpr, Var
 from tilewright.ir.function import IRModule, PrimFunc, as_module
 from tilewright.ir.node import nodes_in
+from tilewright.ir.patterns import walk
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -32,7 +32,6 @@ from tilewright.ir.stmt import (
     While,
 )
 from tilewright.ir.verify_exprs import ExprVerifier
-from tilewright.ir.visit import pre_order_visit
 
 
 def verify_well_formed(program: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
@@ -250,12 +249,6 @@ class _Verifier(ExprVerifier):
 
 def _block_iterators(body: Stmt) -> dict[Var, str]:
     """Every block iterator of a function, and the name of its block."""
-    found: dict[Var, str] = {}
-
-    def note(node: Any) -> bool:
-        if isinstance(node, Block):
-            found.update((each.var, node.name_hint) for each in node.iter_vars)
-        return not isinstance(node, PrimExpr)
-
-    pre_order_visit(body, note)
-    return found
+    nodes = walk(body, into=lambda node: not isinstance(node, PrimExpr))
+    blocks = (node for node in nodes if isinstance(node, Block))
+    return {each.var: block.name_hint for block in blocks for each in block.iter_vars}

@@ -17,6 +17,7 @@ from tilewright.ir import (
     Range,
     const,
     convert,
+    is_one,
     match_types,
 )
 from tilewright.ir.script_forms import extent_between
@@ -61,7 +62,7 @@ def _bounds(buffer: Buffer, axis: int, index: slice) -> tuple[PrimExpr, PrimExpr
 def _range(buffer: Buffer, axis: int, index: Any) -> Range:
     if not isinstance(index, slice):
         point = _point(buffer, axis, index)
-        if isinstance(point, Ramp) and isinstance(point.stride, IntImm) and point.stride.value == 1:
+        if isinstance(point, Ramp) and is_one(point.stride):
             return Range(point.base, const(point.lanes, point.base.dtype))
         return Range(point, const(1, point.dtype))
     begin, end = _bounds(buffer, axis, index)
@@ -83,15 +84,11 @@ def region_as_load(region: BufferRegion) -> BufferLoad | None:
     if not region.region:
         return BufferLoad(region.buffer, ())
     *outer, last = region.region
-    if any(not _is_one(dom.extent) for dom in outer) or not isinstance(last.extent, IntImm):
+    if any(not is_one(dom.extent) for dom in outer) or not isinstance(last.extent, IntImm):
         return None
     lanes = last.extent.value
     index = last.min if lanes == 1 else Ramp(last.min, const(1, last.min.dtype), lanes)
     return BufferLoad(region.buffer, (*(dom.min for dom in outer), index))
-
-
-def _is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def as_region(value: Any) -> BufferRegion:

@@ -23,7 +23,6 @@ from tilewright.ir import (
     ExprOperators,
     FloorDiv,
     FloorMod,
-    IntImm,
     Mod,
     PrimExpr,
     convert,
@@ -33,6 +32,7 @@ from tilewright.ir import (
     greater,
     greater_equal,
     intrinsics,
+    is_zero,
     less,
     less_equal,
     logical_and,
@@ -241,9 +241,8 @@ class Evaluator:
 
     def _stays(self, function: Any, divisor: Any) -> bool:
         """True for a division by zero that may not be refused."""
-        is_zero = type(divisor) is int and divisor == 0
-        is_zero = is_zero or (isinstance(divisor, IntImm) and divisor.value == 0)
-        return self.guarded and is_zero and function in _DIVISIONS
+        by_zero = is_zero(divisor) or (type(divisor) is int and divisor == 0)
+        return self.guarded and by_zero and function in _DIVISIONS
 
     def _argument(self, node: ast.expr) -> Any:
         value = self.value(node)

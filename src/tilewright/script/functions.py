@@ -15,14 +15,13 @@ from tilewright.ir import (
     DType,
     GlobalVar,
     IRModule,
-    Node,
     PrimFunc,
     Stmt,
     Var,
-    children,
     convert,
     root_realize,
 )
+from tilewright.ir.patterns import nodes_of
 from tilewright.ir.script_forms import body_needs_root
 from tilewright.ir.verify import verify_well_formed
 from tilewright.script import (
@@ -154,14 +153,10 @@ def check(program: PrimFunc | IRModule) -> None:
 
     A function on its own that calls others can only be judged inside their module.
     """
-    if isinstance(program, IRModule) or not _calls_others(program.body):
+    if isinstance(program, IRModule) or not any(
+        isinstance(call.op, GlobalVar) for call in nodes_of(program.body, Call)
+    ):
         verify_well_formed(program)
-
-
-def _calls_others(node: Node) -> bool:
-    if isinstance(node, Call) and isinstance(node.op, GlobalVar):
-        return True
-    return any(_calls_others(child) for child in children(node))
 
 
 def _with_root(frame: FunctionFrame, body: Stmt) -> Stmt:

@@ -17,7 +17,7 @@ from tilewright.ir import (
     minimum,
     substitute,
 )
-from tilewright.ir.interval import Interval, bounds_of
+from tilewright.ir.interval import SymbolicInterval, bounds_of
 from tilewright.ir.linear import Linear
 
 LOOPS = {Var("i"): (0, 3), Var("j"): (-2, 2)}
@@ -66,7 +66,7 @@ def _refold(expr: PrimExpr) -> PrimExpr:
 @given(expressions(), st.integers(-5, 5))
 def test_bounds_contain_every_value(expr: PrimExpr, n: int) -> None:
     domains = {
-        var: Interval(Linear(var.dtype, low), Linear(var.dtype, high))
+        var: SymbolicInterval(Linear(var.dtype, low), Linear(var.dtype, high))
         for var, (low, high) in LOOPS.items()
     }
     bounds = bounds_of(expr, domains)

@@ -8,9 +8,10 @@ from tilewright.ir.arithmetic import is_zero
 from tilewright.ir.buffer import Buffer, BufferRegion
 from tilewright.ir.expr import IntImm, IterType, IterVar, PrimExpr, Range, Var
 from tilewright.ir.node import Node
+from tilewright.ir.patterns import nodes_of
 from tilewright.ir.printer.base import StmtPrinter, prints
 from tilewright.ir.printer.buffers import buffer_args
-from tilewright.ir.printer.definitions import buffer_vars, vars_in
+from tilewright.ir.printer.definitions import buffer_vars
 from tilewright.ir.printer.exprs import quote
 from tilewright.ir.script_forms import body_needs_root, end_of
 from tilewright.ir.stmt import Block, BlockRealize, MatchBufferRegion, Stmt
@@ -157,7 +158,7 @@ def _mentioned(regions: Sequence[BufferRegion]) -> Iterator[Node]:
         yield region.buffer
         yield region.buffer.data
         yield from buffer_vars(region.buffer)
-        yield from vars_in(region)
+        yield from nodes_of(region, Var)
 
 
 def _alloc_buffers(printer: StmtPrinter, buffers: Sequence[Buffer]) -> None:

@@ -7,12 +7,13 @@ before the innermost statement that contains all its uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from tilewright.ir.buffer import Buffer, BufferLoad, BufferRegion
 from tilewright.ir.expr import CommReducer, IterVar, Let, Var
-from tilewright.ir.node import Node, children
+from tilewright.ir.node import Node
+from tilewright.ir.patterns import nodes_of
 from tilewright.ir.stmt import (
     Allocate,
     AllocateConst,
@@ -44,15 +45,7 @@ def find_definitions(root: Node, bound: Iterable[Node] = ()) -> dict[Node, list[
 
 def buffer_vars(buffer: Buffer) -> list[Var]:
     """The variables in the layout of a buffer, in order."""
-    return list(dict.fromkeys(var for expr in buffer.layout for var in vars_in(expr)))
-
-
-def vars_in(node: Node) -> Iterator[Var]:
-    """The variables that a node uses, in order."""
-    if isinstance(node, Var):
-        yield node
-    for child in children(node):
-        yield from vars_in(child)
+    return list(dict.fromkeys(var for expr in buffer.layout for var in nodes_of(expr, Var)))
 
 
 class _UseCollector(Visitor):
