@@ -126,8 +126,8 @@ def _extremum(
 ) -> SymbolicInterval | None:
     if left is None or right is None:
         return None
-    ends = ((left.low, right.low), (left.high, right.high))
-    return SymbolicInterval(*(_chosen(is_min, *pair) for pair in ends))
+    low, high = _chosen(is_min, left.low, right.low), _chosen(is_min, left.high, right.high)
+    return SymbolicInterval(low, high)
 
 
 def _chosen(is_min: bool, left: Linear, right: Linear) -> Linear:
