@@ -10,9 +10,9 @@ body = ib.get()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 from tilewright.errors import IRError
 from tilewright.ir import intrinsics
@@ -26,6 +26,7 @@ from tilewright.ir.stmt import (
     Allocate,
     AttrStmt,
     BufferStore,
+    Enclose,
     Evaluate,
     For,
     ForKind,
@@ -33,10 +34,9 @@ from tilewright.ir.stmt import (
     LetStmt,
     Stmt,
     While,
-    seq,
+    enclosed,
 )
 
-Enclose: TypeAlias = Callable[[Stmt], Stmt]
 _KINDS = {
     "serial": ForKind.SERIAL,
     "parallel": ForKind.PARALLEL,
@@ -125,14 +125,7 @@ class IRBuilder:
 
     def _pop(self) -> Stmt:
         """Close the innermost list: an enclosing statement takes in all that come after it."""
-        items = self._scopes.pop()
-        body: list[Stmt] = []
-        for item in reversed(items):
-            if isinstance(item, Stmt):
-                body.append(item)
-            else:
-                body = [item(seq(reversed(body)))]
-        return seq(reversed(body))
+        return enclosed(self._scopes.pop())
 
     @contextmanager
     def _scope(self) -> Iterator[list[Stmt]]:

@@ -106,10 +106,7 @@ class IRModule(_Printable, frozen=True):
         """A module with one function under its own name."""
         return IRModule({func.name: func})
 
-    @staticmethod
-    def from_expr(func: PrimFunc) -> IRModule:
-        """A module with one function under its own name."""
-        return IRModule.from_function(func)
+    from_expr = from_function
 
     def __post_init__(self) -> None:
         if any(isinstance(key, GlobalVar) for key in self.functions):
@@ -123,6 +120,10 @@ class IRModule(_Printable, frozen=True):
             known = ", ".join(map(repr, self.functions)) or "none"
             raise IRError(f"the module has no function {key!r}; it has {known}")
         return func
+
+    def update_func(self, var: str | GlobalVar, func: PrimFunc) -> None:
+        """Add or replace one function in this very module."""
+        self.update({var: func})
 
     def __setitem__(self, name: str | GlobalVar, func: PrimFunc) -> None:
         self.update({name: func})
@@ -160,10 +161,6 @@ class IRModule(_Printable, frozen=True):
                 )
         named = {_name_of(name): func for name, func in functions.items()}
         force_setattr(self, "functions", {**self.functions, **named})
-
-    def update_func(self, var: str | GlobalVar, func: PrimFunc) -> None:
-        """Add or replace one function in this very module."""
-        self.update({var: func})
 
     def clone(self) -> IRModule:
         """A module of its own with the same functions."""

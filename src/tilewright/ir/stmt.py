@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir.arithmetic import TRUE, int_imm
@@ -15,6 +15,9 @@ from tilewright.ir.node import Node
 
 class Stmt(Node, frozen=True):
     """A statement."""
+
+
+Enclose = Callable[[Stmt], Stmt]  # puts a binding around the statements that follow it
 
 
 class ForKind(enum.IntEnum):
@@ -201,17 +204,28 @@ class BlockRealize(Stmt, frozen=True):
         return {iter_var.var: value for iter_var, value in self.bindings}
 
 
-def seq(statements: Iterable[Stmt | None]) -> Stmt:
+def seq(statements: Iterable[Stmt | None], *, keeps_no_ops: bool = False) -> Stmt:
     """Statements in order, flattened; no-ops vanish, and one statement stands alone."""
     flat: list[Stmt] = []
     for statement in statements:
         if isinstance(statement, SeqStmt):
             flat.extend(statement.seq)
-        elif statement is not None and not is_no_op(statement):
+        elif statement is not None and (keeps_no_ops or not is_no_op(statement)):
             flat.append(statement)
     if not flat:
         return no_op()
     return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+def enclosed(items: Sequence[Stmt | Enclose], *, keeps_no_ops: bool = False) -> Stmt:
+    """Statements and bindings in order; each binding encloses all that comes after it."""
+    after: list[Stmt] = []
+    for item in reversed(items):
+        if isinstance(item, Stmt):
+            after.append(item)
+        else:
+            after = [item(seq(reversed(after), keeps_no_ops=keeps_no_ops))]
+    return seq(reversed(after), keeps_no_ops=keeps_no_ops)
 
 
 def flattened(sequence: SeqStmt) -> SeqStmt:

@@ -47,8 +47,10 @@ def _point(buffer: Buffer, axis: int, index: Any) -> PrimExpr:
     if isinstance(expr, IntImm) and isinstance(extent, IntImm) and not buffer.strides:
         in_bounds = 0 <= expr.value < extent.value
         if not in_bounds:
-            message = diagnostics.constant_out_of_bounds(buffer, axis, expr.value, extent.value)
-            raise IRError(message)
+            raise IRError(
+                f"index {expr.value} is out of bounds: dimension {axis} of buffer "
+                f"{buffer.name!r} goes from 0 to {extent.value - 1}"
+            )
     return expr
 
 

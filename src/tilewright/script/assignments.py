@@ -21,6 +21,7 @@ from tilewright.ir import (
 )
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import index_buffer
+from tilewright.script.diagnostics import described
 from tilewright.script.dtypes import DTypeForm, HandleForm
 from tilewright.script.parser import (
     FORM_ASSIGNMENTS,
@@ -29,6 +30,7 @@ from tilewright.script.parser import (
     STATEMENTS,
     Parser,
 )
+from tilewright.support.suggestions import did_you_mean
 
 # The operators that may change an element of a buffer in place.
 _STORED = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
@@ -109,7 +111,11 @@ def _augmented(parser: Parser, node: ast.AugAssign) -> None:
     if isinstance(target, ast.Subscript):
         _store(parser, target, value, node.value)
     elif isinstance(value, PrimExpr):
-        raise parser.error(node, diagnostics.reassigned(target.id))
+        raise parser.error(
+            node,
+            f"{target.id!r} is a variable of the program and keeps its value; use a buffer of "
+            "shape (1,) for a value that changes",
+        )
     else:
         parser.environment.assign(target.id, value)
 
@@ -117,7 +123,8 @@ def _augmented(parser: Parser, node: ast.AugAssign) -> None:
 def _store(parser: Parser, target: ast.Subscript, value: Any, value_node: ast.expr) -> None:
     buffer = _stored_buffer(parser, target)
     if not isinstance(buffer, Buffer):
-        raise parser.error(target.value, diagnostics.not_a_buffer(buffer))
+        told = f"only elements of buffers can be assigned to, this is {described(buffer)}"
+        raise parser.error(target.value, told)
     index = parser.evaluate(target.slice)
     indices = index if isinstance(index, tuple) else (index,)
     found = parser.attempt(target, lambda: index_buffer(buffer, indices))
@@ -130,7 +137,12 @@ def _stored_buffer(parser: Parser, target: ast.Subscript) -> Any:
     names = parser.environment
     if isinstance(target.value, ast.Name) and target.value.id not in names:
         known = [name for name in names.own_names() if isinstance(names.lookup(name), Buffer)]
-        raise parser.error(target.value, diagnostics.store_to_undefined(target.value.id, known))
+        hint = did_you_mean(target.value.id, known, list_all=False) or ";"
+        raise parser.error(
+            target.value,
+            f"assignment to an element of {target.value.id!r}, which is not defined{hint} buffers "
+            "come from T.alloc_buffer, T.match_buffer or a parameter `A: T.Buffer(...)`",
+        )
     return parser.evaluate(target.value)
 
 

@@ -24,6 +24,7 @@ from tilewright.ir.access import block_access_regions
 from tilewright.ir.script_forms import extent_between
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import as_region
+from tilewright.script.diagnostics import counted, described, verb_for
 from tilewright.script.frames import BlockFrame, plain_value
 from tilewright.script.parser import FORM_ASSIGNMENTS, FORM_BODIES, FORM_STATEMENTS, Parser
 from tilewright.script.scopes import check_pointer
@@ -51,9 +52,11 @@ def _with_regions(parser: Parser, node: ast.With, frame: BlockFrame, block: Bloc
     found = block_access_regions(block, parser.function.buffers)
     if found.opaque:
         by_pointer = {buffer.data: buffer.name for buffer in parser.function.buffers}
-        names = [by_pointer.get(pointer, pointer.name) for pointer in found.opaque]
+        names = (repr(by_pointer.get(pointer, pointer.name)) for pointer in found.opaque)
         raise parser.error(
-            node.items[0].context_expr, diagnostics.opaque_access(names, block.name_hint)
+            node.items[0].context_expr,
+            f"block {block.name_hint!r} uses the pointer of {', '.join(names)}: what it accesses "
+            "cannot be seen; state it with T.reads(...) and T.writes(...)",
         )
     return replace(
         block,
@@ -72,7 +75,7 @@ def _init(parser: Parser, node: ast.With, form: forms.InitForm) -> None:
 def _current_block(parser: Parser, node: ast.AST, form: str) -> BlockFrame:
     """The block that a form belongs to; the form must stand directly in it."""
     if not parser.blocks or not parser.directly_in_block:
-        raise parser.error(node, diagnostics.form_outside_block(form))
+        raise parser.error(node, f"{form} must stand directly inside `with T.block(...)`")
     return parser.blocks[-1]
 
 
@@ -89,7 +92,11 @@ def _axis(parser: Parser, target: ast.expr, form: forms.AxisForm, node: ast.expr
     frame = _current_block(parser, node, f"T.axis.{form.kind}")
     parser.forget_uses_in(node)
     if form.value is None and not frame.no_realize:
-        raise parser.error(node, diagnostics.axis_needs_value(form.kind))
+        raise parser.error(
+            node,
+            f"T.axis.{form.kind} needs the value the iterator is bound to, e.g. "
+            f"T.axis.{form.kind}(16, i); only a block with no_realize=True goes without",
+        )
     value = None if form.value is None else parser.converted(node, form.value)
     dom = parser.attempt(node, lambda: _domain(form.dom, value))
     _add_iterator(parser, frame, target, form.iter_type, dom, value)
@@ -138,15 +145,27 @@ def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.ex
     parser.forget_uses_in(node)
     targets = target.elts if isinstance(target, ast.Tuple) else [target]
     if len(form.kinds) != len(form.loop_vars):
-        raise parser.error(node, diagnostics.remap_length(form.kinds, len(form.loop_vars)))
+        loops = len(form.loop_vars)
+        raise parser.error(
+            node,
+            f"T.axis.remap needs one letter for each loop variable: {form.kinds!r} has "
+            f"{len(form.kinds)}, but {counted(loops, 'variable')} {verb_for(loops)} given",
+        )
     if len(targets) != len(form.kinds):
-        raise parser.error(target, diagnostics.axis_target_count(len(targets), len(form.kinds)))
+        made, given = counted(len(form.kinds), "iterator"), counted(len(targets), "name")
+        told = f"T.axis.remap makes {made}, but {given} {verb_for(len(targets))} given"
+        raise parser.error(target, told)
     for name, letter, loop_var in zip(targets, form.kinds, form.loop_vars, strict=True):
         if letter not in _REMAP_KINDS:
-            raise parser.error(node, diagnostics.remap_letter(letter))
+            told = f"T.axis.remap knows 'S' (spatial) and 'R' (reduce), not {letter!r}"
+            raise parser.error(node, told)
         dom = parser.loop_ranges.get(loop_var) if isinstance(loop_var, Var) else None
         if dom is None:
-            raise parser.error(node, diagnostics.remap_not_a_loop(loop_var))
+            raise parser.error(
+                node,
+                f"T.axis.remap binds iterators to loop variables, {described(loop_var)} is not "
+                "one; use T.axis.spatial(extent, value) or T.axis.reduce(extent, value)",
+            )
         _add_iterator(parser, frame, name, _REMAP_KINDS[letter], dom, loop_var)
 
 

@@ -26,6 +26,7 @@ from tilewright.ir import (
 )
 from tilewright.script import diagnostics, forms, statements
 from tilewright.script.assignments import assign_python
+from tilewright.script.diagnostics import counted, described, verb_for
 from tilewright.script.parser import STATEMENTS, Parser
 
 
@@ -55,8 +56,9 @@ def _loop_form(parser: Parser, node: ast.expr) -> Any:
 def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> Stmt:
     targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
     if len(targets) != len(form.ranges):
-        message = diagnostics.loop_target_count(len(targets), len(form.ranges))
-        raise parser.error(node.target, message)
+        named, wanted = len(targets), counted(len(form.ranges), "loop")
+        told = f"{counted(named, 'loop variable')} {verb_for(named)} named for {wanted}"
+        raise parser.error(node.target, told)
     loops: list[tuple[Var, Range]] = []
     with parser.environment.scope("its loop has ended"), parser.inside(in_block=False):
         for target, loop_range in zip(targets, form.ranges, strict=True):
@@ -74,7 +76,12 @@ def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> Stmt:
 def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
     """A loop over Python values: its body is parsed once for each of them."""
     if isinstance(iterable, (PrimExpr, Buffer, forms.Form)) or not _is_iterable(iterable):
-        raise parser.error(node.iter, diagnostics.not_iterable(iterable))
+        raise parser.error(
+            node.iter,
+            f"cannot loop over {described(iterable)}; expected range(...), T.grid(...), "
+            "T.serial(...), T.parallel(...), T.vectorized(...), T.unroll(...), "
+            "T.thread_binding(...) or a Python list",
+        )
     for value in iterable:
         with parser.environment.scope():
             assign_python(parser, node.target, value)

@@ -50,6 +50,7 @@ from tilewright.script.environment import Environment
 from tilewright.script.exprs import call_operator
 from tilewright.script.forms import MetaVar
 from tilewright.script.statements import match_buffer, reads, writes
+from tilewright.support.suggestions import did_you_mean
 
 _ResultT = TypeVar("_ResultT")
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -174,14 +175,14 @@ class Evaluator:
             return load
         return value
 
-    def _constant(self, node: ast.Constant) -> Any:
-        return node.value
-
     def _name(self, node: ast.Name) -> Any:
         names = self.environment
         if node.id not in names:
-            message = diagnostics.undefined_name(node.id, names.own_names(), names.ended(node.id))
-            raise self.error(node, message)
+            ended = names.ended(node.id)
+            if ended is not None:
+                raise self.error(node, f"{node.id!r} is not defined here: {ended}")
+            hint = did_you_mean(node.id, names.own_names(), list_all=False)
+            raise self.error(node, f"undefined variable {node.id!r}{hint}")
         value = names.lookup(node.id)
         self.note_use(node, value)
         return value
@@ -202,7 +203,8 @@ class Evaluator:
         except AttributeError:
             known_names = getattr(owner, "known_names", None)
             if isinstance(owner, types.ModuleType) and known_names is not None:
-                message = diagnostics.unknown_form(node.attr, known_names())
+                hint = did_you_mean(node.attr, known_names(), list_all=False)
+                message = f"T has no {node.attr!r}{hint}"
             else:
                 message = diagnostics.no_attribute(owner, node.attr)
             raise self.error(node, message) from None
@@ -320,12 +322,6 @@ class Evaluator:
                 values.append(self.evaluate(node))
         return values
 
-    def _tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
-        return tuple(self._sequence(node.elts))
-
-    def _list(self, node: ast.List) -> list[Any]:
-        return self._sequence(node.elts)
-
     def _dict(self, node: ast.Dict) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
@@ -352,7 +348,7 @@ def _run(code: Any, names: dict[str, Any]) -> Any:
 
 
 _METHODS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
-    ast.Constant: Evaluator._constant,
+    ast.Constant: lambda evaluator, node: node.value,
     ast.Name: Evaluator._name,
     ast.Attribute: Evaluator._attribute,
     ast.Subscript: Evaluator._subscript,
@@ -363,7 +359,7 @@ _METHODS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
     ast.BoolOp: Evaluator._bool,
     ast.Compare: Evaluator._compare,
     ast.IfExp: Evaluator._if_expression,
-    ast.Tuple: Evaluator._tuple,
-    ast.List: Evaluator._list,
+    ast.Tuple: lambda evaluator, node: tuple(evaluator._sequence(node.elts)),
+    ast.List: lambda evaluator, node: evaluator._sequence(node.elts),
     ast.Dict: Evaluator._dict,
 }

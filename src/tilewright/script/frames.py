@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import (
@@ -17,35 +17,16 @@ from tilewright.ir import (
     IterVar,
     MatchBufferRegion,
     PrimExpr,
-    SeqStmt,
     Stmt,
     StringImm,
     Var,
-    no_op,
 )
-
-Binder = Callable[[Stmt], Stmt]  # puts a binding around the statements that follow it
-
-
-def fold(items: Sequence[Stmt | Binder]) -> Stmt:
-    """Statements and bindings in order; each binding encloses all that comes after it."""
-    after: list[Stmt] = []
-    for item in reversed(items):
-        if isinstance(item, Stmt):
-            after.insert(0, item)
-        else:
-            after = [item(_sequence(after))]
-    return _sequence(after)
+from tilewright.ir.stmt import Enclose, enclosed
 
 
-def _sequence(statements: Sequence[Stmt]) -> Stmt:
-    """Like `ir.seq`, but what the user wrote stays, even where it does nothing."""
-    flat: list[Stmt] = []
-    for statement in statements:
-        flat.extend(statement.seq if isinstance(statement, SeqStmt) else (statement,))
-    if not flat:
-        return no_op()
-    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+def fold(items: Sequence[Stmt | Enclose]) -> Stmt:
+    """Statements and bindings in order; what the user wrote stays, even where it does nothing."""
+    return enclosed(items, keeps_no_ops=True)
 
 
 @dataclasses.dataclass

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 from tilewright.ir import DType, IterVar, PrimExpr, Range, Stmt, Var, cast, const
 from tilewright.ir.buffer import Buffer
+from tilewright.ir.stmt import Enclose
 from tilewright.script import diagnostics
 from tilewright.script.evaluator import Evaluator
-from tilewright.script.frames import Binder, BlockFrame, FunctionFrame, fold
+from tilewright.script.frames import BlockFrame, FunctionFrame, fold
 
 _HandlerT = TypeVar("_HandlerT", bound=Callable[..., Any])
 
@@ -42,7 +43,7 @@ STATEMENTS = Handlers()  # f(parser, node) -> None
 FORM_STATEMENTS = Handlers()  # f(parser, node, form) -> None: as a statement of its own
 FORM_ASSIGNMENTS = Handlers()  # f(parser, target, form, node) -> None: `target = form`
 FORM_BODIES = Handlers()  # f(parser, with_node, form) -> None: `with form:`
-# f(parser, node, form, name) -> Binder: what is bound over the statements after it, or inside its
+# f(parser, node, form, name) -> Enclose: what is bound over the statements after it, or inside its
 # `with`.
 FORM_BINDERS = Handlers()
 
@@ -55,7 +56,7 @@ class Parser(Evaluator):
         self.function = function
         self.blocks: list[BlockFrame] = []
         self.loop_ranges: dict[Var, Range] = {}
-        self.items: list[Stmt | Binder] = []
+        self.items: list[Stmt | Enclose] = []
         self.directly_in_block = False
         self.threads: dict[Var, IterVar] = {}
         self.loop_levels: dict[Var, int] = {}  # how many blocks are around the loop of a variable
@@ -70,7 +71,7 @@ class Parser(Evaluator):
         return fold(items)
 
     @contextmanager
-    def _nested_items(self) -> Iterator[list[Stmt | Binder]]:
+    def _nested_items(self) -> Iterator[list[Stmt | Enclose]]:
         outer, self.items = self.items, []
         try:
             yield self.items
@@ -107,9 +108,13 @@ class Parser(Evaluator):
         """A block with iterators computes from these alone, not from the loops around it."""
         for node, var in self.loop_uses[since:]:
             if block.iter_vars and self.loop_levels[var] <= level:
-                raise self.error(node, diagnostics.loop_var_in_block(var.name, block.name))
+                raise self.error(
+                    node,
+                    f"loop variable {var.name!r} is used inside block {block.name!r}: bind it to "
+                    f"an iterator of the block, e.g. v{var.name} = T.axis.spatial(n, {var.name})",
+                )
 
-    def emit(self, item: Stmt | Binder) -> None:
+    def emit(self, item: Stmt | Enclose) -> None:
         self.items.append(item)
 
     def fit(self, node: ast.expr, buffer: Buffer, wanted: DType, value: Any) -> PrimExpr:
@@ -121,10 +126,18 @@ class Parser(Evaluator):
         if given is wanted:
             return expr
         if given.lanes != wanted.lanes:
-            raise self.error(node, diagnostics.store_lanes(buffer, wanted, given))
+            raise self.error(
+                node,
+                f"the store into buffer {buffer.name!r} needs a value of type {wanted}, got {given}"
+                "; use T.Broadcast to fill all lanes",
+            )
         loses = given.is_float and not wanted.is_float
         if loses or wanted.is_bool or given.is_handle or wanted.is_handle:
-            raise self.error(node, diagnostics.store_dtype(buffer, wanted, given))
+            raise self.error(
+                node,
+                f"cannot store a {given} value in buffer {buffer.name!r} of {wanted}: convert it "
+                f'with T.Cast("{wanted}", ...)',
+            )
         return cast(wanted, expr)
 
     def declare(self, buffer: Buffer) -> Buffer:

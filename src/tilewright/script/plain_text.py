@@ -99,10 +99,6 @@ def _list(evaluator: Evaluator, node: ast.ListComp | ast.GeneratorExp) -> Any:
     return _items(evaluator, node.generators, lambda: evaluator.value(node.elt))
 
 
-def _set(evaluator: Evaluator, node: ast.SetComp) -> Any:
-    return set(_items(evaluator, node.generators, lambda: evaluator.value(node.elt)))
-
-
 def _dict(evaluator: Evaluator, node: ast.DictComp) -> Any:
     def pair() -> Any:
         return evaluator.value(node.key), evaluator.value(node.value)
@@ -130,7 +126,7 @@ _METHODS: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {
     ast.Lambda: _lambda,
     ast.ListComp: _list,
     ast.GeneratorExp: _list,
-    ast.SetComp: _set,
+    ast.SetComp: lambda evaluator, node: set(_list(evaluator, node)),
     ast.DictComp: _dict,
     ast.Set: lambda evaluator, node: {evaluator.value(item) for item in node.elts},
     ast.JoinedStr: _text,

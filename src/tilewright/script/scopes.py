@@ -26,9 +26,11 @@ from tilewright.ir import (
     cast,
     const,
 )
+from tilewright.ir.stmt import Enclose
 from tilewright.script import diagnostics, forms
+from tilewright.script.diagnostics import described
 from tilewright.script.dtypes import DTypeForm, HandleForm
-from tilewright.script.frames import Binder, plain_value
+from tilewright.script.frames import plain_value
 from tilewright.script.parser import FORM_BINDERS, FORM_BODIES, STATEMENTS, Parser
 
 
@@ -49,11 +51,15 @@ def _with(parser: Parser, node: ast.With) -> None:
             body = parser.body(node.body)
         parser.emit(bind(body))
     else:
-        raise parser.error(item.context_expr, diagnostics.not_a_with_form(form))
+        raise parser.error(
+            item.context_expr,
+            f"{described(form)} cannot be used with `with`; expected T.block, T.init, T.attr, "
+            "T.LetStmt, T.allocate, T.decl_buffer, T.launch_thread or T.Assert",
+        )
 
 
 @FORM_BINDERS.of(forms.LetForm)
-def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Binder:
+def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Enclose:
     value = parser.converted(node, form.value)
     kind = form.type_annotation
     if isinstance(kind, DTypeForm) and not isinstance(kind, HandleForm):
@@ -67,13 +73,13 @@ def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Bind
 
 
 @FORM_BINDERS.of(forms.AttrForm)
-def _attr(parser: Parser, node: ast.expr, form: forms.AttrForm, name: str) -> Binder:
+def _attr(parser: Parser, node: ast.expr, form: forms.AttrForm, name: str) -> Enclose:
     value = parser.converted(node, form.value)
     return lambda body: AttrStmt(form.node, form.key, value, body)
 
 
 @FORM_BINDERS.of(forms.AssertForm)
-def _assert(parser: Parser, node: ast.expr, form: forms.AssertForm, name: str) -> Binder:
+def _assert(parser: Parser, node: ast.expr, form: forms.AssertForm, name: str) -> Enclose:
     condition = parser.converted(node, form.condition)
     return lambda body: AssertStmt(condition, form.message, body)
 
@@ -81,7 +87,7 @@ def _assert(parser: Parser, node: ast.expr, form: forms.AssertForm, name: str) -
 @FORM_BINDERS.of(forms.LaunchThreadForm)
 def _launch_thread(
     parser: Parser, node: ast.expr, form: forms.LaunchThreadForm, name: str
-) -> Binder:
+) -> Enclose:
     extent = parser.converted(node, form.extent)
     dom = Range(const(0, extent.dtype), extent)
     if isinstance(form.thread, str):
@@ -104,7 +110,7 @@ def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[PrimExpr, ..
 
 
 @FORM_BINDERS.of(forms.AllocateForm)
-def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: str) -> Binder:
+def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: str) -> Enclose:
     dtype = DType(form.dtype)
     var = Var(name, HANDLE, PointerType(dtype, form.scope))
     extents = _extents(parser, node, form.extents)
@@ -117,7 +123,7 @@ def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: st
 @FORM_BINDERS.of(forms.AllocateConstForm)
 def _allocate_const(
     parser: Parser, node: ast.expr, form: forms.AllocateConstForm, name: str
-) -> Binder:
+) -> Enclose:
     dtype = DType(form.dtype)
     var = Var(name, HANDLE, PointerType(dtype))
     extents = _extents(parser, node, form.extents)
@@ -128,7 +134,7 @@ def _allocate_const(
 
 
 @FORM_BINDERS.of(forms.DeclBufferForm)
-def _decl_buffer(parser: Parser, node: ast.expr, form: forms.DeclBufferForm, name: str) -> Binder:
+def _decl_buffer(parser: Parser, node: ast.expr, form: forms.DeclBufferForm, name: str) -> Enclose:
     """A named view of memory; without `data` the memory is allocated as well."""
     if not name:
         raise parser.error(node, diagnostics.needs_a_name(form))
