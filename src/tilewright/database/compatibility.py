@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tilewright.ir.tensor_intrin import features_of_intrin
 from tilewright.records import TargetIdentity, TuningRecord, read_target
 from tilewright.schedule import Trace
 from tilewright.schedule.primitives.tensorize import Tensorize
@@ -87,21 +88,14 @@ def fit(measured: TargetIdentity, wanted: TargetIdentity) -> Fit | None:
 
 # --- CPUs ---------------------------------------------------------------------------------------
 
-# Extensions that tensor intrinsics need, for records that do not say which CPU they are for.
-INTRINSIC_FEATURES: Mapping[str, frozenset[str]] = {
-    "dot_16x4_vnni": frozenset({"avx512vnni"}),
-    "dot_16x4_avx512": frozenset({"avx512bw"}),
-    "dot_4x4_i8i8s32_neon": frozenset({"neon"}),
-    "dot_4x4_i8i8s32_sdot": frozenset({"dotprod"}),
-    "dot_4x4_u8u8u32_udot": frozenset({"dotprod"}),
-    "dot_4x4_u8u8i32_hdot": frozenset({"dotprod"}),
-}
-
 
 def needed_features(trace: Trace) -> set[str]:
-    """The extensions of the CPU that the tensor intrinsics of a trace need."""
+    """The extensions of the CPU that the tensor intrinsics of a trace need.
+
+    It is asked for records that do not say which CPU they are for.
+    """
     names = (inst.step.tensor_intrin for inst in trace.insts if is_step(inst, Tensorize))
-    return {feature for name in names for feature in INTRINSIC_FEATURES.get(name, ())}
+    return {feature for name in names for feature in features_of_intrin(name)}
 
 
 def _cpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:

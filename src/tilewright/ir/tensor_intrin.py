@@ -74,7 +74,13 @@ class TensorIntrin:
         intrin = TensorIntrin(name, desc, impl, needed, dict(value_ranges or {}))
         _check(intrin)
         for check in _numeric_checks:
-            _refuse(intrin, check(intrin))
+            difference = check(intrin)
+            if difference is not None:
+                raise RegistryError(
+                    f"tensor intrinsic {name!r} does not compute what its description says: "
+                    f"{difference}; one that is exact for some values only says so with "
+                    "value_ranges={parameter: (lowest, highest)}"
+                )
         _registry[name] = intrin
         return intrin
 
@@ -150,15 +156,6 @@ _numeric_checks: list[NumericCheck] = []
 def install_numeric_check(check: NumericCheck) -> None:
     """Let `check` try every instruction that is registered from now on."""
     _numeric_checks[:] = [check]
-
-
-def _refuse(intrin: TensorIntrin, difference: str | None) -> None:
-    if difference is not None:
-        raise RegistryError(
-            f"tensor intrinsic {intrin.name!r} does not compute what its description says: "
-            f"{difference}; one that is exact for some values only says so with value_ranges="
-            "{parameter: (lowest, highest)}"
-        )
 
 
 def all_tensor_intrins() -> list[str]:

@@ -25,6 +25,7 @@ from tilewright.ir import (
     Var,
     decl_buffer,
 )
+from tilewright.script.dtypes import as_dtype
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -42,7 +43,7 @@ class BufferDecl(Form, name="T.Buffer"):
     """How to make a buffer, once its name is known."""
 
     shape: Any
-    dtype: str = "float32"
+    dtype: Any = "float32"
     data: Var | None = None
     strides: Any = None
     elem_offset: Any = None
@@ -50,7 +51,10 @@ class BufferDecl(Form, name="T.Buffer"):
     align: int = -1
     offset_factor: int = 0
     buffer_type: str = ""
-    axis_separators: Sequence[int] = ()
+    axis_separators: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
     def build(self, name: str, default_scope: str = "global") -> Buffer:
         """The buffer, called `name`; extents and strides given as strings become variables."""

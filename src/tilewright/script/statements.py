@@ -133,44 +133,20 @@ def func_attr(attrs: Mapping[str, Any]) -> Any:
     return forms.FuncAttrForm(attrs)
 
 
-def _buffer(
-    shape: Any,
-    dtype: Any = "float32",
-    data: Any = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str | None = None,
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
-) -> Any:
-    """A buffer parameter, or inside a function a buffer over memory that exists."""
-    return forms.BufferDecl(
-        shape,
-        as_dtype(dtype),
-        data,
-        strides,
-        elem_offset,
-        scope,
-        align,
-        offset_factor,
-        buffer_type,
-        tuple(axis_separators or ()),
-    )
-
-
 class _BufferType:
-    """`T.Buffer(shape, dtype)`; the older `T.Buffer[shape, dtype]` says the same."""
+    """`T.Buffer(shape, dtype)`; the older `T.Buffer[shape, dtype]` says the same.
+
+    It is a buffer parameter, or inside a function a buffer over memory that exists.
+    """
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return _buffer(*args, **options)
+        return forms.BufferDecl(*args, **options)
 
     def __getitem__(self, key: Any) -> Any:
         args = key if isinstance(key, tuple) else (key,)
         # `T.Buffer[4, 8]` can only be a shape, `T.Buffer[4, "int8"]` is a shape and a type
         is_shape = all(not isinstance(item, (tuple, list, str, DTypeForm)) for item in args)
-        return _buffer(args) if is_shape else _buffer(*args)
+        return self(args) if is_shape else self(*args)
 
 
 Buffer = buffer = _BufferType()
