@@ -106,8 +106,9 @@ class Encoder:
 
     def items(self, values: Any, encode: Encode | None = None) -> None:
         self.tokens.append(len(values))
+        encode = encode or Encoder.value
         for index, value in enumerate(values):
-            self.child(f"[{index}]", encode or Encoder.value, value)
+            self.child(f"[{index}]", encode, value)
 
     def mapping(self, values: Mapping[Any, Any], encode: Encode | None = None) -> None:
         self.tokens.append(len(values))
