@@ -56,7 +56,7 @@ def _opened(text: str, module_equality: str, read_only: bool) -> Database:
         )
     made: Any = databases.create(scheme, text, module_equality=module_equality, read_only=read_only)
     if not isinstance(made, Database):
-        raise DatabaseError(f"{scheme!r} is no database")
+        raise DatabaseError(f"{scheme!r} is not a database")
     return made
 
 

@@ -34,7 +34,7 @@ def as_hex(value: int) -> str:
 def usable_module(read: Any) -> IRModule:
     """A program that was read back, unless listings, searches and compilers would fall over it."""
     if not isinstance(read, IRModule):
-        raise StoredDataError("it is no module")
+        raise StoredDataError("it is not a module")
     with nested_deeply(IRError, "the program"):
         verify_well_formed(read)
     similarity.describe(read)

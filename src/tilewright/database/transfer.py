@@ -153,7 +153,7 @@ def import_json(path: str | Path, destination: Database) -> int:
     version = document.get("tilewright_database") if isinstance(document, dict) else None
     if version != _DOCUMENT_VERSION:
         raise DatabaseError(
-            f"{path} is no exported database that this version can read: expected "
+            f"{path} is not an exported database that this version can read: expected "
             f'"tilewright_database": {_DOCUMENT_VERSION}, got {version!r}'
         )
     with decoding(f"{path} is damaged", StoredDataError):

@@ -250,14 +250,14 @@ def _check_ranges(intrin: TensorIntrin) -> None:
     for name, (low, high) in intrin.value_ranges.items():
         if name not in by_name:
             raise RegistryError(
-                f"tensor intrinsic {intrin.name!r}: value_ranges names {name!r}, which is no "
+                f"tensor intrinsic {intrin.name!r}: value_ranges names {name!r}, which is not a "
                 f"parameter of the description{did_you_mean(name, by_name)}"
             )
         dtype = by_name[name].dtype
         if not min_value_of(dtype) <= low <= high <= max_value_of(dtype):
             raise RegistryError(
                 f"tensor intrinsic {intrin.name!r}: value_ranges says {name!r} is from {low} to "
-                f"{high}, which is no range of {dtype!s}"
+                f"{high}, which is not a range of {dtype!s}"
             )
 
 

@@ -63,7 +63,7 @@ class _Verifier(ExprVerifier):
             if param not in self.defined:
                 self.fail(
                     param,
-                    f"buffer_map names {param.name!r}, which is no parameter",
+                    f"buffer_map names {param.name!r}, which is not a parameter",
                     "add it to params",
                 )
             self._define_buffer(buffer)

@@ -12,10 +12,6 @@ class NameSupply:
         self._taken = set(taken)
         self._next_suffix: dict[str, int] = {}
 
-    def reserve(self, name: str) -> None:
-        """Mark a name as taken."""
-        self._taken.add(name)
-
     def fresh(self, base: str) -> str:
         """`base` itself if it is free, else `base_1`, `base_2`, ...; the result is taken then."""
         name = base

@@ -201,7 +201,7 @@ def test_saturation_is_found_at_the_ends_of_the_range() -> None:
 
 def test_a_range_of_a_parameter_that_does_not_exist_is_refused() -> None:
     assert refused(saturating_impl, value_ranges={"a": (0, 1)}) == (
-        "tensor intrinsic 'test_double': value_ranges names 'a', which is no parameter of the "
+        "tensor intrinsic 'test_double': value_ranges names 'a', which is not a parameter of the "
         "description; did you mean 'A'?"
     )
 
@@ -210,7 +210,7 @@ def test_a_range_of_a_parameter_that_does_not_exist_is_refused() -> None:
 def test_a_range_outside_of_the_type_is_refused(bounds: tuple[int, int]) -> None:
     assert refused(saturating_impl, value_ranges={"A": bounds}) == (
         f"tensor intrinsic 'test_double': value_ranges says 'A' is from {bounds[0]} to "
-        f"{bounds[1]}, which is no range of int16"
+        f"{bounds[1]}, which is not a range of int16"
     )
 
 

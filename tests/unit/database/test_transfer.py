@@ -145,7 +145,7 @@ def test_what_cannot_be_imported(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         import_json(path, MemoryDatabase())
     path.write_text('{"tilewright_database": 9}')
     text = (
-        f"{path} is no exported database that this version can read: expected "
+        f"{path} is not an exported database that this version can read: expected "
         '"tilewright_database": 1, got 9'
     )
     with pytest.raises(DatabaseError, match=re.escape(text)):
@@ -220,5 +220,5 @@ def test_kinds_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     made = open_database("remote://host/records")
     assert isinstance(made, Remote)
     assert made.url == "remote://host/records"
-    with pytest.raises(DatabaseError, match="'broken-remote' is no database"):
+    with pytest.raises(DatabaseError, match="'broken-remote' is not a database"):
         open_database("broken-remote:x")

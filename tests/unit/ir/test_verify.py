@@ -249,7 +249,7 @@ def test_other_rules() -> None:
 def test_parameters_and_buffer_map() -> None:
     stray = Var("stray", HANDLE)
     bad = PrimFunc((), no_op(), {stray: A}, {"global_symbol": "main"})
-    fails(bad, "buffer_map names 'stray', which is no parameter")
+    fails(bad, "buffer_map names 'stray', which is not a parameter")
     twice = PrimFunc((n, n), no_op(), {}, {"global_symbol": "main"})
     fails(twice, "parameter 'n' is defined again")
 

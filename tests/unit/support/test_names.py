@@ -11,8 +11,7 @@ def test_fresh_numbers_from_one() -> None:
 
 
 def test_fresh_skips_reserved_names() -> None:
-    names = NameSupply(["x", "x_1"])
-    names.reserve("x_2")
+    names = NameSupply(["x", "x_1", "x_2"])
     assert names.fresh("x") == "x_3"
     assert "x_3" in names
     assert "x_4" not in names

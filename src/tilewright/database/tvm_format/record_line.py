@@ -72,7 +72,7 @@ class RecordLineReader:
 
     def read(self, line: bytes, workloads: list[Workload | None]) -> TuningRecord:
         """The record of a line; its trace stays text."""
-        with decoding("the line is no record", StoredDataError):
+        with decoding("the line is not a record", StoredDataError):
             index, content = _LINE.decode(line)
             target, identity = self._machine(bytes(content.target))
             args_info = self._args_info(bytes(content.args_info))
