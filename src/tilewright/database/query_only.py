@@ -19,8 +19,7 @@ from tilewright.target import Target
 class QueryOnlyDatabase(Database):
     """What all of them refuse, and what follows from the databases that they ask."""
 
-    def __init__(self, *dbs: Database) -> None:
-        self._members = dbs
+    _members: tuple[Database, ...] = ()
 
     def members(self) -> tuple[Database, ...]:
         """The databases that are asked."""
@@ -71,6 +70,9 @@ class QueryOnlyDatabase(Database):
 class UnionDatabase(QueryOnlyDatabase):
     """Answers queries with the fastest record among its members."""
 
+    def __init__(self, *dbs: Database) -> None:
+        self._members = dbs
+
     def fitting_records(
         self, mod: IRModule, target: Target, workload_name: str = "main"
     ) -> Iterator[TuningRecord]:
@@ -83,7 +85,7 @@ class UnionDatabase(QueryOnlyDatabase):
 
 
 @databases.register("ordered_union")
-class OrderedUnionDatabase(QueryOnlyDatabase):
+class OrderedUnionDatabase(UnionDatabase):
     """Answers queries with the best record of the first member that has one."""
 
     def fitting_records(
@@ -102,7 +104,6 @@ class ScheduleFnDatabase(QueryOnlyDatabase):
     ) -> None:
         if not callable(schedule_fn):
             raise DatabaseError(f"schedule_fn must be a function, got {schedule_fn!r}")
-        super().__init__()
         self.schedule_fn = schedule_fn
         self._equality = get_module_equality(module_equality)
 
