@@ -1,7 +1,7 @@
 """Passes, and the registry of all of them.
 
 A pass is a frozen dataclass: its options are its fields, calling it turns a module into a module.
-Most passes look at one function at a time and only define `run_function`.
+Most passes look at one function at a time and have no options: `function_pass` makes those.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from typing_extensions import dataclass_transform
 
 from tilewright.errors import LowerError, RegistryError
 from tilewright.ir import IRModule, PrimFunc, replace
@@ -121,12 +123,25 @@ _registry: dict[str, type[FunctionPass]] = {}
 _PassT = TypeVar("_PassT", bound=type[FunctionPass])
 
 
+@dataclass_transform(frozen_default=True)
 def register_pass(pass_class: _PassT) -> _PassT:
-    """Make a pass findable by its name, as a decorator."""
+    """Make a pass a dataclass, findable by its name, as a decorator."""
+    pass_class.name = pass_class.name or pass_class.__name__
     if pass_class.name in _registry:
         raise RegistryError(f"pass {pass_class.name!r} is already registered")
+    dataclass(frozen=True)(pass_class)
     _registry[pass_class.name] = pass_class
     return pass_class
+
+
+def function_pass(run: Callable[[PrimFunc], PrimFunc]) -> type[FunctionPass]:
+    """Make a registered pass without options of a function, as a decorator."""
+
+    def run_function(self: object, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+        return run(func)
+
+    members = {"__doc__": run.__doc__, "__module__": run.__module__, "run_function": run_function}
+    return register_pass(type(run.__name__, (FunctionPass,), members))
 
 
 def get_pass(name: str, **options: Any) -> FunctionPass:

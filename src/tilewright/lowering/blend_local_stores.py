@@ -9,8 +9,6 @@ vector is made larger.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -32,9 +30,8 @@ from tilewright.ir import (
     expr_deep_equal,
     replace,
 )
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
-from tilewright.target import Target
 
 
 class _Unmasker(Rewriter):
@@ -120,12 +117,7 @@ class _Blender(StmtRewriter):
         return False
 
 
-@register_pass
-@dataclass(frozen=True)
-class BlendLocalStores(FunctionPass):
+@function_pass
+def BlendLocalStores(func: PrimFunc) -> PrimFunc:
     """Replace masked stores into local memory by plain ones."""
-
-    name: ClassVar[str] = "BlendLocalStores"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Blender().rewrite(func.body))
+    return func.with_body(_Blender().rewrite(func.body))

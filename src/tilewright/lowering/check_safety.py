@@ -8,7 +8,7 @@ its buffer, and an element to which iterations of a parallel loop write differen
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.arith.affine import affine_in
 from tilewright.errors import LowerError
@@ -279,11 +279,8 @@ def _flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
 
 
 @register_pass
-@dataclass(frozen=True)
 class CheckSafety(FunctionPass):
     """Raise an error for accesses out of bounds, races and threads that the target lacks."""
-
-    name: ClassVar[str] = "CheckSafety"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         checker = _Checker(func, target)

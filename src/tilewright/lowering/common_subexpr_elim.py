@@ -7,8 +7,7 @@ so the pipeline runs this pass for targets that do not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     Add,
@@ -152,11 +151,9 @@ class _Sharer(StmtRewriter):
 
 
 @register_pass
-@dataclass(frozen=True)
 class CommonSubexprElim(FunctionPass):
     """Bind index arithmetic that occurs repeatedly to variables."""
 
-    name: ClassVar[str] = "CommonSubexprElim"
     enable: bool = True
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.arith import POS_INF, Analyzer
 from tilewright.errors import LowerError
@@ -38,9 +38,8 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, Interval
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
-from tilewright.target import Target
 
 
 @dataclass
@@ -289,19 +288,14 @@ class _Compactor(AnalyzingRewriter):
         return buffer if plan is None else plan.buffer
 
 
-@register_pass
-@dataclass(frozen=True)
-class CompactBufferAllocation(FunctionPass):
+@function_pass
+def CompactBufferAllocation(func: PrimFunc) -> PrimFunc:
     """Shrink allocated buffers to the region that is accessed."""
-
-    name: ClassVar[str] = "CompactBufferAllocation"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        finder = _UsageFinder()
-        finder.visit(func.body)
-        plans = {
-            buffer: plan
-            for buffer, usage in finder.usages.items()
-            if (plan := finder.plan(usage)) is not None
-        }
-        return func.with_body(_Compactor(plans).rewrite(func.body)) if plans else func
+    finder = _UsageFinder()
+    finder.visit(func.body)
+    plans = {
+        buffer: plan
+        for buffer, usage in finder.usages.items()
+        if (plan := finder.plan(usage)) is not None
+    }
+    return func.with_body(_Compactor(plans).rewrite(func.body)) if plans else func

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from tilewright.errors import LowerError
 from tilewright.ir import Block, BlockRealize, PrimFunc, Stmt, map_children, replace
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter
-from tilewright.target import Target
 
 
 class _OpaqueConverter(FoldingSubstituter):
@@ -42,12 +38,7 @@ class _OpaqueConverter(FoldingSubstituter):
         return node if same else replace(node, alloc_buffers=buffers)
 
 
-@register_pass
-@dataclass(frozen=True)
-class ConvertBlocksToOpaque(FunctionPass):
+@function_pass
+def ConvertBlocksToOpaque(func: PrimFunc) -> PrimFunc:
     """Substitute block iterators by their bindings."""
-
-    name: ClassVar[str] = "ConvertBlocksToOpaque"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_OpaqueConverter({}).rewrite(func.body))
+    return func.with_body(_OpaqueConverter({}).rewrite(func.body))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     INT64,
@@ -24,8 +23,7 @@ from tilewright.ir import (
     multiply,
     replace,
 )
-from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.target import Target
+from tilewright.lowering.base import function_pass
 
 _INT32_LIMIT = 2**31
 
@@ -117,12 +115,7 @@ def _flattened(buffer: Buffer) -> Buffer:
     )
 
 
-@register_pass
-@dataclass(frozen=True)
-class FlattenBuffer(FunctionPass):
+@function_pass
+def FlattenBuffer(func: PrimFunc) -> PrimFunc:
     """Turn multi-dimensional accesses into one-dimensional ones."""
-
-    name: ClassVar[str] = "FlattenBuffer"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Flattener().rewrite(func.body))
+    return func.with_body(_Flattener().rewrite(func.body))

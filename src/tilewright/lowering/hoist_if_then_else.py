@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from tilewright.ir import (
     BufferLoad,
     Call,
@@ -17,10 +14,9 @@ from tilewright.ir import (
     children,
     replace,
 )
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.remove_no_op import has_effect
 from tilewright.lowering.rewriters import StmtRewriter
-from tilewright.target import Target
 
 
 def _depends_on(node: Node, var: Var) -> bool:
@@ -46,12 +42,7 @@ def _is_call(condition: Node) -> bool:
     return isinstance(condition, Call) and has_effect(condition)
 
 
-@register_pass
-@dataclass(frozen=True)
-class HoistIfThenElse(FunctionPass):
+@function_pass
+def HoistIfThenElse(func: PrimFunc) -> PrimFunc:
     """Test conditions outside the loops that do not change them."""
-
-    name: ClassVar[str] = "HoistIfThenElse"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Hoister().rewrite(func.body))
+    return func.with_body(_Hoister().rewrite(func.body))

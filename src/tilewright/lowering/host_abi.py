@@ -11,7 +11,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
@@ -30,9 +30,8 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.json import register_json_type
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
-from tilewright.target import Target
 
 SIGNATURE_ATTR = "tilewright.signature"
 Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
@@ -236,21 +235,16 @@ def _extent(expr: PrimExpr) -> Extent:
     return expr.value if isinstance(expr, IntImm) else str(expr)
 
 
-@register_pass
-@dataclass(frozen=True)
-class HostABI(FunctionPass):
+@function_pass
+def HostABI(func: PrimFunc) -> PrimFunc:
     """Make the parameters what compiled code takes, and attach the signature."""
-
-    name: ClassVar[str] = "HostABI"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        if SIGNATURE_ATTR in func.attrs:
-            return func
-        builder = _SignatureBuilder(func)
-        builder.build()
-        attrs = {**func.attrs, SIGNATURE_ATTR: tuple(builder.specs)}
-        attrs.setdefault("global_symbol", func.name)
-        return replace(func, params=tuple(builder.params), buffer_map={}, attrs=attrs)
+    if SIGNATURE_ATTR in func.attrs:
+        return func
+    builder = _SignatureBuilder(func)
+    builder.build()
+    attrs = {**func.attrs, SIGNATURE_ATTR: tuple(builder.specs)}
+    attrs.setdefault("global_symbol", func.name)
+    return replace(func, params=tuple(builder.params), buffer_map={}, attrs=attrs)
 
 
 def signature_of(func: PrimFunc) -> tuple[ArgumentSpec, ...]:

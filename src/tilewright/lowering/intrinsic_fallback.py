@@ -7,9 +7,7 @@ a program that was scheduled for one machine runs right on any other, only slowe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 from tilewright.ir import (
     HANDLE,
@@ -170,11 +168,8 @@ def _features_of(target: Target) -> frozenset[str]:
 
 
 @register_pass
-@dataclass(frozen=True)
 class IntrinsicFallback(FunctionPass):
     """Run the description of an instruction that the target does not have."""
-
-    name: ClassVar[str] = "IntrinsicFallback"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         if target is None or not target.is_cpu or not _MachineCalls.inside(func.body):

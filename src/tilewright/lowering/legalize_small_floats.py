@@ -6,8 +6,7 @@ target computes with itself is left alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     FLOAT32,
@@ -159,11 +158,8 @@ class _Finder(Visitor):
 
 
 @register_pass
-@dataclass(frozen=True)
 class LegalizeSmallFloats(FunctionPass):
     """Compute with 16-bit and 8-bit floats in float32 where the target cannot do it itself."""
-
-    name: ClassVar[str] = "LegalizeSmallFloats"
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
         finder = _Finder(SMALL_FLOATS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     Broadcast,
@@ -41,10 +41,9 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.op import Op
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.remove_no_op import has_effect
 from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
-from tilewright.target import Target
 from tilewright.target.vector_types import LONG, known_lanes
 
 _WIDEST_ELEMENT = 8  # bytes; pieces are the same for all types, so that they fit together
@@ -251,12 +250,7 @@ def _with_lets(bindings: list[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
     return body
 
 
-@register_pass
-@dataclass(frozen=True)
-class LegalizeVectors(FunctionPass):
+@function_pass
+def LegalizeVectors(func: PrimFunc) -> PrimFunc:
     """Take vectors of unusual lengths apart."""
-
-    name: ClassVar[str] = "LegalizeVectors"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Splitter().rewrite(func.body))
+    return func.with_body(_Splitter().rewrite(func.body))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     FALSE,
@@ -59,11 +59,9 @@ _CUTTABLE = (ForKind.SERIAL, ForKind.UNROLLED)
 
 
 @register_pass
-@dataclass(frozen=True)
 class LoopPartition(FunctionPass):
     """Split loops so that conditions marked `likely` hold throughout their main part."""
 
-    name: ClassVar[str] = "LoopPartition"
     enable: bool = True
     partition_const_loop: bool = True  # cut loops with constant bounds, too
     max_copied_stores: int = 64  # a body with more stores is not copied for bound checks

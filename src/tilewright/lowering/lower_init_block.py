@@ -7,8 +7,6 @@ of nothing is 0, not what was there before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from tilewright.ir import (
     Block,
@@ -33,9 +31,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.clone import Cloner
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import StmtRewriter, is_true
-from tilewright.target import Target
 
 
 def first_reduction_step(block: Block) -> PrimExpr:
@@ -123,12 +120,7 @@ def _initialization(loops: Sequence[For], realize: BlockRealize) -> Stmt:
     return Cloner().rewrite(substitute(nest, gone))
 
 
-@register_pass
-@dataclass(frozen=True)
-class LowerInitBlock(FunctionPass):
+@function_pass
+def LowerInitBlock(func: PrimFunc) -> PrimFunc:
     """Run the init of each reduction block in its first reduction step, or before all of them."""
-
-    name: ClassVar[str] = "LowerInitBlock"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_InitLowerer().rewrite(func.body))
+    return func.with_body(_InitLowerer().rewrite(func.body))

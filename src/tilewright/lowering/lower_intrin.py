@@ -7,8 +7,7 @@ truncating one where neither operand can be negative; by a power of two it is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     INT64,
@@ -36,8 +35,7 @@ from tilewright.ir import (
 from tilewright.ir.intrinsics import shift_left, shift_right
 from tilewright.ir.op import Op
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
-from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.target import Target
+from tilewright.lowering.base import function_pass
 
 
 def _wide(value: PrimExpr) -> PrimExpr:
@@ -138,14 +136,9 @@ class _Candidates(Visitor):
         """Nothing inside."""
 
 
-@register_pass
-@dataclass(frozen=True)
-class LowerIntrin(FunctionPass):
+@function_pass
+def LowerIntrin(func: PrimFunc) -> PrimFunc:
     """Rewrite operators that no backend needs to know."""
-
-    name: ClassVar[str] = "LowerIntrin"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        candidates = _Candidates()
-        candidates.visit(func.body)
-        return func.with_body(_Lowerer(func).rewrite(func.body)) if candidates.found else func
+    candidates = _Candidates()
+    candidates.visit(func.body)
+    return func.with_body(_Lowerer(func).rewrite(func.body)) if candidates.found else func

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
@@ -28,10 +28,9 @@ from tilewright.ir import (
     multiply,
     replace,
 )
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows
-from tilewright.target import Target
 
 
 @dataclass(frozen=True)
@@ -191,12 +190,7 @@ def without_views(func: PrimFunc) -> PrimFunc:
     return func.with_body(_ViewRemover().rewrite(func.body))
 
 
-@register_pass
-@dataclass(frozen=True)
-class LowerMatchBuffer(FunctionPass):
+@function_pass
+def LowerMatchBuffer(func: PrimFunc) -> PrimFunc:
     """Replace views made by `match_buffer` by the buffers behind them."""
-
-    name: ClassVar[str] = "LowerMatchBuffer"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return without_views(func)
+    return without_views(func)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
@@ -28,10 +27,9 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import likely
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.flatten_buffer import flat_size
 from tilewright.lowering.rewriters import FoldingSubstituter, is_true
-from tilewright.target import Target
 
 PRAGMA_PREFIX = "pragma_"
 
@@ -99,12 +97,7 @@ def _bound_to_thread(loop: For) -> Stmt:
     return AttrStmt(launched, key, loop.extent, body)
 
 
-@register_pass
-@dataclass(frozen=True)
-class LowerOpaqueBlock(FunctionPass):
+@function_pass
+def LowerOpaqueBlock(func: PrimFunc) -> PrimFunc:
     """Remove blocks that have no iterators left, and loops that run once."""
-
-    name: ClassVar[str] = "LowerOpaqueBlock"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_BlockRemover({}).rewrite(func.body))
+    return func.with_body(_BlockRemover({}).rewrite(func.body))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
@@ -130,11 +129,9 @@ class _WideFinder(Visitor):
 
 
 @register_pass
-@dataclass(frozen=True)
 class NarrowDataType(FunctionPass):
     """Compute indices in 32 bits where all values provably fit."""
 
-    name: ClassVar[str] = "NarrowDataType"
     target_bits: int = 32
 
     def __post_init__(self) -> None:

@@ -6,8 +6,7 @@ A buffer moves into a loop only if it carries no values from one iteration to th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import (
@@ -27,10 +26,9 @@ from tilewright.ir import (
     root_realize,
 )
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.carried_values import carries_values
 from tilewright.lowering.rewriters import StmtRewriter
-from tilewright.target import Target
 
 Scope = For | Block
 
@@ -166,21 +164,16 @@ def _is(a: Any, b: Any) -> bool:
     return a is b
 
 
-@register_pass
-@dataclass(frozen=True)
-class PlanBufferAllocation(FunctionPass):
+@function_pass
+def PlanBufferAllocation(func: PrimFunc) -> PrimFunc:
     """Move the allocation of each buffer to the lowest common ancestor of its accesses."""
-
-    name: ClassVar[str] = "PlanBufferAllocation"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        scopes = _AccessScopes()
-        scopes.visit(func.body)
-        if not scopes.own:
-            return func
-        placed: dict[Scope, list[Buffer]] = {}
-        for buffer, own in scopes.own.items():
-            path = scopes.common.get(buffer)
-            if path:
-                placed.setdefault(_innermost(buffer, path, own), []).append(buffer)
-        return func.with_body(_Placer(placed, set(scopes.own)).rewrite(func.body))
+    scopes = _AccessScopes()
+    scopes.visit(func.body)
+    if not scopes.own:
+        return func
+    placed: dict[Scope, list[Buffer]] = {}
+    for buffer, own in scopes.own.items():
+        path = scopes.common.get(buffer)
+        if path:
+            placed.setdefault(_innermost(buffer, path, own), []).append(buffer)
+    return func.with_body(_Placer(placed, set(scopes.own)).rewrite(func.body))

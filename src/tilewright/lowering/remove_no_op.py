@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     Allocate,
@@ -31,9 +30,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.ir.op import Op
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import StmtRewriter, is_false, is_true
-from tilewright.target import Target
 
 
 class _EffectFinder(Visitor):
@@ -124,14 +122,9 @@ class _Uses(Visitor):
     visit_buffer_store = visit_buffer_load
 
 
-@register_pass
-@dataclass(frozen=True)
-class RemoveNoOp(FunctionPass):
+@function_pass
+def RemoveNoOp(func: PrimFunc) -> PrimFunc:
     """Remove statements without an effect."""
-
-    name: ClassVar[str] = "RemoveNoOp"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        uses = _Uses()
-        uses.visit(func.body)
-        return func.with_body(_NoOpRemover(uses.found).rewrite(func.body))
+    uses = _Uses()
+    uses.visit(func.body)
+    return func.with_body(_NoOpRemover(uses.found).rewrite(func.body))

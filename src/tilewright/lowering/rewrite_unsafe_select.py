@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     BinaryOp,
@@ -22,10 +21,9 @@ from tilewright.ir import (
     Visitor,
     map_children,
 )
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 from tilewright.lowering.widen_expr import is_inside
-from tilewright.target import Target
 
 
 def may_divide_by_zero(node: BinaryOp) -> bool:
@@ -75,12 +73,7 @@ class _SelectRewriter(Rewriter):
         return Call(node.dtype, IF_THEN_ELSE, args)
 
 
-@register_pass
-@dataclass(frozen=True)
-class RewriteUnsafeSelect(FunctionPass):
+@function_pass
+def RewriteUnsafeSelect(func: PrimFunc) -> PrimFunc:
     """Protect loads and divisions in the branches of selections."""
-
-    name: ClassVar[str] = "RewriteUnsafeSelect"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_SelectRewriter().rewrite(func.body))
+    return func.with_body(_SelectRewriter().rewrite(func.body))

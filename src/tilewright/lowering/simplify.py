@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     BinaryOp,
@@ -22,9 +21,8 @@ from tilewright.ir import (
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter
-from tilewright.target import Target
 
 
 class _Simplifier(AnalyzingRewriter):
@@ -93,12 +91,7 @@ def _is_float(node: Any) -> bool:
     return bool(node.dtype.is_float) or (isinstance(node, BinaryOp) and node.a.dtype.is_float)
 
 
-@register_pass
-@dataclass(frozen=True)
-class Simplify(FunctionPass):
+@function_pass
+def Simplify(func: PrimFunc) -> PrimFunc:
     """Simplify index arithmetic and conditions with what is known at each place."""
-
-    name: ClassVar[str] = "Simplify"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Simplifier(func).rewrite(func.body))
+    return func.with_body(_Simplifier(func).rewrite(func.body))

@@ -13,9 +13,6 @@ tests nothing but in the tiles at its borders.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from tilewright.ir import (
     Add,
     BufferLoad,
@@ -40,10 +37,9 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.ir.intrinsics import likely
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
 from tilewright.lowering.widen_expr import conjuncts
-from tilewright.target import Target
 
 _WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
 
@@ -136,12 +132,7 @@ def _same(load: BufferLoad, store: BufferStore) -> bool:
     )
 
 
-@register_pass
-@dataclass(frozen=True)
-class SkipZeroTerms(FunctionPass):
+@function_pass
+def SkipZeroTerms(func: PrimFunc) -> PrimFunc:
     """Do not add what is zero by construction, where the schedule allows it."""
-
-    name: ClassVar[str] = "SkipZeroTerms"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Skipper().rewrite(func.body))
+    return func.with_body(_Skipper().rewrite(func.body))

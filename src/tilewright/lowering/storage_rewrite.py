@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     TRUE,
@@ -197,11 +197,9 @@ class _Rewriter(BufferRewriter):
 
 
 @register_pass
-@dataclass(frozen=True)
 class StorageRewrite(FunctionPass):
     """Plan the memory of allocations; without `reuse` they only move out of loops."""
 
-    name: ClassVar[str] = "StorageRewrite"
     reuse: bool = True
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:

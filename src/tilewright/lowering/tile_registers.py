@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
@@ -42,8 +42,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.intrinsics import call_extern
-from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.target import Target
+from tilewright.lowering.base import function_pass
 
 TILE_SCOPE = "amx.tmm"
 MAY_USE_TILES = "may_use_tiles"  # the attribute of code that runs when the system agreed
@@ -343,20 +342,15 @@ def _asking_first(body: Stmt) -> Stmt:
     return AssertStmt(equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
 
 
-@register_pass
-@dataclass(frozen=True)
-class TileRegisters(FunctionPass):
+@function_pass
+def TileRegisters(func: PrimFunc) -> PrimFunc:
     """Give buffers in scope `amx.tmm` the tile registers, or memory where none are used."""
-
-    name: ClassVar[str] = "TileRegisters"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        found = _mentions(func.body)
-        if not found.has_buffers and not found.has_instructions:
-            return func
-        uses = _Uses(func)
-        uses.visit(func.body)
-        uses.check()
-        registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
-        body: Stmt = _Replacer(registers).rewrite(func.body)
-        return func.with_body(_asking_first(body) if found.has_instructions else body)
+    found = _mentions(func.body)
+    if not found.has_buffers and not found.has_instructions:
+        return func
+    uses = _Uses(func)
+    uses.visit(func.body)
+    uses.check()
+    registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
+    body: Stmt = _Replacer(registers).rewrite(func.body)
+    return func.with_body(_asking_first(body) if found.has_instructions else body)

@@ -8,8 +8,7 @@ no difference to its meaning: code generators expand hints while they emit, whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     AttrStmt,
@@ -37,11 +36,9 @@ EXPLICIT_ANNOTATION = "unroll_explicit"
 
 
 @register_pass
-@dataclass(frozen=True)
 class UnrollLoop(FunctionPass):
     """Unroll loops that ask for it, and small ones where a pragma allows it."""
 
-    name: ClassVar[str] = "UnrollLoop"
     auto_max_step: int = 0
     auto_max_depth: int = 8
     auto_max_extent: int = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     TRUE,
@@ -55,9 +55,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
-from tilewright.target import Target
 
 
 @dataclass(frozen=True)
@@ -259,12 +258,7 @@ class _Vectorizer(StmtRewriter):
         return vectors or replace(node, annotations=_unmarked(node))
 
 
-@register_pass
-@dataclass(frozen=True)
-class VectorReduction(FunctionPass):
+@function_pass
+def VectorReduction(func: PrimFunc) -> PrimFunc:
     """Run marked reduction loops in vectors of partial results."""
-
-    name: ClassVar[str] = "VectorReduction"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Vectorizer().rewrite(func.body))
+    return func.with_body(_Vectorizer().rewrite(func.body))

@@ -10,8 +10,7 @@ of more lanes than LLVM is known to compile, or of an unusual number, becomes se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.ir import (
     GE,
@@ -325,11 +324,9 @@ def _widest_element(body: Stmt) -> int:
 
 
 @register_pass
-@dataclass(frozen=True)
 class VectorizeLoop(FunctionPass):
     """Turn vectorised loops into vector code, or into serial loops when not enabled."""
 
-    name: ClassVar[str] = "VectorizeLoop"
     enable_vectorize: bool = True
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:

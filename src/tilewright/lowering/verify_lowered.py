@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from tilewright.errors import LowerError
 from tilewright.ir import (
@@ -22,9 +21,8 @@ from tilewright.ir import (
     Var,
     Visitor,
 )
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.host_abi import SIGNATURE_ATTR
-from tilewright.target import Target
 
 _LOOP_KINDS = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED)
 
@@ -126,13 +124,8 @@ def verify_lowered(program: PrimFunc | IRModule) -> None:
         _Verifier(func).visit(func.body)
 
 
-@register_pass
-@dataclass(frozen=True)
-class VerifyLowered(FunctionPass):
+@function_pass
+def VerifyLowered(func: PrimFunc) -> PrimFunc:
     """Check that a function is in the form that code generators consume."""
-
-    name: ClassVar[str] = "VerifyLowered"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        verify_lowered(func)
-        return func
+    verify_lowered(func)
+    return func

@@ -8,7 +8,6 @@ backend would have to find the wide form again among thousands of instructions, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tilewright.arith.affine import affine_in
 from tilewright.ir import (
@@ -29,11 +28,10 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
-from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.base import function_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.lowering.unroll_loop import element_bytes, int_of
-from tilewright.target import Target
 from tilewright.target.vector_types import MAX_VECTOR_BYTES
 
 
@@ -185,12 +183,7 @@ class _Widener(StmtRewriter):
         return nest.widened() or node
 
 
-@register_pass
-@dataclass(frozen=True)
-class WidenVectorLoops(FunctionPass):
+@function_pass
+def WidenVectorLoops(func: PrimFunc) -> PrimFunc:
     """Let vectorised loops take in the unrolled loops that continue them."""
-
-    name: ClassVar[str] = "WidenVectorLoops"
-
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        return func.with_body(_Widener().rewrite(func.body))
+    return func.with_body(_Widener().rewrite(func.body))
