@@ -22,7 +22,6 @@ from tilewright.ir import (
     IntImm,
     Max,
     Min,
-    Node,
     PrimExpr,
     Ramp,
     Range,
@@ -32,9 +31,9 @@ from tilewright.ir import (
     logical_and,
     maximum,
     minimum,
-    post_order_visit,
     uses_var,
 )
+from tilewright.ir.patterns import walk
 from tilewright.lowering.access_bounds import IndexBounds
 from tilewright.lowering.tried_boxes import holds_everywhere, try_out
 
@@ -58,17 +57,6 @@ Box = list[BoxSpan]
 def axis_at(index: PrimExpr) -> Range:
     """The axis of an access to a single element."""
     return Range(index, const(1, index.dtype))
-
-
-def _has_minima(expr: PrimExpr) -> bool:
-    found = False
-
-    def look(node: Node) -> None:
-        nonlocal found
-        found = found or isinstance(node, Min | Max)
-
-    post_order_visit(expr, look)
-    return found
 
 
 class Boxes:
@@ -183,14 +171,11 @@ class Boxes:
     def cover_together(self, parts: Sequence[Box], inner: Box) -> bool:
         """True if some boxes, put next to each other along one axis, surely hold another box."""
         for axis, span in enumerate(inner):
+            others = [other for other in range(len(inner)) if other != axis]
             fitting = [
                 part[axis]
                 for part in parts
-                if all(
-                    self._holds(part[other], inner[other])
-                    for other in range(len(inner))
-                    if other != axis
-                )
+                if all(self._holds(part[other], inner[other]) for other in others)
             ]
             if len(fitting) > 1 and self._line_up(fitting, span):
                 return True
@@ -225,7 +210,7 @@ class Boxes:
         """Minima and maxima of minima and maxima are beyond all rules; loops are often short."""
         if self._analyzer.can_prove(claim):
             return True
-        if not _has_minima(claim):
+        if not any(isinstance(node, Min | Max) for node in walk(claim)):
             return False
         domains: Domains = {}
         for var in free_vars(claim):

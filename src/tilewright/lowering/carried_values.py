@@ -27,8 +27,6 @@ from tilewright.ir import (
     ForKind,
     IfThenElse,
     IntImm,
-    MatchBufferRegion,
-    Node,
     Not,
     PrimExpr,
     Range,
@@ -40,12 +38,18 @@ from tilewright.ir import (
     free_vars,
     has_load,
     logical_and,
-    pre_order_visit,
     substitute,
     uses_var,
 )
+from tilewright.ir.patterns import walk
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at
-from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, is_true, takes_pointer
+from tilewright.lowering.rewriters import (
+    ADDRESS_OF,
+    IF_THEN_ELSE,
+    common_prefix,
+    is_true,
+    takes_pointer,
+)
 from tilewright.lowering.widen_expr import conjuncts
 
 
@@ -96,16 +100,10 @@ def _tests(path: _Path) -> Iterator[PrimExpr]:
 
 def _is_read_by_data(block: Block, buffer: Buffer) -> bool:
     """True when a block itself reads elements whose indices lie in memory."""
-    found = False
-
-    def look(node: Node) -> bool:
-        nonlocal found
-        if isinstance(node, BufferLoad) and node.buffer is buffer:
-            found = found or any(map(has_load, node.indices))
-        return not found and not isinstance(node, Block)
-
-    pre_order_visit(block.body, look)
-    return found
+    return any(
+        isinstance(node, BufferLoad) and node.buffer is buffer and any(map(has_load, node.indices))
+        for node in walk(block.body, into=lambda node: not isinstance(node, Block))
+    )
 
 
 class _Scanner(Visitor):
@@ -163,23 +161,16 @@ class _Scanner(Visitor):
     def visit_block_realize(self, node: BlockRealize) -> None:
         self.visit(node.predicate)
         if is_true(node.predicate):
-            self._visit_block(node.block)
-            return
-        self._path.append(_Tests(tuple(conjuncts(node.predicate))))
-        self._visit_block(node.block)
-        self._path.pop()
+            self.visit(node.block)
+        else:
+            self._under(conjuncts(node.predicate), node.block)
 
-    def _visit_block(self, block: Block) -> None:
+    def visit_block(self, block: Block) -> None:
         hidden = takes_pointer(block.body, self._buffer.data) or block.match_buffers
         if not hidden and not _is_read_by_data(block, self._buffer):
             self.visit(block.body)
             return
-        for match in block.match_buffers:
-            self.visit(match)
-        self._visit_regions(block)
-
-    def _visit_regions(self, block: Block) -> None:
-        """What the block declares, for memory used through pointers, views or stored indices."""
+        # What the block declares, for memory used through pointers, views or stored indices.
         for region in block.reads:
             if region.buffer is self._buffer:
                 self._read(region.region)
@@ -188,9 +179,6 @@ class _Scanner(Visitor):
                 self._write(region.region)
 
     # --- what they access ----------------------------------------------------------------------
-
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
-        """A view counts through the regions of its block."""
 
     def visit_buffer_load(self, node: BufferLoad) -> None:
         self.generic_visit(node)
@@ -329,12 +317,7 @@ def _is_among(test: PrimExpr, known: Sequence[PrimExpr]) -> bool:
 
 
 def _shared_length(a: _Path, b: _Path) -> int:
-    length = 0
-    for left, right in zip(a, b, strict=False):
-        if left is not right:
-            break
-        length += 1
-    return length
+    return len(common_prefix(a, b))
 
 
 def _lies_in(write: _Access, loop: _Loop, depth: int) -> bool:

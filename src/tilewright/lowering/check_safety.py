@@ -36,9 +36,9 @@ from tilewright.ir import (
     Var,
     Visitor,
     While,
-    children,
     replace,
 )
+from tilewright.ir.patterns import walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.lower_match_buffer import without_views
 from tilewright.lowering.race_witness import ParallelStore, find_witness
@@ -58,9 +58,7 @@ class _ParallelRegion:
 
     def may_vary(self, expr: Node) -> bool:
         """True unless an expression is sure to be the same in all iterations."""
-        if isinstance(expr, BufferLoad) or (isinstance(expr, Var) and expr in self.varying):
-            return True
-        return any(self.may_vary(child) for child in children(expr))
+        return any(isinstance(node, BufferLoad) or node in self.varying for node in walk(expr))
 
 
 class _Checker(Visitor):
@@ -84,7 +82,10 @@ class _Checker(Visitor):
         self._check_kind(node)
         self.visit(node.min)
         self.visit(node.extent)
-        self._ranges[node.loop_var] = self._loop_range(node)
+        self._ranges[node.loop_var] = None
+        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
+            begin, extent = node.min.value, node.extent.value
+            self._ranges[node.loop_var] = (begin, begin + extent - 1)
         may_be_empty = not isinstance(node.extent, IntImm) or node.extent.value <= 0
         self._unsure += may_be_empty
         self._bind(node.loop_var, node.min, node.extent)
@@ -107,11 +108,6 @@ class _Checker(Visitor):
         self.generic_visit(node)
 
     visit_let = visit_let_stmt
-
-    def _loop_range(self, node: For) -> tuple[int, int] | None:
-        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
-            return node.min.value, node.min.value + node.extent.value - 1
-        return None
 
     def _check_kind(self, node: For) -> None:
         if node.kind != ForKind.THREAD_BINDING or self._target is None or not self._target.is_cpu:
@@ -167,15 +163,11 @@ class _Checker(Visitor):
         self._guarded(node.args[0], node.args[1])
         self._guarded(node.args[0], node.args[2])
 
-    def _short_circuit(self, node: Any) -> None:
+    def visit_and(self, node: And | Or) -> None:
         self.visit(node.a)
         self._guarded(node.a, node.b)
 
-    def visit_and(self, node: And) -> None:
-        self._short_circuit(node)
-
-    def visit_or(self, node: Or) -> None:
-        self._short_circuit(node)
+    visit_or = visit_and
 
     def visit_select(self, node: Select) -> None:
         # Lowering protects the loads of the side that is not chosen.

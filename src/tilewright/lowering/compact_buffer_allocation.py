@@ -34,6 +34,8 @@ from tilewright.ir import (
     map_children,
     map_tuple,
     replace,
+    updated,
+    uses_var,
 )
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, Interval
@@ -143,21 +145,14 @@ class _UsageFinder(Visitor):
         self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None
     ) -> Interval | None:
         interval = bounds.of(start)
-        if interval is None or self._uses_unknown(interval):
+        if interval is None or any(uses_var(end, self._unknown.__contains__) for end in interval):
             return None
-        if extent is None:
-            return self._simplified(*interval)
-        size = bounds.of(extent)
-        if size is None:
-            return None
-        return self._simplified(interval.low, interval.high + size.high - 1)
-
-    def _uses_unknown(self, interval: Interval) -> bool:
-        if not self._unknown:
-            return False
-        return any(_mentions(end, self._unknown) for end in interval)
-
-    def _simplified(self, low: PrimExpr, high: PrimExpr) -> Interval:
+        low, high = interval
+        if extent is not None:
+            size = bounds.of(extent)
+            if size is None:
+                return None
+            high = high + size.high - 1
         return Interval(self._analyzer.simplify(low), self._analyzer.simplify(high))
 
     def _union(self, a: Interval | None, b: Interval | None) -> Interval | None:
@@ -210,21 +205,6 @@ class _UsageFinder(Visitor):
 _LARGEST_TILE = 1 << 20
 
 
-def _mentions(expr: PrimExpr, variables: set[Var]) -> bool:
-    finder = _VarFinder(variables)
-    finder.visit(expr)
-    return finder.found
-
-
-class _VarFinder(Visitor):
-    def __init__(self, variables: set[Var]) -> None:
-        self._variables = variables
-        self.found = False
-
-    def visit_var(self, node: Var) -> None:
-        self.found = self.found or node in self._variables
-
-
 @dataclass(frozen=True)
 class _Plan:
     buffer: Buffer
@@ -257,18 +237,14 @@ class _Compactor(AnalyzingRewriter):
         pairs = zip(indices, plan.origin, strict=True)
         return tuple(self.analyzer.simplify(index - origin) for index, origin in pairs)
 
-    def _access(self, node: Any) -> Any:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> Any:
         node = map_children(node, self.visit)
         plan = self._plans.get(node.buffer)
         if plan is None:
             return node
         return replace(node, buffer=plan.buffer, indices=self._shifted(plan, node.indices))
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
-        return self._access(node)
-
-    def visit_buffer_store(self, node: BufferStore) -> Any:
-        return self._access(node)
+    visit_buffer_store = visit_buffer_load
 
     def visit_buffer_region(self, node: BufferRegion) -> Any:
         plan = self._plans.get(node.buffer)
@@ -279,13 +255,9 @@ class _Compactor(AnalyzingRewriter):
         return BufferRegion(plan.buffer, tuple(map(Range, starts, extents)))
 
     def visit_block(self, node: Block) -> Any:
-        node = map_children(node, self.visit)
-        buffers = map_tuple(node.alloc_buffers, self._new_buffer)
-        return node if buffers is node.alloc_buffers else replace(node, alloc_buffers=buffers)
-
-    def _new_buffer(self, buffer: Buffer) -> Buffer:
-        plan = self._plans.get(buffer)
-        return buffer if plan is None else plan.buffer
+        plans, node = self._plans, map_children(node, self.visit)
+        buffers = map_tuple(node.alloc_buffers, lambda b: plans[b].buffer if b in plans else b)
+        return updated(node, alloc_buffers=buffers)
 
 
 @function_pass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.errors import LowerError
-from tilewright.ir import Block, BlockRealize, PrimFunc, Stmt, map_children, replace
+from tilewright.ir import Block, BlockRealize, PrimFunc, Stmt, replace
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter
 
@@ -25,17 +27,14 @@ class _OpaqueConverter(FoldingSubstituter):
             return node
         return BlockRealize((), predicate, new_block)
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: Block) -> Any:
         if node.init is not None:
             raise LowerError(
                 f"block {node.name_hint!r} still has an init; run LowerInitBlock before"
             )
         if node.iter_vars:
             node = replace(node, iter_vars=())
-        node = map_children(node, self.visit)
-        buffers = tuple(self.visit_buffer(buffer) for buffer in node.alloc_buffers)
-        same = all(new is old for new, old in zip(buffers, node.alloc_buffers, strict=True))
-        return node if same else replace(node, alloc_buffers=buffers)
+        return super().visit_block(node)
 
 
 @function_pass

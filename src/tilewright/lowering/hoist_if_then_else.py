@@ -7,23 +7,14 @@ from tilewright.ir import (
     Call,
     For,
     IfThenElse,
-    Node,
     PrimFunc,
     Stmt,
-    Var,
-    children,
     replace,
 )
+from tilewright.ir.patterns import walk
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.remove_no_op import has_effect
 from tilewright.lowering.rewriters import StmtRewriter
-
-
-def _depends_on(node: Node, var: Var) -> bool:
-    """True when a condition uses `var`, or memory that the loop might change."""
-    if node is var or isinstance(node, BufferLoad):
-        return True
-    return any(_depends_on(child, var) for child in children(node))
 
 
 class _Hoister(StmtRewriter):
@@ -33,13 +24,12 @@ class _Hoister(StmtRewriter):
         if not isinstance(inner, IfThenElse) or inner.else_case is not None:
             return node
         condition = inner.condition
-        if _depends_on(condition, node.loop_var) or _is_call(condition):
+        if isinstance(condition, Call) and has_effect(condition):
+            return node
+        # Memory that the condition reads might be changed by the loop.
+        if any(part is node.loop_var or isinstance(part, BufferLoad) for part in walk(condition)):
             return node
         return IfThenElse(condition, replace(node, body=inner.then_case))
-
-
-def _is_call(condition: Node) -> bool:
-    return isinstance(condition, Call) and has_effect(condition)
 
 
 @function_pass

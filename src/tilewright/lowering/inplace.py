@@ -1,8 +1,6 @@
-"""May the result of a statement be written over one of its inputs?"""
+"""A test of whether the result of a statement may be written over one of its inputs."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from tilewright.arith.affine import affine_in, is_injective
 from tilewright.ir import (
@@ -14,39 +12,9 @@ from tilewright.ir import (
     Ramp,
     Stmt,
     Var,
-    Visitor,
     expr_deep_equal,
 )
-
-
-class _Accesses(Visitor):
-    """Stores to `target`, loads of `source`, and anything that forbids sharing their memory."""
-
-    def __init__(self, target: Var, source: Var) -> None:
-        self._target, self._source = target, source
-        self.stores: list[BufferStore] = []
-        self.loads = 0
-        self.loops: list[For] = []
-        self.forbidden = False
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        if node.buffer.data is self._target:
-            self.stores.append(node)
-        self.forbidden = self.forbidden or node.buffer.data is self._source
-        self.generic_visit(node)
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self.loads += node.buffer.data is self._source
-        self.forbidden = self.forbidden or node.buffer.data is self._target
-        self.generic_visit(node)
-
-    def visit_for(self, node: For) -> None:
-        self.loops.append(node)
-        self.generic_visit(node)
-
-    def visit_var(self, node: Var) -> None:
-        if node is self._target or node is self._source:
-            self.forbidden = True
+from tilewright.ir.patterns import nodes_of, walk
 
 
 def may_overwrite(stmt: Stmt, target: Var, source: Var) -> bool:
@@ -54,29 +22,25 @@ def may_overwrite(stmt: Stmt, target: Var, source: Var) -> bool:
 
     Then both may share memory: every element is read just before it is overwritten, once.
     """
-    accesses = _Accesses(target, source)
-    accesses.visit(stmt)
-    if accesses.forbidden or len(accesses.stores) != 1 or accesses.loads == 0:
+    nodes = list(walk(stmt))
+    stores = [node for node in nodes if isinstance(node, BufferStore)]
+    loads = [node for node in nodes if isinstance(node, BufferLoad)]
+    writing = [store for store in stores if store.buffer.data is target]
+    reading = [load for load in loads if load.buffer.data is source]
+    if len(writing) != 1 or not reading or any(node is target or node is source for node in nodes):
         return False
-    store = accesses.stores[0]
-    loads = list(_loads_of(store.value, source))
-    if len(loads) != accesses.loads:
+    if any(store.buffer.data is source for store in stores):
         return False
-    same = all(expr_deep_equal(load.indices[0], store.indices[0]) for load in loads)
-    return same and _visits_each_element_once(store.indices[0], accesses.loops)
-
-
-def _loads_of(expr: PrimExpr, source: Var) -> Iterator[BufferLoad]:
-    found: list[BufferLoad] = []
-
-    class _Loads(Visitor):
-        def visit_buffer_load(self, node: BufferLoad) -> None:
-            if node.buffer.data is source:
-                found.append(node)
-            self.generic_visit(node)
-
-    _Loads().visit(expr)
-    return iter(found)
+    if any(load.buffer.data is target for load in loads):
+        return False
+    (store,) = writing
+    if sum(load.buffer.data is source for load in nodes_of(store.value, BufferLoad)) != len(
+        reading
+    ):
+        return False
+    same = all(expr_deep_equal(load.indices[0], store.indices[0]) for load in reading)
+    loops = [node for node in nodes if isinstance(node, For)]
+    return same and _visits_each_element_once(store.indices[0], loops)
 
 
 def _visits_each_element_once(index: PrimExpr, loops: list[For]) -> bool:

@@ -22,13 +22,13 @@ from tilewright.ir import (
     Rewriter,
     Stmt,
     Var,
-    Visitor,
     map_children,
     replace,
     root_realize,
     structural_equal,
 )
 from tilewright.ir.clone import Cloner
+from tilewright.ir.patterns import nodes_of
 from tilewright.ir.tensor_intrin import (
     TensorIntrin,
     all_tensor_intrins,
@@ -46,23 +46,10 @@ _MACHINE_CALLS = frozenset(
 )
 
 
-class _MachineCalls(Visitor):
+def _calls_machine(stmt: Stmt) -> bool:
     """Is anything called that not every machine has?"""
-
-    def __init__(self) -> None:
-        self.found = False
-
-    def visit_call(self, node: Call) -> None:
-        if isinstance(node.op, Op) and node.op.name in _MACHINE_CALLS:
-            self.found = True
-        else:
-            self.generic_visit(node)
-
-    @staticmethod
-    def inside(stmt: Stmt) -> bool:
-        visitor = _MachineCalls()
-        visitor.visit(stmt)
-        return visitor.found
+    calls = nodes_of(stmt, Call)
+    return any(isinstance(call.op, Op) and call.op.name in _MACHINE_CALLS for call in calls)
 
 
 class _Fallback(Rewriter):
@@ -70,7 +57,7 @@ class _Fallback(Rewriter):
         self._features = features
 
     def visit_block(self, node: Block) -> Block:
-        if node.match_buffers and _MachineCalls.inside(node.body):
+        if node.match_buffers and _calls_machine(node.body):
             intrin = self._missing_intrin(node)
             if intrin is not None:
                 return _described(node, intrin)
@@ -172,6 +159,6 @@ class IntrinsicFallback(FunctionPass):
     """Run the description of an instruction that the target does not have."""
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        if target is None or not target.is_cpu or not _MachineCalls.inside(func.body):
+        if target is None or not target.is_cpu or not _calls_machine(func.body):
             return func
         return func.with_body(_Fallback(_features_of(target)).rewrite(func.body))

@@ -15,7 +15,6 @@ from tilewright.ir import (
     Call,
     Cast,
     DType,
-    Evaluate,
     FloatImm,
     Let,
     LetStmt,
@@ -24,7 +23,6 @@ from tilewright.ir import (
     Rewriter,
     Stmt,
     Var,
-    Visitor,
     cast,
     map_children,
     map_tuple,
@@ -33,6 +31,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.ir.op import Op
+from tilewright.ir.patterns import walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
@@ -119,42 +118,18 @@ class _Promoter(Rewriter):
     def _kept(self, value: PrimExpr) -> PrimExpr:
         return self._stored(self.visit(value), value.dtype)
 
-    def _bind(self, node: Any) -> Any:
+    def visit_let(self, node: Let | LetStmt) -> Any:
         value = self.visit(node.value)
         var = node.var
         if value.dtype is not var.dtype and self._is_small(var.dtype):
             var = self._vars[node.var] = Var(var.name, value.dtype)
         return updated(node, var=var, value=value, body=self.visit(node.body))
 
-    def visit_let(self, node: Let) -> Any:
-        return self._bind(node)
-
-    def visit_let_stmt(self, node: LetStmt) -> Any:
-        return self._bind(node)
-
-    def visit_evaluate(self, node: Evaluate) -> Stmt:
-        return map_children(node, self.visit)
+    visit_let_stmt = visit_let
 
 
-class _Finder(Visitor):
-    """Looks for the places where a small float can enter an expression."""
-
-    def __init__(self, small: frozenset[str]) -> None:
-        self._small = small
-        self.found = False
-
-    def _look(self, node: Any) -> None:
-        self.found = self.found or node.dtype.element_of in self._small
-        self.generic_visit(node)
-
-    visit_buffer_load = visit_cast = visit_var = visit_float_imm = visit_call = _look
-
-    def visit_int_imm(self, node: Any) -> None:
-        """Constants of other types cannot matter."""
-
-    def generic_visit(self, node: Any) -> None:
-        if not self.found:
-            super().generic_visit(node)
+# Through these a small float can enter an expression.
+_ENTRIES = BufferLoad | Cast | Var | FloatImm | Call
 
 
 @register_pass
@@ -162,8 +137,7 @@ class LegalizeSmallFloats(FunctionPass):
     """Compute with 16-bit and 8-bit floats in float32 where the target cannot do it itself."""
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        finder = _Finder(SMALL_FLOATS)
-        finder.visit(func.body)
-        if not finder.found:
+        entries = (node for node in walk(func.body) if isinstance(node, _ENTRIES))
+        if not any(node.dtype.element_of in SMALL_FLOATS for node in entries):
             return func
         return func.with_body(_Promoter(small_floats_of(target)).rewrite(func.body))

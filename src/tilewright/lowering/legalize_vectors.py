@@ -35,12 +35,12 @@ from tilewright.ir import (
     Visitor,
     const,
     multiply,
-    post_order_visit,
     replace,
     seq,
     uses_var,
 )
 from tilewright.ir.op import Op
+from tilewright.ir.patterns import walk
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.remove_no_op import has_effect
 from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
@@ -179,11 +179,7 @@ def _elements(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, Pr
 
 
 def _reads_memory(expr: PrimExpr) -> bool:
-    found: list[PrimExpr] = []
-    post_order_visit(
-        expr, lambda part: found.append(part) if isinstance(part, BufferLoad | Call) else None
-    )
-    return bool(found)
+    return any(isinstance(part, BufferLoad | Call) for part in walk(expr))
 
 
 def _parts_of(node: BufferStore) -> list[PrimExpr]:

@@ -11,19 +11,13 @@ from typing import Any
 
 from tilewright.ir import (
     Allocate,
-    AssertStmt,
-    AttrStmt,
     BufferLoad,
     BufferStore,
     Evaluate,
-    For,
-    IfThenElse,
     IntImm,
-    LetStmt,
     Stmt,
     Var,
     Visitor,
-    While,
 )
 from tilewright.lowering.rewriters import is_true
 
@@ -63,7 +57,7 @@ class LinearAccess(Visitor):
         self.allocations: dict[Var, LiveAllocation] = {}
         self._scopes: list[Entry] = []
 
-    def _leaf(self, node: Any) -> None:
+    def visit_buffer_store(self, node: BufferStore | Evaluate) -> None:
         entry = Entry(node)
         self._scopes.append(entry)
         self.generic_visit(node)
@@ -72,11 +66,7 @@ class LinearAccess(Visitor):
         self._scopes.pop()
         self.entries.append(entry)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self._leaf(node)
-
-    def visit_evaluate(self, node: Evaluate) -> None:
-        self._leaf(node)
+    visit_evaluate = visit_buffer_store
 
     def _scope(self, node: Any) -> None:
         begin = len(self.entries)
@@ -88,23 +78,8 @@ class LinearAccess(Visitor):
         entry.begin_of = len(self.entries)
         self.entries.append(Entry(node, entry.touched, end_of=begin))
 
-    def visit_for(self, node: For) -> None:
-        self._scope(node)
-
-    def visit_if_then_else(self, node: IfThenElse) -> None:
-        self._scope(node)
-
-    def visit_while(self, node: While) -> None:
-        self._scope(node)
-
-    def visit_let_stmt(self, node: LetStmt) -> None:
-        self._scope(node)
-
-    def visit_assert_stmt(self, node: AssertStmt) -> None:
-        self._scope(node)
-
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
-        self._scope(node)
+    visit_for = visit_if_then_else = visit_while = _scope
+    visit_let_stmt = visit_assert_stmt = visit_attr_stmt = _scope
 
     def visit_allocate(self, node: Allocate) -> None:
         extent = node.extents[0]

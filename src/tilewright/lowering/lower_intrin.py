@@ -19,10 +19,10 @@ from tilewright.ir import (
     FloorMod,
     IntImm,
     Mod,
+    Node,
     PrimExpr,
     PrimFunc,
     Select,
-    Visitor,
     add,
     cast,
     const,
@@ -34,6 +34,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import shift_left, shift_right
 from tilewright.ir.op import Op
+from tilewright.ir.patterns import walk
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 
@@ -105,11 +106,7 @@ class _Lowerer(AnalyzingRewriter):
         return result if rule is None else rule(result)
 
     def visit_floor_div(self, node: FloorDiv | FloorMod) -> PrimExpr:
-        return self._truncated(map_children(node, self.visit))
-
-    visit_floor_mod = visit_floor_div
-
-    def _truncated(self, node: FloorDiv | FloorMod) -> PrimExpr:
+        node = map_children(node, self.visit)
         if _is_power_of_two(node.b) or not node.dtype.is_int:
             return node
         bounds = (self.analyzer.const_int_bound(side) for side in (node.a, node.b))
@@ -117,28 +114,18 @@ class _Lowerer(AnalyzingRewriter):
             return node
         return _TRUNCATING[type(node)](node.a, node.b)
 
+    visit_floor_mod = visit_floor_div
 
-class _Candidates(Visitor):
-    def __init__(self) -> None:
-        self.found = False
 
-    def visit_call(self, node: Call) -> None:
-        self.found = self.found or (isinstance(node.op, Op) and node.op.name in _RULES)
-        self.generic_visit(node)
-
-    def _division(self, node: FloorDiv | FloorMod) -> None:
-        self.found = self.found or not _is_power_of_two(node.b)
-        self.generic_visit(node)
-
-    visit_floor_div = visit_floor_mod = _division
-
-    def visit_int_imm(self, node: IntImm) -> None:
-        """Nothing inside."""
+def _is_candidate(node: Node) -> bool:
+    if isinstance(node, Call):
+        return isinstance(node.op, Op) and node.op.name in _RULES
+    return isinstance(node, FloorDiv | FloorMod) and not _is_power_of_two(node.b)
 
 
 @function_pass
 def LowerIntrin(func: PrimFunc) -> PrimFunc:
     """Rewrite operators that no backend needs to know."""
-    candidates = _Candidates()
-    candidates.visit(func.body)
-    return func.with_body(_Lowerer(func).rewrite(func.body)) if candidates.found else func
+    if not any(map(_is_candidate, walk(func.body))):
+        return func
+    return func.with_body(_Lowerer(func).rewrite(func.body))

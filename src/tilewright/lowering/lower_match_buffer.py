@@ -9,22 +9,18 @@ from tilewright.errors import LowerError
 from tilewright.ir import (
     Block,
     Buffer,
-    BufferLoad,
     BufferRegion,
-    BufferStore,
     IntImm,
     MatchBufferRegion,
     PrimExpr,
     PrimFunc,
     Ramp,
     Range,
-    Stmt,
     Var,
     add,
     cast,
     const,
     expr_deep_equal,
-    map_children,
     multiply,
     replace,
 )
@@ -69,15 +65,12 @@ class _ViewRemover(FoldingSubstituter):
         super().__init__({})
         self._views: dict[Buffer, _View] = {}
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: Block) -> Any:
         for match in node.match_buffers:
             self._add_view(node, match)
         if node.match_buffers:
             node = replace(node, match_buffers=())
-        node = map_children(node, self.visit)
-        buffers = tuple(self.visit_buffer(buffer) for buffer in node.alloc_buffers)
-        same = all(new is old for new, old in zip(buffers, node.alloc_buffers, strict=True))
-        return node if same else replace(node, alloc_buffers=buffers)
+        return super().visit_block(node)
 
     def _add_view(self, block: Block, match: MatchBufferRegion) -> None:
         place = f"block {block.name_hint!r}: match_buffer {match.buffer.name}"
@@ -119,28 +112,13 @@ class _ViewRemover(FoldingSubstituter):
         if both_known and not _same_number(known, actual):
             raise LowerError(f"{place} declares {what} of {known}, but it is {actual}")
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
+    def with_buffer(self, node: Any) -> Any:
         view = self._views.get(node.buffer)
         if view is None:
-            return super().visit_buffer_load(node)
-        _check_rows(node.buffer, node.indices, view)
-        node = map_children(node, self.visit)
-        return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
-
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
-        view = self._views.get(node.buffer)
-        if view is None:
-            unchanged: Stmt = super().visit_buffer_store(node)
-            return unchanged
-        _check_rows(node.buffer, node.indices, view)
-        node = map_children(node, self.visit)
-        return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
-
-    def visit_buffer_region(self, node: BufferRegion) -> Any:
-        view = self._views.get(node.buffer)
-        if view is None:
-            return super().visit_buffer_region(node)
-        node = map_children(node, self.visit)
+            return super().with_buffer(node)
+        if not isinstance(node, BufferRegion):
+            _check_rows(node.buffer, node.indices, view)
+            return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
         starts = view.indices(tuple(axis.min for axis in node.region))
         leading = len(starts) - len(node.region)
         extents = [const(1)] * leading + [axis.extent for axis in node.region]

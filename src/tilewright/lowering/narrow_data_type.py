@@ -15,12 +15,12 @@ from tilewright.ir import (
     CmpOp,
     For,
     IntImm,
+    Node,
     PrimExpr,
     PrimFunc,
     Ramp,
     Range,
     Var,
-    Visitor,
     cast,
     const,
     map_tuple,
@@ -28,6 +28,7 @@ from tilewright.ir import (
     updated,
 )
 from tilewright.ir.folding import fold_binary
+from tilewright.ir.patterns import walk
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
@@ -63,14 +64,11 @@ class _Narrower(AnalyzingRewriter):
         narrow = self._narrow.get(node)
         return node if narrow is None else Cast(INT64, narrow)
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
-        return self._access(node)
-
     def visit_buffer_store(self, node: BufferStore) -> Any:
         value = self.visit(node.value)
-        return self._access(updated(node, value=value))
+        return self.visit_buffer_load(updated(node, value=value))
 
-    def _access(self, node: Any) -> Any:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> Any:
         indices = map_tuple(node.indices, self._index)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         return updated(node, indices=indices, predicate=predicate)
@@ -113,19 +111,11 @@ class _Narrower(AnalyzingRewriter):
         return None
 
 
-class _WideFinder(Visitor):
-    """Looks for loops that count in 64 bits, or constants of that type in indices."""
-
-    def __init__(self) -> None:
-        self.found = False
-
-    def visit_for(self, node: For) -> None:
-        self.found = self.found or node.loop_var.dtype is INT64
-        if not self.found:
-            self.generic_visit(node)
-
-    def visit_int_imm(self, node: IntImm) -> None:
-        self.found = self.found or node.dtype is INT64
+def _is_wide(node: Node) -> bool:
+    """True for loops that count in 64 bits, and for constants of that type."""
+    if isinstance(node, For):
+        return node.loop_var.dtype is INT64
+    return isinstance(node, IntImm) and node.dtype is INT64
 
 
 @register_pass
@@ -141,6 +131,6 @@ class NarrowDataType(FunctionPass):
             )
 
     def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        finder = _WideFinder()
-        finder.visit(func.body)
-        return func.with_body(_Narrower(func).rewrite(func.body)) if finder.found else func
+        if not any(map(_is_wide, walk(func.body))):
+            return func
+        return func.with_body(_Narrower(func).rewrite(func.body))

@@ -28,7 +28,7 @@ from tilewright.ir import (
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.carried_values import carries_values
-from tilewright.lowering.rewriters import StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter, common_prefix
 
 Scope = For | Block
 
@@ -75,7 +75,7 @@ class _AccessScopes(Visitor):
         # The memory of a buffer may be accessed under other names, too.
         for owned in self._by_data.get(buffer.data, ()):
             known = self.common.get(owned)
-            self.common[owned] = path if known is None else _common_prefix(known, path)
+            self.common[owned] = path if known is None else common_prefix(known, path)
 
 
 def _innermost(buffer: Buffer, path: tuple[Scope, ...], own: int) -> Scope:
@@ -92,15 +92,6 @@ def _innermost(buffer: Buffer, path: tuple[Scope, ...], own: int) -> Scope:
         if not carries_values(path[depth - 1].body, buffer, analyzer):
             return path[depth - 1]
     return path[own - 1]
-
-
-def _common_prefix(a: tuple[Scope, ...], b: tuple[Scope, ...]) -> tuple[Scope, ...]:
-    length = 0
-    for left, right in zip(a, b, strict=False):
-        if left is not right:
-            break
-        length += 1
-    return a[:length]
 
 
 class _Placer(StmtRewriter):
@@ -130,9 +121,7 @@ class _Placer(StmtRewriter):
         if len(reads) + len(writes) < len(node.reads) + len(node.writes):
             annotations = _renumbered(node, writes)
             new = replace(new, reads=reads, writes=writes, annotations=annotations)
-        if len(buffers) == len(node.alloc_buffers) and all(map(_is, buffers, node.alloc_buffers)):
-            return new
-        return replace(new, alloc_buffers=buffers)
+        return new if buffers == node.alloc_buffers else replace(new, alloc_buffers=buffers)
 
     def _inside(self, node: Scope, buffers: Iterable[Buffer]) -> Any:
         self._hidden.difference_update(buffers)
@@ -158,10 +147,6 @@ def _renumbered(block: Block, kept: tuple[BufferRegion, ...]) -> Mapping[str, An
         if buffer in place:
             moved.append([place[buffer], *alignment])
     return {**block.annotations, BUFFER_DIM_ALIGN: moved}
-
-
-def _is(a: Any, b: Any) -> bool:
-    return a is b
 
 
 @function_pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.ir import (
     Allocate,
@@ -41,6 +41,8 @@ IF_THEN_ELSE = Op.get("tir.if_then_else")
 LIKELY = Op.get("tir.likely")
 ADDRESS_OF = Op.get("tir.address_of")
 
+T = TypeVar("T")
+
 
 def takes_pointer(node: Node, data: Var) -> bool:
     """True when the pointer to some memory is used other than to load and store elements."""
@@ -48,6 +50,16 @@ def takes_pointer(node: Node, data: Var) -> bool:
         load = node.args[0]
         return isinstance(load, BufferLoad) and load.buffer.data is data
     return node is data or any(takes_pointer(child, data) for child in children(node))
+
+
+def common_prefix(a: tuple[T, ...], b: tuple[T, ...]) -> tuple[T, ...]:
+    """The objects that two paths begin with both."""
+    length = 0
+    for left, right in zip(a, b, strict=False):
+        if left is not right:
+            break
+        length += 1
+    return a[:length]
 
 
 class StmtRewriter(Rewriter):
