@@ -38,8 +38,7 @@ class Role(Enum):
 def argument_roles(func: PrimFunc) -> tuple[Role, ...]:
     """The role of each parameter."""
     body = _in_program_order(func)
-    accesses = Accesses()
-    accesses.visit(body)
+    accesses = Accesses(body)
 
     def role_of(buffer: Buffer | None) -> Role:
         if buffer is None or "w" not in accesses.of(buffer.data):

@@ -23,6 +23,7 @@ from tilewright.ir import (
     MatchBufferRegion,
     PrimExpr,
     PrimFunc,
+    Stmt,
     StringImm,
     Var,
     Visitor,
@@ -103,10 +104,12 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
 class Accesses(Visitor):
     """How the data behind each pointer is used; a pointer that escapes may be read and written."""
 
-    def __init__(self) -> None:
+    def __init__(self, *statements: Stmt) -> None:
         self.read: set[Var] = set()
         self.written: set[Var] = set()
         self._views: dict[Var, list[Var]] = {}
+        for statement in statements:
+            self.visit(statement)
 
     def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
         self._views.setdefault(node.source.buffer.data, []).append(node.buffer.data)
@@ -157,8 +160,7 @@ def _only_reads(call: Call) -> bool:
 class _SignatureBuilder:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
-        self._accesses = Accesses()
-        self._accesses.visit(func.body)
+        self._accesses = Accesses(func.body)
         self._known = {param for param in func.params if param not in func.buffer_map}
         self._undefined: dict[Var, str] = {}
         self.params: list[Var] = []

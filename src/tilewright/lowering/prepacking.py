@@ -15,17 +15,16 @@ from tilewright.ir import (
     Block,
     BlockRealize,
     Buffer,
-    BufferRewriter,
     IRModule,
     PrimFunc,
     SeqStmt,
     Stmt,
     Var,
-    children,
     replace,
     seq,
 )
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
+from tilewright.ir.patterns import nodes_of, walk
 from tilewright.ir.tensor_intrin import root_block_of
 
 _INFIX = ".pack."
@@ -88,27 +87,12 @@ def _found_packings(func: PrimFunc, root: Block) -> Iterator[_Packing]:
 
 
 def _packing_block(statement: Stmt) -> Block | None:
-    if isinstance(statement, Block) and LAYOUT_REWRITE_PREPROC in statement.annotations:
-        return statement
-    below = (child for child in children(statement) if isinstance(child, Stmt))
-    return next((found for child in below if (found := _packing_block(child))), None)
-
-
-class _Buffers(BufferRewriter):
-    """Meets every buffer of a statement, and rewrites none."""
-
-    def __init__(self) -> None:
-        self.met: set[Buffer] = set()
-
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
-        self.met.add(buffer)
-        return buffer
+    blocks = nodes_of(statement, Block)
+    return next((each for each in blocks if LAYOUT_REWRITE_PREPROC in each.annotations), None)
 
 
 def _uses(statement: Stmt, buffer: Buffer) -> bool:
-    buffers = _Buffers()
-    buffers.visit(statement)
-    return buffer in buffers.met
+    return any(getattr(node, "buffer", None) is buffer for node in walk(statement))
 
 
 def _without(func: PrimFunc, packings: Sequence[_Packing]) -> PrimFunc:

@@ -6,7 +6,7 @@ The first iterations are tried out on numbers, so whatever is found has really h
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,8 @@ from tilewright.ir import (
     const,
     expr_deep_equal,
     free_vars,
-    post_order_visit,
 )
+from tilewright.ir.patterns import nodes_of
 from tilewright.lowering.rewriters import FoldingSubstituter
 
 Bounds = tuple[int, int]  # inclusive
@@ -98,7 +98,8 @@ def _extent(bounds: Bounds | None) -> float:
 
 def _points(case: ParallelStore) -> dict[Var, Values] | None:
     """Values of all variables in the first iterations; what lies outside stays at its start."""
-    used = _variables((*case.store.indices, *case.guards)) | {case.loop_var}
+    exprs = (*case.store.indices, *case.guards)
+    used = {case.loop_var, *(var for expr in exprs for var in free_vars(expr))}
     bounds = {var: found for var in used if (found := case.ranges.get(var)) is not None}
     if len(bounds) < len(used) or any(_extent(found) < 1 for found in bounds.values()):
         return None
@@ -115,10 +116,6 @@ def _points(case: ParallelStore) -> dict[Var, Values] | None:
     axes = [np.arange(count, dtype=np.int64) + bounds[var][0] for var, count in counts.items()]
     grids = np.meshgrid(*axes, indexing="ij")
     return {var: grid.ravel() for var, grid in zip(counts, grids, strict=True)}
-
-
-def _variables(exprs: Iterable[PrimExpr]) -> set[Var]:
-    return {var for expr in exprs for var in free_vars(expr)}
 
 
 def _compare(case: ParallelStore, points: dict[Var, Values], elements: Any) -> Witness | None:
@@ -143,23 +140,12 @@ def _compare(case: ParallelStore, points: dict[Var, Values], elements: Any) -> W
 
 def _values_differ(store: BufferStore, first: dict[Var, int], second: dict[Var, int]) -> bool:
     """True if the stored values are not the same expression, or build on what is there already."""
-    return _reads(store.value, store) or not expr_deep_equal(
-        _at(store.value, first), _at(store.value, second)
-    )
+    if any(load.buffer.data is store.buffer.data for load in nodes_of(store.value, BufferLoad)):
+        return True
+    return not expr_deep_equal(_at(store.value, first), _at(store.value, second))
 
 
 def _at(value: PrimExpr, numbers: dict[Var, int]) -> PrimExpr:
     fixed = {var: const(number, var.dtype) for var, number in numbers.items()}
     result: PrimExpr = FoldingSubstituter(fixed).rewrite(value)
     return result
-
-
-def _reads(value: PrimExpr, store: BufferStore) -> bool:
-    found = False
-
-    def look(node: Any) -> None:
-        nonlocal found
-        found = found or (isinstance(node, BufferLoad) and node.buffer.data is store.buffer.data)
-
-    post_order_visit(value, look)
-    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import (
     Allocate,
     AttrStmt,
@@ -20,39 +18,32 @@ from tilewright.ir import (
     PrimFunc,
     SeqStmt,
     Stmt,
-    Visitor,
+    Var,
     is_no_op,
     logical_not,
     map_tuple,
     no_op,
     replace,
     seq,
+    updated,
 )
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.ir.op import Op
+from tilewright.ir.patterns import nodes_of, walk
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import StmtRewriter, is_false, is_true
 
 
-class _EffectFinder(Visitor):
-    def __init__(self) -> None:
-        self.found = False
-
-    def visit_call(self, node: Call) -> None:
-        if not isinstance(node.op, Op) or node.op.effect > CallEffect.READ_STATE:
-            self.found = True
-        self.generic_visit(node)
-
-
 def has_effect(expr: PrimExpr) -> bool:
     """True when evaluating an expression does more than yield its value."""
-    finder = _EffectFinder()
-    finder.visit(expr)
-    return finder.found
+    return any(
+        not isinstance(call.op, Op) or call.op.effect > CallEffect.READ_STATE
+        for call in nodes_of(expr, Call)
+    )
 
 
 class _NoOpRemover(StmtRewriter):
-    def __init__(self, used: set[Any]) -> None:
+    def __init__(self, used: set[Var]) -> None:
         self._used = used
 
     def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
@@ -88,43 +79,31 @@ class _NoOpRemover(StmtRewriter):
         body = self.rewrite(node.body)
         if (node.var not in self._used or is_no_op(body)) and not has_effect(node.value):
             return body
-        return node if body is node.body else replace(node, body=body)
+        return updated(node, body=body)
 
     def visit_allocate(self, node: Allocate) -> Stmt:
         body = self.rewrite(node.body)
-        if node.buffer_var not in self._used or is_no_op(body):
-            return body
-        return node if body is node.body else replace(node, body=body)
+        unused = node.buffer_var not in self._used or is_no_op(body)
+        return body if unused else updated(node, body=body)
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
         body = self.rewrite(node.body)
-        if is_no_op(body) or node.attr_key in (AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA):
-            return body
-        return node if body is node.body else replace(node, body=body)
+        done = node.attr_key in (AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA)
+        return body if done or is_no_op(body) else updated(node, body=body)
 
 
-class _Uses(Visitor):
+def _used_vars(body: Stmt) -> set[Var]:
     """Variables that occur in expressions or behind buffers that are accessed."""
-
-    def __init__(self) -> None:
-        self.found: set[Any] = set()
-
-    def visit_var(self, node: Any) -> None:
-        self.found.add(node)
-
-    def visit_int_imm(self, node: Any) -> None:
-        """Nothing inside."""
-
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
-        self.found.add(node.buffer.data)
-        self.generic_visit(node)
-
-    visit_buffer_store = visit_buffer_load
+    used = set()
+    for node in walk(body):
+        if isinstance(node, Var):
+            used.add(node)
+        elif isinstance(node, BufferLoad | BufferStore):
+            used.add(node.buffer.data)
+    return used
 
 
 @function_pass
 def RemoveNoOp(func: PrimFunc) -> PrimFunc:
     """Remove statements without an effect."""
-    uses = _Uses()
-    uses.visit(func.body)
-    return func.with_body(_NoOpRemover(uses.found).rewrite(func.body))
+    return func.with_body(_NoOpRemover(_used_vars(func.body)).rewrite(func.body))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir import (
     BinaryOp,
     Broadcast,
@@ -14,13 +12,13 @@ from tilewright.ir import (
     FloorMod,
     IntImm,
     Mod,
+    Node,
     PrimExpr,
     PrimFunc,
-    Rewriter,
     Select,
-    Visitor,
-    map_children,
+    children,
 )
+from tilewright.ir.patterns import rewrite
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 from tilewright.lowering.widen_expr import is_inside
@@ -34,46 +32,28 @@ def may_divide_by_zero(node: BinaryOp) -> bool:
     return not (isinstance(divisor, IntImm) and divisor.value != 0)
 
 
-class _UnsafeFinder(Visitor):
-    """Looks for loads that are not known to lie inside the buffer, and for unsafe divisions."""
-
-    def __init__(self) -> None:
-        self.loads = False
-        self.divides = False
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        if node.predicate is None and not is_inside(node.buffer, node.indices):
-            self.loads = True
-        self.generic_visit(node)
-
-    def visit_binary_op(self, node: BinaryOp) -> None:
-        if may_divide_by_zero(node):
-            self.divides = True
-        self.generic_visit(node)
-
-    def visit_call(self, node: Call) -> None:
-        # The branches of if_then_else are protected by its condition.
-        for arg in node.args[:1] if node.op is IF_THEN_ELSE else node.args:
-            self.visit(arg)
+def _is_unsafe(node: Node, guards_loads: bool) -> bool:
+    """Is there a load that may lie outside the buffer, or a division that may fault?"""
+    match node:
+        case Call(op=op, args=args) if op is IF_THEN_ELSE:
+            return _is_unsafe(args[0], guards_loads)  # which protects the branches
+        case BufferLoad() if guards_loads and node.predicate is None:
+            if not is_inside(node.buffer, node.indices):
+                return True
+        case BinaryOp() if may_divide_by_zero(node):
+            return True
+    return any(_is_unsafe(child, guards_loads) for child in children(node))
 
 
-class _SelectRewriter(Rewriter):
-    def visit_int_imm(self, node: Any) -> Any:
+def _protected(node: Select) -> PrimExpr:
+    is_scalar = node.condition.dtype.lanes == 1  # lanes have masks of their own for loads
+    if not any(_is_unsafe(value, is_scalar) for value in (node.true_value, node.false_value)):
         return node
-
-    def visit_select(self, node: Select) -> PrimExpr:
-        node = map_children(node, self.visit)
-        finder = _UnsafeFinder()
-        finder.visit(node.true_value)
-        finder.visit(node.false_value)
-        is_scalar = node.condition.dtype.lanes == 1  # lanes have masks of their own for loads
-        if not (finder.divides or (finder.loads and is_scalar)):
-            return node
-        args = (node.condition, node.true_value, node.false_value)
-        return Call(node.dtype, IF_THEN_ELSE, args)
+    args = (node.condition, node.true_value, node.false_value)
+    return Call(node.dtype, IF_THEN_ELSE, args)
 
 
 @function_pass
 def RewriteUnsafeSelect(func: PrimFunc) -> PrimFunc:
     """Protect loads and divisions in the branches of selections."""
-    return func.with_body(_SelectRewriter().rewrite(func.body))
+    return func.with_body(rewrite(func.body, {Select: _protected}))

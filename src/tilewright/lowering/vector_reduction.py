@@ -30,7 +30,6 @@ from tilewright.ir import (
     Max,
     Min,
     Mul,
-    Node,
     Or,
     PrimExpr,
     PrimFunc,
@@ -48,13 +47,13 @@ from tilewright.ir import (
     maximum,
     minimum,
     multiply,
-    post_order_visit,
     replace,
     seq,
     uses_var,
 )
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import if_then_else, lower_limit, upper_limit
+from tilewright.ir.patterns import nodes_of
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 
@@ -102,8 +101,8 @@ class _Reduction:
             node = node.body
         if not isinstance(node, BufferStore) or node.predicate is not None:
             return None
-        variables = {id(inner.loop_var) for inner in loops}
-        if any(uses_var(index, lambda var: id(var) in variables) for index in node.indices):
+        variables = {inner.loop_var for inner in loops}
+        if any(uses_var(index, variables.__contains__) for index in node.indices):
             return None
         return _matched(tuple(loops), tuple(views), node)
 
@@ -188,7 +187,9 @@ def _matched(
     for reducer in _REDUCERS:
         if isinstance(value, BinaryOp) and isinstance(value, reducer.node):
             for old, term in ((value.a, value.b), (value.b, value.a)):
-                if _is_element(old, store) and not _loads_from(term, store.buffer):
+                loads = nodes_of(term, BufferLoad)
+                apart = all(load.buffer.data is not store.buffer.data for load in loads)
+                if apart and _is_element(old, store):
                     return _Reduction(loops, views, store, reducer, term)
     return None
 
@@ -201,39 +202,17 @@ def _is_element(expr: PrimExpr, store: BufferStore) -> bool:
     )
 
 
-def _loads_from(term: PrimExpr, buffer: Buffer) -> bool:
-    found = []
-
-    def look(node: Node) -> None:
-        if isinstance(node, BufferLoad) and node.buffer.data is buffer.data:
-            found.append(node)
-
-    post_order_visit(term, look)
-    return bool(found)
-
-
 def _gathers(term: PrimExpr, var: Var) -> bool:
     """Are elements read at places that other elements say? Masking those costs a branch each."""
-    inner: list[BufferLoad] = []
-
-    def look(node: Node) -> None:
-        if isinstance(node, BufferLoad):
-            for index in node.indices:
-                post_order_visit(index, lambda n: inner.append(n) if _is_load_at(n, var) else None)
-
-    post_order_visit(term, look)
-    return bool(inner)
-
-
-def _is_load_at(node: Node, var: Var) -> bool:
-    return isinstance(node, BufferLoad) and uses_var(node, lambda other: other is var)
+    indices = (index for load in nodes_of(term, BufferLoad) for index in load.indices)
+    inner = (load for index in indices for load in nodes_of(index, BufferLoad))
+    return any(uses_var(load, var.same_as) for load in inner)
 
 
 def _vector(width: int, body: Callable[[Var], Stmt]) -> Stmt:
-    if width == 1:
-        lane = Var("lane", DType("int32"))
-        return FoldingSubstituter({lane: const(0)}).rewrite(body(lane))
     lane = Var("lane", DType("int32"))
+    if width == 1:
+        return FoldingSubstituter({lane: const(0)}).rewrite(body(lane))
     return For(lane, const(0), const(width), ForKind.VECTORIZED, body(lane))
 
 

@@ -38,19 +38,19 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
-    Visitor,
     While,
     const,
     logical_and,
     logical_not,
     multiply,
-    post_order_visit,
     replace,
     seq,
     uses_var,
 )
+from tilewright.ir.patterns import nodes_of, walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
+from tilewright.lowering.host_abi import Accesses
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter, is_true
 from tilewright.lowering.unroll_loop import element_bytes
@@ -186,53 +186,17 @@ class _LoopBodyWidener(ExprWidener):
         raise NotVectorizable("an assertion")
 
 
-class _Memory(Visitor):
-    """The memory that statements read and write."""
-
-    def __init__(self) -> None:
-        self.read: set[Var] = set()
-        self.written: set[Var] = set()
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self.read.add(node.buffer.data)
-        self.generic_visit(node)
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self.written.add(node.buffer.data)
-        self.generic_visit(node)
-
-    def visit_var(self, node: Var) -> None:
-        if node.dtype.is_handle:
-            self.read.add(node)
-            self.written.add(node)
-
-
-def _memory_of(statements: Sequence[Stmt]) -> _Memory:
-    memory = _Memory()
-    for statement in statements:
-        memory.visit(statement)
-    return memory
-
-
 def _is_apart(child: Stmt, others: Sequence[Stmt]) -> bool:
     """True when a statement may get a loop of its own: no memory ties it to its neighbours."""
-    mine, theirs = _memory_of([child]), _memory_of(others)
+    mine, theirs = Accesses(child), Accesses(*others)
     return not (mine.written & (theirs.read | theirs.written) or theirs.written & mine.read)
 
 
 def _is_idempotent(node: Stmt) -> bool:
     """True for a store of a value that does not read what it overwrites."""
-    if not isinstance(node, BufferStore):
-        return False
-    reads_itself = False
-
-    def look(part: Any) -> None:
-        nonlocal reads_itself
-        if isinstance(part, BufferLoad) and part.buffer.data is node.buffer.data:
-            reads_itself = True
-
-    post_order_visit(node.value, look)
-    return not reads_itself
+    return isinstance(node, BufferStore) and all(
+        load.buffer.data is not node.buffer.data for load in nodes_of(node.value, BufferLoad)
+    )
 
 
 # For a comparison of a rising ramp with a constant: the lane that decides whether any lane is on.
@@ -312,15 +276,8 @@ def _convenient_lanes(extent: int, element_bytes: int) -> int:
 
 
 def _widest_element(body: Stmt) -> int:
-    widest = 1
-
-    def look(part: Any) -> None:
-        nonlocal widest
-        if isinstance(part, BufferLoad | BufferStore):
-            widest = max(widest, element_bytes(part.buffer))
-
-    post_order_visit(body, look)
-    return widest
+    accesses = (node for node in walk(body) if isinstance(node, BufferLoad | BufferStore))
+    return max((element_bytes(node.buffer) for node in accesses), default=1)
 
 
 @register_pass

@@ -115,13 +115,8 @@ class ExprWidener(Rewriter):
             raise NotVectorizable(f"the address of {node.name} is taken")
         return self.vars.get(node, node)
 
-    def visit_add(self, node: Add) -> PrimExpr:
-        return self._linear(node, add)
-
-    def visit_sub(self, node: Sub) -> PrimExpr:
-        return self._linear(node, subtract)
-
-    def _linear(self, node: BinaryOp, combine: Callable[..., PrimExpr]) -> PrimExpr:
+    def visit_add(self, node: Add | Sub) -> PrimExpr:
+        combine = add if isinstance(node, Add) else subtract
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
@@ -135,6 +130,8 @@ class ExprWidener(Rewriter):
             return base
         return Ramp(base, stride, self.lanes)
 
+    visit_sub = visit_add
+
     def visit_mul(self, node: Mul) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
@@ -146,21 +143,17 @@ class ExprWidener(Rewriter):
             return Ramp(multiply(a.base, factor), multiply(a.stride, factor), a.lanes)
         return self._lanewise(node, a, b)
 
-    def visit_floor_div(self, node: FloorDiv) -> PrimExpr:
+    def visit_floor_div(self, node: FloorDiv | FloorMod) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        if self._stays_in_one_block(a, b):
+        if not self._stays_in_one_block(a, b):
+            return self._lanewise(node, a, b)
+        if isinstance(node, FloorDiv):
             return floordiv(a.base, b)
-        return self._lanewise(node, a, b)
+        return Ramp(floormod(a.base, b), a.stride, a.lanes)
 
-    def visit_floor_mod(self, node: FloorMod) -> PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        if self._stays_in_one_block(a, b):
-            return Ramp(floormod(a.base, b), a.stride, a.lanes)
-        return self._lanewise(node, a, b)
+    visit_floor_mod = visit_floor_div
 
     def _stays_in_one_block(self, a: Any, b: PrimExpr) -> bool:
         """True when all lanes of ramp `a` lie in one aligned block of `b` numbers."""
@@ -204,17 +197,10 @@ class ExprWidener(Rewriter):
             return Select(*parts)
         return Select(*(broadcast(part, self.lanes) for part in parts))
 
-    def visit_ramp(self, node: Ramp) -> PrimExpr:
-        return self._vector_already(node)
-
-    def visit_broadcast(self, node: Broadcast) -> PrimExpr:
-        return self._vector_already(node)
-
-    def visit_shuffle(self, node: Shuffle) -> PrimExpr:
-        return self._vector_already(node)
-
-    def _vector_already(self, node: Any) -> PrimExpr:
+    def visit_ramp(self, node: Ramp | Broadcast | Shuffle) -> PrimExpr:
         raise NotVectorizable(f"{node.dtype!s} inside a vectorised loop")
+
+    visit_broadcast = visit_shuffle = visit_ramp
 
     def visit_let(self, node: Let) -> PrimExpr:
         value = self.visit(node.value)
@@ -306,12 +292,11 @@ class ExprWidener(Rewriter):
         copies = self.private.get(buffer.data)
         if copies is None:
             return buffer, index
-        lane = Ramp(const(0, index.dtype.element_of), const(1, index.dtype.element_of), self.lanes)
-        scaled = multiply(index, self.lanes) if index.dtype.lanes == 1 else None
-        if scaled is not None:
-            return self._private_buffer(buffer, copies), Ramp(scaled, lane.stride, self.lanes)
-        wide = Mul(index, broadcast(const(self.lanes, index.dtype.element_of), self.lanes))
-        return self._private_buffer(buffer, copies), Add(wide, lane)
+        private, kind = self._private_buffer(buffer, copies), index.dtype.element_of
+        if index.dtype.lanes == 1:
+            return private, Ramp(multiply(index, self.lanes), const(1, kind), self.lanes)
+        wide = Mul(index, broadcast(const(self.lanes, kind), self.lanes))
+        return private, Add(wide, Ramp(const(0, kind), const(1, kind), self.lanes))
 
     def _private_buffer(self, buffer: Buffer, data: Var) -> Buffer:
         known = self._private_buffers.get(buffer)
