@@ -1,49 +1,46 @@
-"""Captured variables: what the body of a parallel loop takes from the function around it."""
+"""Facts of lowered programs that code generators ask for: captured variables, sizes of memory."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-from tilewright.ir import BufferLoad, BufferStore, For, Var, Visitor
+from tilewright.ir import (
+    Allocate,
+    AllocateConst,
+    BufferLoad,
+    BufferStore,
+    For,
+    IntImm,
+    Let,
+    LetStmt,
+    Var,
+)
+from tilewright.ir.patterns import walk
 
 
 def captured_vars(loop: For) -> list[Var]:
-    """Variables and data pointers from outside that the body of `loop` uses, in order of use."""
-    collector = _Captures()
-    collector.visit(loop.body)
-    inner = collector.bound | {loop.loop_var}
-    return [var for var in collector.used if var not in inner]
+    """Variables and data pointers from outside that the body of `loop` uses, in order of use.
+
+    In lowered programs a name has one definition, so what is bound anywhere inside is inner.
+    """
+    used: dict[Var, None] = {}
+    bound = {loop.loop_var}
+    for node in walk(loop.body):
+        match node:
+            case Var():
+                used[node] = None
+            case BufferLoad() | BufferStore():
+                used[node.buffer.data] = None
+            case For(loop_var=var) | Let(var=var) | LetStmt(var=var):
+                bound.add(var)
+            case Allocate(buffer_var=var) | AllocateConst(buffer_var=var):
+                bound.add(var)
+    return [var for var in used if var not in bound]
 
 
-class _Captures(Visitor):
-    """In lowered programs a name has one definition, so what is bound anywhere inside is inner."""
-
-    def __init__(self) -> None:
-        self.used: dict[Var, None] = {}
-        self.bound: set[Var] = set()
-
-    def visit_var(self, node: Var) -> None:
-        self.used[node] = None
-
-    def _visit_access(self, node: BufferLoad | BufferStore) -> None:
-        self.visit_var(node.buffer.data)
-        self.generic_visit(node)
-
-    visit_buffer_load = visit_buffer_store = _visit_access
-
-    def visit_for(self, node: For) -> None:
-        self._visit_binder(node, node.loop_var)
-
-    def visit_let(self, node: Any) -> None:
-        self._visit_binder(node, node.var)
-
-    visit_let_stmt = visit_let
-
-    def visit_allocate(self, node: Any) -> None:
-        self._visit_binder(node, node.buffer_var)
-
-    visit_allocate_const = visit_allocate
-
-    def _visit_binder(self, node: Any, var: Var) -> None:
-        self.bound.add(var)
-        self.generic_visit(node)
+def constant_bytes(node: Allocate) -> int | None:
+    """The size of an allocation, if it is known."""
+    extents = [extent.value for extent in node.extents if isinstance(extent, IntImm)]
+    if len(extents) < len(node.extents):
+        return None
+    return node.dtype.itemsize * node.dtype.lanes * math.prod(extents)

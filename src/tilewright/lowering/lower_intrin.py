@@ -84,6 +84,14 @@ _RULES: dict[str, Callable[[Call], PrimExpr]] = {
     "tir.q_multiply_shift": _q_multiply_shift,
     "tir.q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
 }
+
+
+def fixed_point_product(call: Call) -> PrimExpr:
+    """A fixed-point multiplication as integer arithmetic."""
+    assert isinstance(call.op, Op)
+    return _RULES[call.op.name](call)
+
+
 _TRUNCATING: dict[type[BinaryOp], type[BinaryOp]] = {FloorDiv: Div, FloorMod: Mod}
 
 

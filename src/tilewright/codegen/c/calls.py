@@ -13,6 +13,7 @@ from tilewright.codegen.c.types import (
 )
 from tilewright.errors import CodegenError
 from tilewright.ir import BufferLoad, Call, DType, GlobalVar, PrimExpr, StringImm, convert
+from tilewright.lowering.lower_intrin import fixed_point_product
 from tilewright.target.intrin_rules import find_intrin_rule
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ _BINARY: dict[str, tuple[str, int]] = {
     "shift_left": ("<<", 11),
     "shift_right": (">>", 11),
 }
-_FLOAT_TESTS = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}
-_HELPERS = ("clz", "popcount", "q_multiply_shift")
+_FLOAT_TESTS = ("isnan", "isinf", "isfinite")
+_HELPERS = ("clz", "popcount")
 
 
 def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
@@ -58,7 +59,7 @@ def _print_builtin(printer: ExpressionPrinter, node: Call, name: str) -> Printed
         left, right = node.args
         return printer.infix(sign, precedence, left, right, node.dtype)
     if name in _FLOAT_TESTS:
-        return f"({_FLOAT_TESTS[name]}({printer.as_float(node.args[0])}) != 0)", POSTFIX
+        return f"({name}({printer.as_float(node.args[0])}) != 0)", POSTFIX
     if name in _HELPERS:
         helper = printer.prelude.helper(name, node.args[0].dtype)
         return f"{helper}({', '.join(printer.text(arg) for arg in node.args)})", POSTFIX
@@ -72,10 +73,6 @@ def _math(printer: ExpressionPrinter, name: str, node: Call) -> Printed:
     suffix = "" if node.dtype.bits == 64 else "f"
     args = ", ".join(printer.as_float(arg) for arg in node.args)
     return printer.from_float(f"{name}{suffix}({args})", node.dtype)
-
-
-def _if_then_else(printer: ExpressionPrinter, node: Call) -> Printed:
-    return printer.choice(*node.args)
 
 
 def _rsqrt(printer: ExpressionPrinter, node: Call) -> Printed:
@@ -94,20 +91,8 @@ def _exp10(printer: ExpressionPrinter, node: Call) -> Printed:
     return printer.from_float(f"{power}{printer.as_float(node.args[0])})", node.dtype)
 
 
-def _likely(printer: ExpressionPrinter, node: Call) -> Printed:
-    return printer.write(node.args[0])
-
-
 def _bitwise_not(printer: ExpressionPrinter, node: Call) -> Printed:
     return printer.cut(f"~{printer.operand(node.args[0], UNARY)}", UNARY, node.dtype)
-
-
-def _undefined(printer: ExpressionPrinter, node: Call) -> Printed:
-    return "0", POSTFIX
-
-
-def _assume(printer: ExpressionPrinter, node: Call) -> Printed:
-    return f"((void)({printer.text(node.args[0])}))", POSTFIX
 
 
 def _reinterpret(printer: ExpressionPrinter, node: Call) -> Printed:
@@ -130,10 +115,6 @@ def _access_pointer(printer: ExpressionPrinter, node: Call) -> Printed:
     kind, data, offset = node.args[0].dtype, node.args[1], node.args[2]
     pointer = f"({c_type(kind)} *){printer.operand(data, UNARY)}"
     return f"(void *)({pointer} + {printer.operand(offset, 12)})", UNARY
-
-
-def _is_null(printer: ExpressionPrinter, node: Call) -> Printed:
-    return f"({printer.operand(node.args[0], 9)} == NULL)", POSTFIX
 
 
 def _large_uint(printer: ExpressionPrinter, node: Call) -> Printed:
@@ -161,18 +142,20 @@ def _argument_type(arg: PrimExpr) -> str:
 
 
 _SPECIAL: dict[str, Spell] = {
-    "if_then_else": _if_then_else,
+    "if_then_else": lambda printer, node: printer.choice(*node.args),
     "rsqrt": _rsqrt,
     "sigmoid": _sigmoid,
     "exp10": _exp10,
-    "likely": _likely,
+    "likely": lambda printer, node: printer.write(node.args[0]),
+    "q_multiply_shift": lambda printer, node: printer.write(fixed_point_product(node)),
+    "q_multiply_shift_per_axis": lambda printer, node: printer.write(fixed_point_product(node)),
     "bitwise_not": _bitwise_not,
-    "undef": _undefined,
-    "assume": _assume,
+    "undef": lambda printer, node: ("0", POSTFIX),
+    "assume": lambda printer, node: (f"((void)({printer.text(node.args[0])}))", POSTFIX),
     "reinterpret": _reinterpret,
     "address_of": _address_of,
     "tvm_access_ptr": _access_pointer,
-    "isnullptr": _is_null,
+    "isnullptr": lambda printer, node: (f"({printer.operand(node.args[0], 9)} == NULL)", POSTFIX),
     "large_uint_imm": _large_uint,
     "call_extern": _extern,
     "call_pure_extern": _extern,

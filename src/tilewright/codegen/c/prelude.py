@@ -68,10 +68,6 @@ _TEMPLATES: dict[str, str] = {
     "  return x == 0 ? {BITS} : __builtin_clzll((uint64_t)({U})x) - (64 - {BITS});\n}}",
     "popcount": "{T} tw_popcount_{N}({T} x) {{ return __builtin_popcountll((uint64_t)({U})x); }}",
     "sigmoid": "{T} tw_sigmoid_{N}({T} x) {{ return 1 / (1 + exp(-(double)x)); }}",
-    "q_multiply_shift": "{T} tw_q_multiply_shift_{N}({T} x, {T} y, {T} q, {T} s) {{\n"
-    "  const int64_t product = (int64_t)x * y, shift = (int64_t)q - s;\n"
-    "  if (shift <= 0) return ({T})(product << -shift);\n"
-    "  return ({T})((product + ((int64_t)1 << (shift - 1))) >> shift);\n}}",
 }  # fmt: skip
 # What differs for floats: NaN where an operand is.
 _FLOAT_TEMPLATES: dict[str, str] = {

@@ -17,7 +17,7 @@ from tilewright.codegen.c.types import (
     string_literal,
 )
 from tilewright.codegen.c.vectors import vector_store
-from tilewright.codegen.captures import captured_vars
+from tilewright.codegen.captures import captured_vars, constant_bytes
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Allocate,
@@ -35,16 +35,14 @@ from tilewright.ir import (
     IntImm,
     LetStmt,
     Op,
-    PrimExpr,
     SeqStmt,
-    Stmt,
     Var,
     While,
     add,
     expr_deep_equal,
     is_no_op,
-    pre_order_visit,
 )
+from tilewright.ir.patterns import nodes_of
 
 _MAX_STACK_BYTES = 16 * 1024  # larger allocations come from the heap
 
@@ -200,18 +198,18 @@ class StatementPrinter(ExpressionPrinter):
     # --- memory ---
 
     def visit_allocate(self, node: Allocate) -> None:
-        kind, count = c_type(node.dtype), _constant_size(node.extents)
-        lanes = node.dtype.lanes
+        kind, lanes, size = c_type(node.dtype), node.dtype.lanes, constant_bytes(node)
         name = self.define(node.buffer_var)
-        if count is not None and count * lanes * node.dtype.itemsize <= _MAX_STACK_BYTES:
-            self.line(f"{kind} {name}[{max(count * lanes, 1)}] __attribute__((aligned(64)));")
+        if size is not None and size <= _MAX_STACK_BYTES:
+            count = max(size // node.dtype.itemsize, 1)
+            self.line(f"{kind} {name}[{count}] __attribute__((aligned(64)));")
             self.visit(node.body)
             return
         factors = [self.operand(extent, 13) for extent in node.extents]
-        size = " * ".join([f"(int64_t)sizeof *{name}", *factors])
-        size += f" * {lanes}" if lanes > 1 else ""
+        product = " * ".join([f"(int64_t)sizeof *{name}", *factors])
+        product += f" * {lanes}" if lanes > 1 else ""
         self.prelude.need("tw_allocate", ALLOCATE)
-        self.line(f"{kind} *{name} = tw_allocate({size});")
+        self.line(f"{kind} *{name} = tw_allocate({product});")
         with self._braces(f"if ({name} == NULL)"):
             self._fail(f"out of memory for {name}")
         self._heap.append(name)
@@ -279,23 +277,9 @@ def _outlined_body(inner: StatementPrinter, node: For, name: str) -> list[str]:
     return [head, *unused, *unpack, *inner.lines, "  return 0;", "}", ""]
 
 
-def _constant_size(extents: tuple[PrimExpr, ...]) -> int | None:
-    size = 1
-    for extent in extents:
-        if not isinstance(extent, IntImm):
-            return None
-        size *= extent.value
-    return size
-
-
 def _reads_what_it_writes(node: BufferStore) -> bool:
     """True if the value loads from the memory of the store at other places than it writes."""
-    found: list[BufferLoad] = []
-
-    def note(expr: Stmt) -> bool:
-        if isinstance(expr, BufferLoad) and expr.buffer.data is node.buffer.data:
-            found.append(expr)
-        return True
-
-    pre_order_visit(node.value, note)
-    return any(not expr_deep_equal(load.indices, node.indices) for load in found)
+    return any(
+        load.buffer.data is node.buffer.data and not expr_deep_equal(load.indices, node.indices)
+        for load in nodes_of(node.value, BufferLoad)
+    )

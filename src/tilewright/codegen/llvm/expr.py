@@ -148,27 +148,17 @@ class ExprGenerator(IndexBuilder, Dispatcher):
 
     def _multiply_add(self, node: Add | Sub) -> Value | None:
         """`x + a * b`, `a * b - x` and their like, as one fused instruction where there is one."""
-        negative = isinstance(node, Sub)
-        if isinstance(node.b, Mul):
-            product, addend = node.b, node.a
-            a, b, c = self.value(product.a), self.value(product.b), self.value(addend)
-            a = self.negated(a) if negative else a
-        elif isinstance(node.a, Mul):
-            product, addend = node.a, node.b
-            a, b, c = self.value(product.a), self.value(product.b), self.value(addend)
-            c = self.negated(c) if negative else c
-        else:
+        behind = isinstance(node.b, Mul)
+        product, addend = (node.b, node.a) if behind else (node.a, node.b)
+        if not isinstance(product, Mul):
             return None
+        a, b, c = self.value(product.a), self.value(product.b), self.value(addend)
+        if isinstance(node, Sub):
+            a, c = (self.negated(a), c) if behind else (a, self.negated(c))
         return self.intrinsic("fmuladd", node.dtype, a, b, c)
 
-    def visit_min(self, node: Min) -> Value:
-        return self._extremum(node, "min")
-
-    def visit_max(self, node: Max) -> Value:
-        return self._extremum(node, "max")
-
-    def _extremum(self, node: BinaryOp, name: str) -> Value:
-        dtype = node.dtype
+    def visit_min(self, node: Min | Max) -> Value:
+        dtype, name = node.dtype, "min" if isinstance(node, Min) else "max"
         if not dtype.is_float:
             letter = "s" if dtype.is_int else "u"
             return self.intrinsic(letter + name, dtype, self.value(node.a), self.value(node.b))
@@ -176,6 +166,8 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         a, b = self.computed(node.a), self.computed(node.b)
         # NaN where an operand is; which of -0.0 and 0.0 is chosen is left open, which is cheaper.
         return self._rounded(self.intrinsic(f"{name}imum", kind, a, b, flags="nsz "), dtype)
+
+    visit_max = visit_min
 
     # --- logic ----------------------------------------------------------------------------------
 
@@ -191,14 +183,8 @@ class ExprGenerator(IndexBuilder, Dispatcher):
             return self.compare(f"icmp {test}", self.index(node.a), self.index(node.b))
         return self.compare(f"icmp {test}", self.value(node.a), self.value(node.b))
 
-    def visit_and(self, node: And) -> Value:
-        return self._lazy_logic(node.a, node.b, "and")
-
-    def visit_or(self, node: Or) -> Value:
-        return self._lazy_logic(node.a, node.b, "or")
-
-    def _lazy_logic(self, a: PrimExpr, b: PrimExpr, opcode: str) -> Value:
-        left = self.value(a)
+    def visit_and(self, node: And | Or) -> Value:
+        left, b, opcode = self.value(node.a), node.b, "and" if isinstance(node, And) else "or"
         if can_speculate(b):
             return self.int_op(opcode, left, self.value(b))
         if left.type != "i1":
@@ -207,6 +193,8 @@ class ExprGenerator(IndexBuilder, Dispatcher):
         if opcode == "and":
             return self.branch(left, lambda: self.value(b), lambda: Value("i1", "false"))
         return self.branch(left, lambda: Value("i1", "true"), lambda: self.value(b))
+
+    visit_or = visit_and
 
     def choose(self, condition: PrimExpr, then_expr: PrimExpr, else_expr: PrimExpr) -> Value:
         """One of two expressions; the other one is not evaluated."""

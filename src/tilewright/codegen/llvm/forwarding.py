@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
 from tilewright.ir import (
-    Allocate,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -140,9 +139,6 @@ class _Uses(Visitor):
     def visit_let_stmt(self, node: LetStmt) -> None:
         if node.var.dtype.is_handle:
             self.escaped.add(node.var)
-        self.generic_visit(node)
-
-    def visit_allocate(self, node: Allocate) -> None:
         self.generic_visit(node)
 
     def _accessed(self, buffer: Buffer) -> None:

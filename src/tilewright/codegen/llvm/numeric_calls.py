@@ -7,10 +7,10 @@ from tilewright.codegen.llvm.call_table import CallEmitter, CallTable, name_of
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
 from tilewright.codegen.llvm.types import float_constant, value_type
-from tilewright.codegen.llvm.values import zero_of
 from tilewright.codegen.llvm.vector_math import MATH_FUNCTIONS
 from tilewright.errors import CodegenError
 from tilewright.ir import FLOAT32, INT32, INT64, Call, DType, IntImm, PrimExpr
+from tilewright.lowering.lower_intrin import fixed_point_product
 
 CALLS = CallTable()
 
@@ -105,46 +105,9 @@ def _wide(builder: IndexBuilder, expr: PrimExpr, dtype: DType) -> Value:
     return builder.splat(value, dtype.lanes) if expr.dtype.lanes != dtype.lanes else value
 
 
-@CALLS.emits("q_multiply_shift")
-def _multiply_shift(builder: IndexBuilder, call: Call) -> Value:
-    """`round(x * y * 2**(s - q))`, ties upwards, through a 64-bit product."""
-    dtype = INT64.with_lanes(call.dtype.lanes)
-    x, y, fraction, shift = (_wide(builder, arg, dtype) for arg in call.args)
-    product = builder.int_op("mul", x, y)
-    to_right = builder.int_op("sub", fraction, shift)
-    zero = builder.splat_text("0", to_right.type)
-    shifted = builder.int_op(
-        "shl",
-        product,
-        builder.intrinsic("smax", dtype, builder.int_op("sub", zero, to_right), zero),
-    )
-    at_least_one = builder.intrinsic("smax", dtype, to_right, builder.splat_text("1", zero.type))
-    rounded = _shifted_to_nearest(builder, product, at_least_one)
-    chosen = builder.select(builder.compare("icmp sgt", to_right, zero), rounded, shifted)
-    return casts.cast(builder, chosen, dtype, call.dtype)
-
-
-def _shifted_to_nearest(builder: IndexBuilder, value: Value, distance: Value) -> Value:
-    one = builder.splat_text("1", value.type)
-    half = builder.int_op("shl", one, builder.int_op("sub", distance, one))
-    return builder.int_op("ashr", builder.int_op("add", value, half), distance)
-
-
-@CALLS.emits("q_multiply_shift_per_axis")
-def _multiply_shift_per_axis(builder: IndexBuilder, call: Call) -> Value:
-    """(x, y, left shift, right shift, q, whether to shift left, whether to shift right)"""
-    dtype = INT64.with_lanes(call.dtype.lanes)
-    x, y, left, right, fraction, use_left, use_right = (
-        _wide(builder, arg, dtype) for arg in call.args
-    )
-    zero = zero_of(x.type)
-    moved = builder.select(
-        builder.compare("icmp ne", use_left, zero), builder.int_op("shl", x, left), x
-    )
-    extra = builder.select(builder.compare("icmp ne", use_right, zero), right, zero)
-    product = builder.int_op("mul", moved, y)
-    rounded = _shifted_to_nearest(builder, product, builder.int_op("add", fraction, extra))
-    return casts.cast(builder, rounded, dtype, call.dtype)
+@CALLS.emits("q_multiply_shift", "q_multiply_shift_per_axis")
+def _fixed_point(builder: IndexBuilder, call: Call) -> Value:
+    return builder.value(fixed_point_product(call))
 
 
 # --- floats -------------------------------------------------------------------------------------

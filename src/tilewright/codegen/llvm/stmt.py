@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.codegen.captures import constant_bytes
 from tilewright.codegen.llvm import memory, streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
@@ -54,10 +55,6 @@ class StmtGenerator(ExprGenerator):
         self.stack_bytes = 0
         self.distinct: set[Var] = set()  # pointers to memory that no other one of them reaches
 
-    def run(self, statement: Stmt) -> None:
-        """Emit a statement."""
-        self.visit(statement)
-
     def visit_seq_stmt(self, node: SeqStmt) -> None:
         for statement in node.seq:
             self.visit(statement)
@@ -92,7 +89,7 @@ class StmtGenerator(ExprGenerator):
         if node.attr_key == STREAM_STORES:
             self._stream(node.body)
         elif node.attr_key == MAY_USE_TILES and needs_tiles(node.body, outside_parallel=True):
-            self.holding_tiles(lambda: self.run(node.body))
+            self.holding_tiles(lambda: self.visit(node.body))
         else:
             self.visit(node.body)
 
@@ -101,10 +98,10 @@ class StmtGenerator(ExprGenerator):
         if not pointers:
             self.visit(body)
             return
-        self._either(
+        self.either(
             streaming.are_aligned(self, pointers),
-            lambda: streaming.streaming(self, pointers, lambda: self.run(body)),
-            lambda: self.run(body),
+            lambda: streaming.streaming(self, pointers, lambda: self.visit(body)),
+            lambda: self.visit(body),
         )
 
     def holding_tiles(self, emit: Callable[[], None]) -> None:
@@ -151,33 +148,17 @@ class StmtGenerator(ExprGenerator):
     def visit_if_then_else(self, node: IfThenElse) -> None:
         condition = self.condition(node.condition)
         if node.else_case is None:
-            self.when(condition, lambda: self.run(node.then_case))
+            self.when(condition, lambda: self.visit(node.then_case))
             return
-        else_case = node.else_case
-        self._either(condition, lambda: self.run(node.then_case), lambda: self.run(else_case))
-
-    def _either(
-        self, condition: Value, then_case: Callable[[], None], else_case: Callable[[], None]
-    ) -> None:
-        emitter = self.emitter
-        then_label, else_label, join = (emitter.fresh(stem) for stem in ("then", "else", "join"))
-        regions = []
-        for label, emit in ((then_label, then_case), (else_label, else_case)):
-            emitter.open_region(label)
-            emit()
-            regions.append(emitter.close_region())
-        emitter.line(f"br {condition}, label %{then_label}, label %{else_label}")
-        for label, region in zip((then_label, else_label), regions, strict=True):
-            emitter.place(region, label)
-            emitter.line(f"br label %{join}")
-        emitter.start_block(join)
+        cases = node.then_case, node.else_case
+        self.either(condition, lambda: self.visit(cases[0]), lambda: self.visit(cases[1]))
 
     def visit_while(self, node: While) -> None:
         emitter = self.emitter
         head, done = emitter.fresh("while"), emitter.fresh("done")
         emitter.open_region(head)
         condition = self.condition(node.condition)
-        self.when(condition, lambda: self.run(node.body))
+        self.when(condition, lambda: self.visit(node.body))
         region = emitter.close_region()
         emitter.line(f"br label %{head}")
         emitter.place(region, head)
@@ -312,16 +293,6 @@ class StmtGenerator(ExprGenerator):
 
     def _constant_text(self, number: int | float, dtype: DType) -> str:
         return float_constant(float(number), dtype) if dtype.is_float else str(int(number))
-
-
-def constant_bytes(node: Allocate) -> int | None:
-    """The size of an allocation, if it is known."""
-    size = node.dtype.itemsize * node.dtype.lanes
-    for extent in node.extents:
-        if not isinstance(extent, IntImm):
-            return None
-        size *= extent.value
-    return size
 
 
 def statement_count(statement: Stmt) -> int:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.values import ValueBuilder, zero_of
-from tilewright.ir import BufferStore, Node, Var, post_order_visit
+from tilewright.ir import BufferStore, Node, Var
+from tilewright.ir.patterns import nodes_of
 from tilewright.target import isa
 
 LINE = 64  # bytes
@@ -24,13 +25,8 @@ def streamed_pointers(builder: ValueBuilder, body: Node) -> list[Var]:
     """The pointers of callers that a statement stores vectors to; none if the CPU is no x86."""
     if not isa.is_x86(builder.context.target.cpu.triple):
         return []
-    found: dict[Var, None] = {}
-
-    def look(node: Node) -> None:
-        if isinstance(node, BufferStore) and node.value.dtype.lanes > 1:
-            found.setdefault(node.buffer.data)
-
-    post_order_visit(body, look)
+    stores = (node for node in nodes_of(body, BufferStore) if node.value.dtype.lanes > 1)
+    found = dict.fromkeys(node.buffer.data for node in stores)
     return [var for var in found if var not in builder.alignments and var in builder.env]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
@@ -13,6 +13,7 @@ from tilewright.codegen.llvm.types import value_type
 from tilewright.ir import DType, PrimExpr, Var
 
 Thunk: TypeAlias = Callable[[], Value]
+T = TypeVar("T")
 
 _FOLDS: Final[dict[str, Callable[[int, int], int]]] = {
     "add": lambda p, q: p + q,
@@ -105,24 +106,30 @@ class ValueBuilder:
 
     def branch(self, condition: Value, on_true: Thunk, on_false: Thunk) -> Value:
         """One of two values, of which only the chosen one is computed."""
+        results = self.either(condition, on_true, on_false)
+        incoming = ", ".join(f"[ {value.text}, %{end} ]" for value, end in results)
+        type_ = results[0][0].type
+        return self.emitter.here(type_, f"phi {type_} {incoming}")
+
+    def either(
+        self, condition: Value, on_true: Callable[[], T], on_false: Callable[[], T]
+    ) -> list[tuple[T, str]]:
+        """Two parts of code, of which one runs; for each what `on_...` gave, and its last block."""
         emitter = self.emitter
         then_label, else_label, join = (emitter.fresh(stem) for stem in ("then", "else", "join"))
-        emitter.open_region(then_label)
-        then_value = on_true()
-        then_region = emitter.close_region()
-        emitter.open_region(else_label)
-        else_value = on_false()
-        else_region = emitter.close_region()
+        parts = []
+        for label, emit in ((then_label, on_true), (else_label, on_false)):
+            emitter.open_region(label)
+            result = emit()
+            parts.append((label, result, emitter.close_region()))
         emitter.line(f"br {condition}, label %{then_label}, label %{else_label}")
-        emitter.place(then_region, then_label)
-        then_end = emitter.current.label
-        emitter.line(f"br label %{join}")
-        emitter.place(else_region, else_label)
-        else_end = emitter.current.label
-        emitter.line(f"br label %{join}")
+        results = []
+        for label, result, region in parts:
+            emitter.place(region, label)
+            results.append((result, emitter.current.label))
+            emitter.line(f"br label %{join}")
         emitter.start_block(join)
-        incoming = f"[ {then_value.text}, %{then_end} ], [ {else_value.text}, %{else_end} ]"
-        return emitter.here(then_value.type, f"phi {then_value.type} {incoming}")
+        return results
 
     def when(self, condition: Value, action: Callable[[], None]) -> None:
         """Emit what `action` emits, to be run only where `condition` holds."""
@@ -147,7 +154,7 @@ class ValueBuilder:
             type_, f"shufflevector {single}, {type_} poison, {zeros}", (single,)
         )
 
-    def shuffle(self, value: Value, order: list[int]) -> Value:
+    def shuffle(self, value: Value, order: Sequence[int]) -> Value:
         """The chosen lanes of a vector."""
         element = value.type.split(" x ")[1][:-1]
         mask = ", ".join(f"i32 {lane}" for lane in order)
@@ -160,7 +167,7 @@ class ValueBuilder:
 
     def lanes_from(self, vector: Value, first: int, count: int) -> Value:
         """Neighbouring lanes of a vector."""
-        return self.shuffle(vector, list(range(first, first + count)))
+        return self.shuffle(vector, range(first, first + count))
 
     def lane(self, vector: Value, position: int) -> Value:
         """One lane of a vector."""
