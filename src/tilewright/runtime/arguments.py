@@ -170,9 +170,10 @@ class ArgumentBinder:
         except ArgumentError as error:
             raise ArgumentError(f"{self._where(position)}: {error}") from error
         if view is None:
+            kind = "None" if arg is None else type(arg).__name__
             raise ArgumentError(
-                f"{self._where(position)}: expected {describe(spec)}, got {_kind_of(arg)}; pass a "
-                "NumPy array or any object with __dlpack__ on the CPU"
+                f"{self._where(position)}: expected {describe(spec)}, got {kind}; pass a NumPy "
+                "array or any object with __dlpack__ on the CPU"
             )
         return view
 
@@ -218,7 +219,7 @@ class ArgumentBinder:
         for form, part, view in zip(short, parts, views, strict=True):
             extent = int.from_bytes(part, "little") if form.names_extent else None
             key.append(view.shape if view is not None else extent)
-        sizes = [_size(view) if view is not None else 0 for view in views]
+        sizes = [size_of(view) if view is not None else 0 for view in views]
         pairs = _exclusive_pairs(self.signature) if self.no_alias else []
         order: list[int] = []
         flat = [number for more in numbers for number in more]
@@ -266,10 +267,6 @@ def _exclusive_pairs(signature: Sequence[ArgumentSpec]) -> list[tuple[int, int]]
     ]
 
 
-def _kind_of(arg: Any) -> str:
-    return "None" if arg is None else type(arg).__name__
-
-
 def _derived(view: TensorView, source: str, axis: int) -> int:
     if source == "shape":
         return view.shape[axis]
@@ -290,7 +287,8 @@ def _derived_numbers(where: str, spec: ArgumentSpec, view: TensorView) -> tuple[
     return tuple(numbers)
 
 
-def _size(view: TensorView) -> int:
+def size_of(view: TensorView) -> int:
+    """The bytes of all elements."""
     dtype = DType(view.dtype)
     return math.prod(view.shape) * dtype.itemsize * dtype.lanes
 

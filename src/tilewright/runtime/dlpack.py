@@ -22,7 +22,7 @@ from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
 from tilewright.runtime.devices import CPU, device_name
 
 VERSION = (1, 0)
-_READ_ONLY, _SUBBYTE_PADDED = 1, 4
+_READ_ONLY, SUBBYTE_PADDED = 1, 4
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 
 
@@ -67,15 +67,16 @@ class DLManagedTensorVersioned(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class BorrowedTensor:
-    """The contents of a capsule; valid as long as `capsule` lives."""
+class TensorView:
+    """An array that somebody else owns."""
 
     address: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements; (-1,) * ndim where they are not whole elements
     dtype: str
-    readonly: bool
-    capsule: object
+    device: str = "cpu"
+    readonly: bool = False
+    owner: object = None  # keeps the memory alive
 
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -109,7 +110,7 @@ def device_of(array: Any) -> str:
     return name if name == "cpu" else f"{name}:{device_id}"
 
 
-def borrow(array: Any) -> BorrowedTensor:
+def borrow(array: Any) -> TensorView:
     """The memory behind an array of another library, which must be the CPU's.
 
     What the library itself raises comes out as an ArgumentError that repeats it.
@@ -127,10 +128,10 @@ def borrow(array: Any) -> BorrowedTensor:
                 f"{type(array).__name__} speaks DLPack {managed.major}.{managed.minor}, "
                 f"expected {VERSION[0]}.x"
             )
-        return _borrowed(managed.tensor, managed.flags, capsule)
+        return view_of_tensor(managed.tensor, managed.flags, capsule)
     if _is_valid(capsule, _PLAIN):
         plain = DLManagedTensor.from_address(_get_pointer(capsule, _PLAIN))
-        return _borrowed(plain.tensor, 0, capsule)
+        return view_of_tensor(plain.tensor, 0, capsule)
     raise ArgumentError(
         f"__dlpack__() of {type(array).__name__} returned {type(capsule).__name__}, expected a "
         "fresh 'dltensor' capsule"
@@ -145,17 +146,16 @@ def _capsule_of(array: Any) -> Any:
         return array.__dlpack__()
 
 
-def _borrowed(tensor: DLTensor, flags: int, capsule: object) -> BorrowedTensor:
-    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-    if tensor.strides:
-        strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
-    else:
-        strides = row_major_strides(shape)
+def view_of_tensor(tensor: DLTensor, flags: int, owner: object) -> TensorView:
+    """The array that DLPack describes, which `owner` keeps alive."""
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else row_major_strides(shape)
     dtype = from_dlpack(tensor.code, tensor.bits, tensor.lanes)
-    if tensor.bits < 8 and not flags & _SUBBYTE_PADDED:
+    if tensor.bits < 8 and not flags & SUBBYTE_PADDED:
         dtype = f"packed {dtype}"
     address = (tensor.data or 0) + tensor.byte_offset
-    return BorrowedTensor(address, shape, strides, dtype, bool(flags & _READ_ONLY), capsule)
+    readonly = bool(flags & _READ_ONLY)
+    return TensorView(address, shape, strides, dtype, readonly=readonly, owner=owner)
 
 
 # --- making -------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def lend(
     code, bits, lanes = to_dlpack(dtype)
     if isinstance(managed, DLManagedTensorVersioned):
         managed.major, managed.minor = VERSION
-        managed.flags = _READ_ONLY * readonly | _SUBBYTE_PADDED * (bits < 8)
+        managed.flags = _READ_ONLY * readonly | SUBBYTE_PADDED * (bits < 8)
     managed.tensor = DLTensor(
         address,
         CPU,

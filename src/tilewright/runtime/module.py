@@ -13,10 +13,9 @@ from tilewright.codegen.base import Texts
 from tilewright.codegen.export import export_library
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo
 from tilewright.errors import KernelAssertError, OverlapError, RuntimeFailure
-from tilewright.ir import DType
 from tilewright.lowering.host_abi import ArgumentSpec, describe
 from tilewright.lowering.prepacking import packing_of
-from tilewright.runtime.arguments import ArgumentBinder, BoundArguments
+from tilewright.runtime.arguments import ArgumentBinder, BoundArguments, size_of
 from tilewright.runtime.binding import BoundFunction, bind
 from tilewright.runtime.devices import Device, device
 from tilewright.runtime.packed_call import failure_of
@@ -165,10 +164,7 @@ def _memory_of(array: Any) -> tuple[int, int]:
     view = view_of(array)
     if view is None or view.device != "cpu":
         return 0, 0
-    count = 1
-    for extent in view.shape:
-        count *= extent
-    return view.address, count * DType(view.dtype).itemsize
+    return view.address, size_of(view)
 
 
 @dataclass(frozen=True)

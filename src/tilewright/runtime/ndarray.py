@@ -215,12 +215,12 @@ def from_dlpack(source: Any) -> NDArray:
     return NDArray(shared_in_numpy(tensor, _numpy_dtype("from_dlpack", tensor.dtype)))
 
 
-def shared_in_numpy(tensor: dlpack.BorrowedTensor, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def shared_in_numpy(tensor: dlpack.TensorView, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A NumPy array over the memory of another library's array, whatever its strides."""
     if _is_compact(tensor):
-        values = array_at(tensor.address, tensor.shape, dtype, tensor.capsule)
+        values = array_at(tensor.address, tensor.shape, dtype, tensor.owner)
     else:
-        first = array_at(tensor.address, (1,), dtype, tensor.capsule)
+        first = array_at(tensor.address, (1,), dtype, tensor.owner)
         steps = tuple(stride * dtype.itemsize for stride in tensor.strides)
         values = np.lib.stride_tricks.as_strided(first, tensor.shape, steps)
     if tensor.readonly:
@@ -251,7 +251,7 @@ class _Memory:
         }
 
 
-def _is_compact(tensor: dlpack.BorrowedTensor) -> bool:
+def _is_compact(tensor: dlpack.TensorView) -> bool:
     """Whether the strides agree with row-major ones wherever an axis has more than one element."""
     wanted = dlpack.row_major_strides(tensor.shape)
     pairs = zip(tensor.shape, tensor.strides, wanted, strict=True)

@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentError, RuntimeFailure
-from tilewright.ir.dlpack_bridge import from_dlpack
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.native.abi import NO_HANDLER
-from tilewright.runtime.dlpack import DLTensor, row_major_strides
-from tilewright.runtime.ndarray import array_at
+from tilewright.runtime.dlpack import SUBBYTE_PADDED, DLTensor, view_of_tensor
+from tilewright.runtime.ndarray import shared_in_numpy
 from tilewright.runtime.registry import get_global_func
 
 _FIRST_TICKET = -2
@@ -131,16 +130,8 @@ def _text_at(address: int) -> str:
 def _tensor_at(address: int) -> np.ndarray[Any, Any]:
     """A NumPy array over the kernel's memory."""
     tensor = DLTensor.from_address(ctypes.c_void_p.from_address(address).value or 0)
-    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-    dtype = to_numpy(from_dlpack(tensor.code, tensor.bits, tensor.lanes))
-    first = (tensor.data or 0) + tensor.byte_offset
-    if not tensor.strides:
-        return array_at(first, shape, dtype, None)
-    strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim))
-    if strides == row_major_strides(shape) or 0 in shape:
-        return array_at(first, shape, dtype, None)
-    steps = tuple(stride * dtype.itemsize for stride in strides)
-    return np.lib.stride_tricks.as_strided(array_at(first, (1,), dtype, None), shape, steps)
+    view = view_of_tensor(tensor, SUBBYTE_PADDED, None)
+    return shared_in_numpy(view, to_numpy(view.dtype))
 
 
 _READERS: dict[str, Callable[[int], Any]] = {

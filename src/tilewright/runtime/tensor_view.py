@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from tilewright.runtime import dlpack
+from tilewright.runtime.dlpack import TensorView
 
 # NumPy's flags as `array.flags.num` has them.
 C_CONTIGUOUS: Final = 0x0001
 ALIGNED: Final = 0x0100
 WRITEABLE: Final = 0x0400
-
-
-@dataclass(frozen=True)
-class TensorView:
-    """An array that somebody else owns."""
-
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in elements; (-1,) * ndim where they are not whole elements
-    dtype: str
-    device: str = "cpu"
-    readonly: bool = False
-    owner: object = None  # keeps the memory alive
 
 
 def view_of(array: Any) -> TensorView | None:
@@ -41,7 +28,8 @@ def view_of(array: Any) -> TensorView | None:
         held = array.__tilewright_array__
         return _view_of_numpy(held) if isinstance(held, np.ndarray) else held.view()
     if hasattr(type(array), "__dlpack__"):
-        return _view_of_dlpack(array)
+        device = dlpack.device_of(array)
+        return dlpack.borrow(array) if device == "cpu" else TensorView(0, (), (), "", device)
     return None
 
 
@@ -55,21 +43,6 @@ def _view_of_numpy(array: np.ndarray[Any, Any]) -> TensorView:
         array.dtype.name if array.dtype.isnative else f"byte-swapped {array.dtype.name}",
         readonly=not array.flags.writeable,
         owner=array,
-    )
-
-
-def _view_of_dlpack(array: Any) -> TensorView:
-    device = dlpack.device_of(array)
-    if device != "cpu":
-        return TensorView(0, (), (), "", device)
-    tensor = dlpack.borrow(array)
-    return TensorView(
-        tensor.address,
-        tensor.shape,
-        tensor.strides,
-        tensor.dtype,
-        readonly=tensor.readonly,
-        owner=tensor.capsule,
     )
 
 

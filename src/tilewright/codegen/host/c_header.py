@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilewright.codegen.host.c_names import CFunction, CParameter, element_type, identifier
@@ -175,10 +176,7 @@ def _example_symbols(function: CFunction) -> dict[str, int]:
                 symbols[derived.name] = 0
             elif derived.source == "stride":
                 inner = spec.shape[derived.axis + 1 :]
-                step = 1
-                for extent in inner:
-                    step *= evaluate_extent(extent, symbols)
-                symbols[derived.name] = step
+                symbols[derived.name] = math.prod(evaluate_extent(n, symbols) for n in inner)
     return symbols
 
 
@@ -187,9 +185,6 @@ def _element_count(spec: ArgumentSpec, symbols: dict[str, int]) -> int:
     if 0 in shape:
         return 0
     if not spec.strides:
-        count = 1
-        for extent in shape:
-            count *= extent
-        return count
+        return math.prod(shape)
     strides = [evaluate_extent(stride, symbols) for stride in spec.strides]
     return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))

@@ -6,12 +6,11 @@ library that is not there, or knows nothing of them.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from functools import partial
 
 from tilewright.codegen.llvm.emitter import Value
-from tilewright.codegen.llvm.types import value_type
+from tilewright.codegen.llvm.types import float_constant, value_type
 from tilewright.codegen.llvm.values import ValueBuilder, zero_of
 from tilewright.ir import FLOAT32, INT32, DType
 
@@ -116,16 +115,12 @@ def _bits(builder: ValueBuilder, value: Value, dtype: DType) -> Value:
     return builder.convert("bitcast", value, value_type(dtype))
 
 
-def _resized(builder: ValueBuilder, opcode: str, value: Value, dtype: DType) -> Value:
-    return builder.convert(opcode, value, value_type(dtype))
-
-
 def _test(builder: ValueBuilder, test: str, value: Value, constant: int) -> Value:
     return builder.compare(f"icmp {test}", value, builder.splat_text(str(constant), value.type))
 
 
 def _widen_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
-    wide = _resized(builder, "zext", value, INT32.with_lanes(lanes))
+    wide = builder.convert("zext", value, value_type(INT32.with_lanes(lanes)))
     return _bits(builder, _ints(builder, "shl", wide, 16), FLOAT32.with_lanes(lanes))
 
 
@@ -138,7 +133,7 @@ def _narrow_bfloat16(builder: ValueBuilder, value: Value, lanes: int) -> Value:
     quiet = _ints(builder, "or", upper, 0x40)
     is_nan = builder.compare("fcmp uno", value, value)
     chosen = builder.select(is_nan, quiet, rounded)
-    return _resized(builder, "trunc", chosen, DType("bfloat16").with_lanes(lanes))
+    return builder.convert("trunc", chosen, value_type(DType("bfloat16").with_lanes(lanes)))
 
 
 # (exponent bits, mantissa bits, bias, has infinity) of the 8-bit formats
@@ -149,16 +144,11 @@ def _widen_float8(name: str, builder: ValueBuilder, value: Value, lanes: int) ->
     """Shift exponent and mantissa into place, then rescale, which also gets subnormals right."""
     _, mantissa, bias, has_infinity = _FLOAT8_FORMATS[name]
     wide_type, single = INT32.with_lanes(lanes), FLOAT32.with_lanes(lanes)
-    wide = _resized(builder, "zext", value, wide_type)
+    wide = builder.convert("zext", value, value_type(wide_type))
     magnitude = _ints(builder, "and", wide, 0x7F)
     sign = _ints(builder, "shl", _ints(builder, "and", wide, 0x80), 24)
     shifted = _ints(builder, "shl", magnitude, 23 - mantissa)
-    scale = builder.splat_text(f"0x{_double_bits(2.0 ** (127 - bias)):016X}", value_type(single))
-    scaled = builder.emitter.pure(
-        value_type(single),
-        f"fmul {_bits(builder, shifted, single)}, {scale.text}",
-        (_bits(builder, shifted, single),),
-    )
+    scaled = _float_op(builder, "fmul", _bits(builder, shifted, single), 2.0 ** (127 - bias))
     bits = _bits(builder, scaled, wide_type)
     if has_infinity:
         special = _test(builder, "ugt", magnitude, 0x7B)
@@ -166,7 +156,7 @@ def _widen_float8(name: str, builder: ValueBuilder, value: Value, lanes: int) ->
         bits = builder.select(special, full, bits)
     else:
         special = _test(builder, "eq", magnitude, 0x7F)
-        bits = builder.select(special, builder.splat_text(str(0x7FC00000), bits.type), bits)
+        bits = _chosen(builder, special, 0x7FC00000, bits)
     return _bits(builder, builder.int_op("or", bits, sign), single)
 
 
@@ -183,31 +173,29 @@ def _narrow_float8(name: str, builder: ValueBuilder, value: Value, lanes: int) -
     rounded = _ints(builder, "lshr", builder.int_op("add", magnitude, half), drop)
     normal = _ints(builder, "sub", rounded, (127 - bias) << mantissa)
     magic = 2.0 ** (24 - bias - mantissa)  # its last mantissa bit is the subnormals' unit
-    added = builder.emitter.pure(
-        value_type(single),
-        f"fadd {_bits(builder, magnitude, single)}, "
-        f"{builder.splat_text(f'0x{_double_bits(magic):016X}', value_type(single)).text}",
-        (_bits(builder, magnitude, single),),
-    )
+    added = _float_op(builder, "fadd", _bits(builder, magnitude, single), magic)
     magic_bits = (24 - bias - mantissa + 127) << 23
     subnormal = _ints(builder, "sub", _bits(builder, added, wide_type), magic_bits)
     is_small = _test(builder, "ult", magnitude, (127 - bias + 1) << 23)
     result = builder.select(is_small, subnormal, normal)
     largest, overflow = (0x7B, 0x7C) if has_infinity else (0x7E, 0x7F)
     too_big = _test(builder, "ugt", result, largest)
-    result = builder.select(too_big, builder.splat_text(str(overflow), result.type), result)
-    is_nan = _test(builder, "ugt", magnitude, 0x7F800000)
-    result = builder.select(is_nan, builder.splat_text(str(0x7F), result.type), result)
+    result = _chosen(builder, too_big, overflow, result)
+    result = _chosen(builder, _test(builder, "ugt", magnitude, 0x7F800000), 0x7F, result)
     if not has_infinity:
-        is_infinite = _test(builder, "eq", magnitude, 0x7F800000)
-        result = builder.select(is_infinite, builder.splat_text(str(0x7F), result.type), result)
-    return _resized(
-        builder, "trunc", builder.int_op("or", result, sign), DType("uint8").with_lanes(lanes)
-    )
+        result = _chosen(builder, _test(builder, "eq", magnitude, 0x7F800000), 0x7F, result)
+    byte = value_type(DType("uint8").with_lanes(lanes))
+    return builder.convert("trunc", builder.int_op("or", result, sign), byte)
 
 
-def _double_bits(value: float) -> int:
-    return int.from_bytes(struct.pack(">d", value), "big")
+def _float_op(builder: ValueBuilder, opcode: str, value: Value, constant: float) -> Value:
+    number = builder.splat_text(float_constant(constant, FLOAT32), value.type)
+    return builder.emitter.pure(value.type, f"{opcode} {value}, {number.text}", (value,))
+
+
+def _chosen(builder: ValueBuilder, test: Value, constant: int, value: Value) -> Value:
+    """A constant where a test holds."""
+    return builder.select(test, builder.splat_text(str(constant), value.type), value)
 
 
 _WIDEN: dict[str, Resize] = {

@@ -150,38 +150,35 @@ def _ldexp(builder: IndexBuilder, call: Call) -> Value:
     down, up = -(bias - 1) + mantissa + 1, bias
     for _ in range(2):
         step = _step(builder, exponent, down, up)
-        value = _times_power(builder, value, step, dtype, wide)
+        value = _times_power(builder, value, step, dtype)
         exponent = builder.int_op("sub", exponent, step)
-    lowest = builder.splat_text(str(-(bias - 1)), exponent.type)
-    highest = builder.splat_text(str(bias), exponent.type)
-    last = builder.intrinsic(
-        "smax", wide, builder.intrinsic("smin", wide, exponent, highest), lowest
-    )
-    value = _times_power(builder, value, last, dtype, wide)
+    last = _between(builder, exponent, wide, 1 - bias, bias)
+    value = _times_power(builder, value, last, dtype)
     return casts.cast(builder, value, dtype, call.dtype)
 
 
 def _clamped(builder: IndexBuilder, value: Value, wide: DType, bias: int) -> Value:
     """An exponent in few enough bits; beyond some bound they all give zero or infinity."""
     dtype, bound = INT64.with_lanes(wide.lanes), 4 * (bias + 1)
-    low, high = (builder.splat_text(str(number), value.type) for number in (-bound, bound))
-    limited = builder.intrinsic("smax", dtype, builder.intrinsic("smin", dtype, value, high), low)
-    return casts.cast(builder, limited, dtype, wide)
+    return casts.cast(builder, _between(builder, value, dtype, -bound, bound), dtype, wide)
+
+
+def _between(builder: IndexBuilder, value: Value, dtype: DType, low: int, high: int) -> Value:
+    least, most = (builder.splat_text(str(number), value.type) for number in (low, high))
+    return builder.intrinsic("smax", dtype, builder.intrinsic("smin", dtype, value, most), least)
 
 
 def _step(builder: IndexBuilder, exponent: Value, down: int, up: int) -> Value:
     """How far to go now: nothing while the rest can be done in one step."""
-    zero = builder.splat_text("0", exponent.type)
-    too_high = builder.compare("icmp sgt", exponent, builder.splat_text(str(up), exponent.type))
-    floor = builder.splat_text(str(-(up - 1)), exponent.type)
-    too_low = builder.compare("icmp slt", exponent, floor)
-    lowered = builder.select(too_low, builder.splat_text(str(down), exponent.type), zero)
-    return builder.select(too_high, builder.splat_text(str(up), exponent.type), lowered)
+    zero, least, most, far = (
+        builder.splat_text(str(number), exponent.type) for number in (0, 1 - up, up, down)
+    )
+    too_high = builder.compare("icmp sgt", exponent, most)
+    too_low = builder.compare("icmp slt", exponent, least)
+    return builder.select(too_high, most, builder.select(too_low, far, zero))
 
 
-def _times_power(
-    builder: IndexBuilder, value: Value, exponent: Value, dtype: DType, wide: DType
-) -> Value:
+def _times_power(builder: IndexBuilder, value: Value, exponent: Value, dtype: DType) -> Value:
     """`value * 2**exponent` for exponents of normal numbers."""
     bias, mantissa = _FORMATS[dtype.bits]
     biased = builder.int_op("add", exponent, builder.splat_text(str(bias), exponent.type))
