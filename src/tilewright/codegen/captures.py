@@ -13,7 +13,10 @@ from tilewright.ir import (
     IntImm,
     Let,
     LetStmt,
+    PrimExpr,
+    Ramp,
     Var,
+    is_one,
 )
 from tilewright.ir.patterns import walk
 
@@ -44,3 +47,10 @@ def constant_bytes(node: Allocate) -> int | None:
     if len(extents) < len(node.extents):
         return None
     return node.dtype.itemsize * node.dtype.lanes * math.prod(extents)
+
+
+def first_of_run(index: PrimExpr) -> PrimExpr | None:
+    """Where a vector of neighbours starts; None for any other index."""
+    if isinstance(index, Ramp) and is_one(index.stride) and index.base.dtype.lanes == 1:
+        return index.base
+    return None

@@ -28,6 +28,7 @@ from tilewright.ir import (
     Var,
     const,
     free_vars,
+    is_one,
     logical_and,
     maximum,
     minimum,
@@ -91,7 +92,7 @@ class Boxes:
 
         Only elements for which all `tests` are true are; None if no such box is known.
         """
-        single = [axis.min for axis in axes if _is_one(axis.extent)]
+        single = [axis.min for axis in axes if is_one(axis.extent)]
         for var, domain in domains.items():
             # A loop that may run never leaves out everything, which must show in what it indexes.
             if not _runs(domain) and not any(_ends_with(index, var, domains) for index in single):
@@ -123,7 +124,7 @@ class Boxes:
         return (
             bool(running)
             and all(any(uses_var(axis.min, var.same_as) for axis in axes) for var in running)
-            and (len(running) == len(variables) or all(_is_one(axis.extent) for axis in axes))
+            and (len(running) == len(variables) or all(is_one(axis.extent) for axis in axes))
         )
 
     def _whole(self, axes: Axes, domains: Domains) -> Box | None:
@@ -148,7 +149,7 @@ class Boxes:
         if gap is None:
             return False
         for axis, span in zip(axes, box, strict=True):
-            if not _is_one(axis.extent):
+            if not is_one(axis.extent):
                 continue
             # `gap >= 0` bounds an index from below if their difference is fixed, ...
             low = self._analyzer.simplify(axis.min - gap)
@@ -230,10 +231,6 @@ def _gap(test: PrimExpr) -> PrimExpr | None:
         case LE(a=a, b=b) | GE(a=b, b=a) if a.dtype.is_int:
             return b - a
     return None
-
-
-def _is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def _runs(domain: Range) -> bool:

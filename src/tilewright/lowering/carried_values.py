@@ -37,19 +37,14 @@ from tilewright.ir import (
     expr_deep_equal,
     free_vars,
     has_load,
+    is_true,
     logical_and,
     substitute,
     uses_var,
 )
 from tilewright.ir.patterns import walk
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at
-from tilewright.lowering.rewriters import (
-    ADDRESS_OF,
-    IF_THEN_ELSE,
-    common_prefix,
-    is_true,
-    takes_pointer,
-)
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, common_prefix, takes_pointer
 from tilewright.lowering.widen_expr import conjuncts
 
 

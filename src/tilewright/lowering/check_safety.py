@@ -36,13 +36,14 @@ from tilewright.ir import (
     Var,
     Visitor,
     While,
+    is_true,
     replace,
 )
 from tilewright.ir.patterns import walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.lower_match_buffer import without_views
 from tilewright.lowering.race_witness import ParallelStore, find_witness
-from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, crosses_rows, is_true
+from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, crosses_rows
 from tilewright.target import Target
 
 

@@ -16,7 +16,6 @@ from tilewright.ir import (
     FloorMod,
     For,
     IntImm,
-    LetStmt,
     Max,
     Min,
     Mul,
@@ -30,7 +29,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.rewriters import StmtRewriter
+from tilewright.lowering.rewriters import StmtRewriter, with_lets
 from tilewright.target import Target
 
 _SHAREABLE = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
@@ -144,10 +143,7 @@ class _Sharer(StmtRewriter):
             self._count += 1
             var = by_number[number] = Var(f"cse_{self._count}", example.dtype)
             bindings.append((var, value))
-        result = self.rewrite(_Replacer(numbering, by_number).rewrite(body))
-        for var, value in reversed(bindings):
-            result = LetStmt(var, value, result)
-        return result
+        return with_lets(bindings, self.rewrite(_Replacer(numbering, by_number).rewrite(body)))
 
 
 @register_pass

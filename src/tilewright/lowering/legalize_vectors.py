@@ -43,7 +43,7 @@ from tilewright.ir.op import Op
 from tilewright.ir.patterns import walk
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.remove_no_op import has_effect
-from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
+from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter, with_lets
 from tilewright.target.vector_types import LONG, known_lanes
 
 _WIDEST_ELEMENT = 8  # bytes; pieces are the same for all types, so that they fit together
@@ -214,7 +214,7 @@ class _Splitter(StmtRewriter):
             value, place = bound(part.visit(node.value)), bound(part.visit(index))
             mask = None if node.predicate is None else bound(part.visit(node.predicate))
             stores.append(BufferStore(buffer, value, (place,), mask))
-        return _with_lets(bindings, seq(stores))
+        return with_lets(bindings, seq(stores))
 
     def visit_let_stmt(self, node: LetStmt) -> Stmt:
         bindings = self._bindings_of(node)
@@ -223,7 +223,7 @@ class _Splitter(StmtRewriter):
             body = replace(node, body=body)  # somebody needs all of it
         elif not bindings:
             return replace(node, body=body)
-        return _with_lets(bindings, body)
+        return with_lets(bindings, body)
 
     def _bindings_of(self, node: LetStmt) -> list[tuple[Var, PrimExpr]]:
         """The parts of a vector that has a name."""
@@ -238,12 +238,6 @@ class _Splitter(StmtRewriter):
             return []
         self._parts.update({(node.var, piece): var for piece, var, _ in bindings})
         return [(var, value) for _, var, value in bindings]
-
-
-def _with_lets(bindings: list[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
-    for var, value in reversed(bindings):
-        body = LetStmt(var, value, body)
-    return body
 
 
 @function_pass

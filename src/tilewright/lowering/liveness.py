@@ -18,8 +18,8 @@ from tilewright.ir import (
     Stmt,
     Var,
     Visitor,
+    is_true,
 )
-from tilewright.lowering.rewriters import is_true
 
 
 @dataclass

@@ -37,6 +37,7 @@ from tilewright.ir import (
     floordiv,
     greater_equal,
     is_no_op,
+    is_true,
     logical_and,
     maximum,
     minimum,
@@ -48,7 +49,7 @@ from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.bound_check import BoundCheck, RaggedTile, conditions_in
-from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter, is_false, is_true
+from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter, is_false
 from tilewright.lowering.widen_expr import conjuncts
 from tilewright.target import Target
 

@@ -23,6 +23,7 @@ from tilewright.ir import (
     conjuncts,
     equal,
     free_vars,
+    is_true,
     logical_and,
     replace,
     seq,
@@ -32,7 +33,7 @@ from tilewright.ir import (
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.clone import Cloner
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import StmtRewriter, is_true
+from tilewright.lowering.rewriters import StmtRewriter
 
 
 def first_reduction_step(block: Block) -> PrimExpr:

@@ -21,6 +21,7 @@ from tilewright.ir import (
     cast,
     const,
     expr_deep_equal,
+    is_one,
     multiply,
     replace,
 )
@@ -78,7 +79,7 @@ class _ViewRemover(FoldingSubstituter):
         source: BufferRegion = self.visit(match.source)
         _check_kind(place, view, source.buffer)
         leading = len(source.region) - len(view.shape)
-        if leading < 0 or not all(_is_one(axis.extent) for axis in source.region[:leading]):
+        if leading < 0 or not all(is_one(axis.extent) for axis in source.region[:leading]):
             raise LowerError(
                 f"{place} has {len(view.shape)} dimensions, which do not fit the region of "
                 f"{source.buffer.name} with {len(source.region)}"
@@ -135,7 +136,7 @@ def _check_rows(buffer: Buffer, indices: tuple[PrimExpr, ...], view: _View) -> N
 
 def _is_contiguous(shape: tuple[PrimExpr, ...], strides: tuple[PrimExpr, ...]) -> bool:
     return all(
-        _is_one(extent) or _same_number(stride, wanted)
+        is_one(extent) or _same_number(stride, wanted)
         for extent, stride, wanted in zip(shape, strides, compact_strides(shape), strict=True)
     )
 
@@ -145,10 +146,6 @@ def _same_number(a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
     return expr_deep_equal(a, b)
-
-
-def _is_one(extent: PrimExpr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def _check_kind(place: str, view: Buffer, source: Buffer) -> None:

@@ -15,13 +15,14 @@ from tilewright.ir import (
     For,
     ForKind,
     IfThenElse,
-    IntImm,
     PrimExpr,
     PrimFunc,
     Range,
     Stmt,
     const,
     convert,
+    is_one,
+    is_true,
     map_children,
     replace,
 )
@@ -29,7 +30,7 @@ from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.flatten_buffer import flat_size
-from tilewright.lowering.rewriters import FoldingSubstituter, is_true
+from tilewright.lowering.rewriters import FoldingSubstituter
 
 PRAGMA_PREFIX = "pragma_"
 
@@ -59,7 +60,7 @@ class _BlockRemover(FoldingSubstituter):
 
     def visit_for(self, node: For) -> Stmt:
         pragmas, others = _split_pragmas(node.annotations)
-        if _is_unit(node) and not others and node.kind != ForKind.THREAD_BINDING:
+        if is_one(node.extent) and not others and node.kind != ForKind.THREAD_BINDING:
             self.bindings[node.loop_var] = self.visit(node.min)
             body: Stmt = self.visit(node.body)
         else:
@@ -76,10 +77,6 @@ def _mark_loops(stmt: Stmt, width: Any) -> Stmt:
     if isinstance(stmt, For):
         return replace(stmt, annotations={**stmt.annotations, VECTOR_REDUCTION: width})
     return map_children(stmt, lambda n: _mark_loops(n, width) if isinstance(n, Stmt) else n)
-
-
-def _is_unit(loop: For) -> bool:
-    return isinstance(loop.extent, IntImm) and loop.extent.value == 1
 
 
 def _split_pragmas(annotations: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

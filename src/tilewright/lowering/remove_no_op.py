@@ -20,6 +20,7 @@ from tilewright.ir import (
     Stmt,
     Var,
     is_no_op,
+    is_true,
     logical_not,
     map_tuple,
     no_op,
@@ -31,7 +32,7 @@ from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_
 from tilewright.ir.op import Op
 from tilewright.ir.patterns import nodes_of, walk
 from tilewright.lowering.base import function_pass
-from tilewright.lowering.rewriters import StmtRewriter, is_false, is_true
+from tilewright.lowering.rewriters import StmtRewriter, is_false
 
 
 def has_effect(expr: PrimExpr) -> bool:

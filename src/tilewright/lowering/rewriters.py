@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from tilewright.ir import (
     Allocate,
-    AttrStmt,
+    AllocateConst,
     BinaryOp,
     Buffer,
     BufferLoad,
-    BufferRewriter,
     Call,
     For,
     IfThenElse,
     IntImm,
+    LetStmt,
     Node,
     Not,
     PrimExpr,
@@ -36,6 +36,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
+from tilewright.ir.visit import Substituter
 
 IF_THEN_ELSE = Op.get("tir.if_then_else")
 LIKELY = Op.get("tir.likely")
@@ -62,6 +63,13 @@ def common_prefix(a: tuple[T, ...], b: tuple[T, ...]) -> tuple[T, ...]:
     return a[:length]
 
 
+def with_lets(bindings: Sequence[tuple[Var, PrimExpr]], body: Stmt) -> Stmt:
+    """`body` inside of `let` statements, the first binding outermost."""
+    for var, value in reversed(bindings):
+        body = LetStmt(var, value, body)
+    return body
+
+
 class StmtRewriter(Rewriter):
     """Rewrites statements only; expressions and regions are left as they are."""
 
@@ -73,10 +81,6 @@ class StmtRewriter(Rewriter):
     visit_range = _keep
     visit_buffer_region = _keep
     visit_match_buffer_region = _keep
-
-
-def is_true(condition: PrimExpr) -> bool:
-    return type(condition) is IntImm and condition.value != 0
 
 
 def is_false(condition: PrimExpr) -> bool:
@@ -92,7 +96,7 @@ def crosses_rows(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
     return last.lanes > extent.value and isinstance(last.stride, IntImm) and last.stride.value == 1
 
 
-class FoldingSubstituter(BufferRewriter):
+class FoldingSubstituter(Substituter):
     """Replaces variables by expressions, and folds the constants that this uncovers.
 
     `bindings` may grow while the walk goes on. With `fresh_binders` every loop, let and allocation
@@ -102,10 +106,7 @@ class FoldingSubstituter(BufferRewriter):
     def __init__(self, bindings: Mapping[Var, PrimExpr], fresh_binders: bool = False) -> None:
         self.bindings: dict[Var, PrimExpr] = dict(bindings)
         self._fresh_binders = fresh_binders
-        self._buffers: dict[Buffer, Buffer] = {}
-
-    def visit_var(self, node: Var) -> PrimExpr:
-        return self.bindings.get(node, node)
+        super().__init__(self.bindings.get)
 
     def visit_int_imm(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -150,19 +151,6 @@ class FoldingSubstituter(BufferRewriter):
         statements = map_tuple(node.seq, self.visit)
         return node if statements is node.seq else seq(statements)
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
-        known = self._buffers.get(buffer)
-        if known is None:
-            known = self._buffers[buffer] = self._substitute_buffer(buffer)
-        return known
-
-    def _substitute_buffer(self, buffer: Buffer) -> Buffer:
-        data = self.bindings.get(buffer.data, buffer.data)
-        shape = map_tuple(buffer.shape, self.visit)
-        strides = map_tuple(buffer.strides, self.visit)
-        offset = None if buffer.elem_offset is None else self.visit(buffer.elem_offset)
-        return updated(buffer, data=data, shape=shape, strides=strides, elem_offset=offset)
-
     def _rebind(self, var: Var) -> Var:
         """The variable that a binder below introduces."""
         if not self._fresh_binders:
@@ -181,12 +169,8 @@ class FoldingSubstituter(BufferRewriter):
 
     visit_let_stmt = visit_let
 
-    def visit_allocate(self, node: Allocate) -> Any:
-        data = self._rebind(node.buffer_var)
-        return updated(map_children(node, self.visit), buffer_var=data)
+    def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
+        self._rebind(node.buffer_var)
+        return super().visit_allocate(node)
 
-    def visit_attr_stmt(self, node: AttrStmt) -> Any:
-        target = node.node
-        if isinstance(target, Var):
-            target = self.bindings.get(target, target)
-        return updated(map_children(node, self.visit), node=target)
+    visit_allocate_const = visit_allocate

@@ -16,6 +16,7 @@ from tilewright.ir import (
     PrimFunc,
     Range,
     Var,
+    is_one,
     map_children,
 )
 from tilewright.ir.folding import fold_binary
@@ -61,8 +62,7 @@ class _Simplifier(AnalyzingRewriter):
 
     def visit_for(self, node: For) -> Any:
         start, extent = self.visit(node.min), self.visit(node.extent)
-        runs_once = isinstance(extent, IntImm) and extent.value == 1
-        if not runs_once or node.annotations or node.kind == ForKind.THREAD_BINDING:
+        if not is_one(extent) or node.annotations or node.kind == ForKind.THREAD_BINDING:
             return super().visit_for(node)
         self.analyzer.bind(node.loop_var, Range(start, extent), allow_override=True)
         return self.visit(FoldingSubstituter({node.loop_var: start}).visit(node.body))

@@ -41,6 +41,7 @@ from tilewright.ir import (
     expr_deep_equal,
     floordiv,
     floormod,
+    is_one,
     less,
     logical_and,
     logical_or,
@@ -217,7 +218,7 @@ def _vector(width: int, body: Callable[[Var], Stmt]) -> Stmt:
 
 
 def _serial(var: Var, count: PrimExpr, body: Stmt) -> Stmt:
-    if isinstance(count, IntImm) and count.value == 1:
+    if is_one(count):
         return FoldingSubstituter({var: const(0, var.dtype)}).rewrite(body)
     return For(var, const(0, var.dtype), count, ForKind.SERIAL, body)
 

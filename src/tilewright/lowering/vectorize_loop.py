@@ -40,6 +40,7 @@ from tilewright.ir import (
     Var,
     While,
     const,
+    is_true,
     logical_and,
     logical_not,
     multiply,
@@ -52,7 +53,7 @@ from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.host_abi import Accesses
 from tilewright.lowering.lane_conflicts import lanes_conflict
-from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter, is_true
+from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 from tilewright.lowering.unroll_loop import element_bytes
 from tilewright.lowering.widen_expr import ExprWidener, NotVectorizable, broadcast
 from tilewright.target import Target

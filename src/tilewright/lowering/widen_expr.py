@@ -49,6 +49,7 @@ from tilewright.ir import (
     replace,
     subtract,
 )
+from tilewright.ir.arithmetic import is_zero
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
 from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY
@@ -126,7 +127,7 @@ class ExprWidener(Rewriter):
             return self._lanewise(node, a, b)
         stride = combine(ramp_a.stride, ramp_b.stride)
         base = combine(ramp_a.base, ramp_b.base)
-        if isinstance(stride, IntImm) and stride.value == 0:
+        if is_zero(stride):
             return base
         return Ramp(base, stride, self.lanes)
 

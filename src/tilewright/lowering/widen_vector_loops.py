@@ -28,6 +28,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
+from tilewright.ir.arithmetic import is_zero
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
@@ -94,7 +95,7 @@ class _Nest:
         """The nest that a loop is the head of, if all its loops have constant bounds."""
         between: list[For] = []
         node: Stmt = outer
-        while isinstance(node, For) and isinstance(node.extent, IntImm) and _starts_at_0(node):
+        while isinstance(node, For) and isinstance(node.extent, IntImm) and is_zero(node.min):
             if node.kind == ForKind.VECTORIZED:
                 return _Nest(outer, tuple(between[1:]), node) if between else None
             if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
@@ -145,10 +146,6 @@ class _Nest:
 def _extent(loop: For) -> int:
     assert isinstance(loop.extent, IntImm)
     return loop.extent.value
-
-
-def _starts_at_0(loop: For) -> bool:
-    return isinstance(loop.min, IntImm) and loop.min.value == 0
 
 
 def _power_of_two_in(number: int) -> int:

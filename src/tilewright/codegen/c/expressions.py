@@ -58,6 +58,7 @@ from tilewright.ir import (
     Sub,
     Var,
     Visitor,
+    is_one,
 )
 from tilewright.support.names import NameSupply
 
@@ -284,7 +285,7 @@ class ExpressionPrinter(Visitor):
         if lanes > 1:
             inner, step = self._lane_below(lanes, "%"), self._lane_below(lanes, "/")
         base = self.operand_at_lane(node.base, str(inner), _ADDITIVE)
-        if isinstance(node.stride, IntImm) and node.stride.value == 1:
+        if is_one(node.stride):
             return f"{base} + {step}", _ADDITIVE
         stride = self.operand_at_lane(node.stride, str(inner), _MULTIPLICATIVE)
         return f"{base} + {stride} * {step}", _ADDITIVE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright.codegen.c.expressions import ExpressionPrinter
 from tilewright.codegen.c.types import is_promoted, is_small_float, vector_type, vector_typedef
+from tilewright.codegen.captures import first_of_run
 from tilewright.ir import (
     Add,
     Broadcast,
@@ -16,10 +17,8 @@ from tilewright.ir import (
     BufferStore,
     Div,
     DType,
-    IntImm,
     Mul,
     PrimExpr,
-    Ramp,
     Sub,
 )
 
@@ -31,7 +30,7 @@ def vector_store(printer: ExpressionPrinter, node: BufferStore) -> str | None:
     dtype = node.value.dtype
     if not _is_native(dtype) or node.predicate is not None or not _fits(node.value, dtype):
         return None
-    begin = _consecutive(node.indices[0])
+    begin = first_of_run(node.indices[0])
     if begin is None or isinstance(node.value, Broadcast):
         return None
     printer.prelude.need(vector_type(dtype), vector_typedef(dtype) + "\n")
@@ -45,20 +44,11 @@ def _is_native(dtype: DType) -> bool:
     return power_of_two and number and not is_small_float(dtype) and not is_promoted(dtype)
 
 
-def _consecutive(index: PrimExpr) -> PrimExpr | None:
-    """The first index of a run of consecutive ones."""
-    if isinstance(index, Ramp) and index.base.dtype.lanes == 1:
-        stride = index.stride
-        if isinstance(stride, IntImm) and stride.value == 1:
-            return index.base
-    return None
-
-
 def _fits(expr: PrimExpr, dtype: DType) -> bool:
     match expr:
         case BufferLoad():
             plain = expr.predicate is None and expr.dtype is dtype and expr.buffer.dtype.lanes == 1
-            return plain and _consecutive(expr.indices[0]) is not None
+            return plain and first_of_run(expr.indices[0]) is not None
         case Broadcast():
             return expr.value.dtype.lanes == 1
         case Add() | Sub() | Mul():
@@ -74,7 +64,7 @@ def _fits(expr: PrimExpr, dtype: DType) -> bool:
 def _text(printer: ExpressionPrinter, expr: PrimExpr, nested: bool = False) -> str:
     match expr:
         case BufferLoad():
-            begin = _consecutive(expr.indices[0])
+            begin = first_of_run(expr.indices[0])
             assert begin is not None
             return _vector_at(printer, expr.buffer, begin, expr.dtype)
         case Broadcast():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from tilewright.codegen.captures import first_of_run
 from tilewright.codegen.llvm import streaming
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
@@ -38,7 +39,7 @@ def load(builder: IndexBuilder, node: BufferLoad) -> Value:
         if node.predicate is None:
             return _load_at(builder, buffer, index, dtype)
         return _load_if(builder, node, index)
-    base = _contiguous(index)
+    base = first_of_run(index)
     if node.predicate is None and base is not None:
         return _load_at(builder, buffer, base, dtype)
     builder.forwarding.forget(buffer.data)
@@ -65,7 +66,7 @@ def store(builder: IndexBuilder, node: BufferStore) -> None:
         builder.forwarding.forget(buffer.data)
         return
     value = builder.value(node.value)
-    base = index if index.dtype.lanes == 1 else _contiguous(index)
+    base = index if index.dtype.lanes == 1 else first_of_run(index)
     if base is not None:
         _store_at(builder, buffer, base, value, dtype)
         return
@@ -209,13 +210,6 @@ def _lane_pointers(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> li
     return pointers
 
 
-def _contiguous(index: PrimExpr) -> PrimExpr | None:
-    """Where a vector of neighbours starts; None for any other index."""
-    if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
-        return index.base if index.base.dtype.lanes == 1 else None
-    return None
-
-
 # --- masked accesses ----------------------------------------------------------------------------
 
 
@@ -234,7 +228,7 @@ def _masked_load(
 ) -> Value:
     _check_scalar_elements(node)
     mask = _mask(builder, node, predicate, index.dtype.lanes)
-    stored, base = memory_type(node.dtype), _contiguous(index)
+    stored, base = memory_type(node.dtype), first_of_run(index)
     if base is None:
         return _load_lanes_where(builder, node.buffer, index, mask)
     pointer = address(builder, node.buffer, base)
@@ -259,7 +253,7 @@ def _masked_store(
         write = partial(_store_at, builder, node.buffer, index, value, node.value.dtype)
         builder.when(mask, write)
         return
-    base = _contiguous(index)
+    base = first_of_run(index)
     if base is None:
         _store_lanes_where(builder, node, index, mask, value)
         return
