@@ -8,10 +8,9 @@ from tilewright.lowering.base import (
     prim_func_pass,
     register_pass,
 )
-from tilewright.lowering.context import PassContext
+from tilewright.lowering.context import PassContext, Sequential
 from tilewright.lowering.host_abi import ArgumentSpec, DerivedParameter, signature_of
 from tilewright.lowering.pipeline import Stage, Stages, run_pipeline
-from tilewright.lowering.sequential import Sequential
 from tilewright.lowering.verify_lowered import verify_lowered
 
 __all__ = [

@@ -145,7 +145,7 @@ class Boxes:
         """Keep what satisfies a test if that is a box again; otherwise keep all and be False."""
         if self._analyzer.can_prove(test):
             return True
-        gap = _gap(test)
+        gap = gap_of(test)
         if gap is None:
             return False
         for axis, span in zip(axes, box, strict=True):
@@ -223,7 +223,7 @@ class Boxes:
         return holds_everywhere(claim, domains)
 
 
-def _gap(test: PrimExpr) -> PrimExpr | None:
+def gap_of(test: PrimExpr) -> PrimExpr | None:
     """The number that is not negative exactly where a comparison of integers is true."""
     match test:
         case LT(a=a, b=b) | GT(a=b, b=a) if a.dtype.is_int:

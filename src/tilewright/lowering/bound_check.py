@@ -16,10 +16,6 @@ from tilewright.arith.affine import affine_in
 from tilewright.ir import (
     EQ,
     FALSE,
-    GE,
-    GT,
-    LE,
-    LT,
     TRUE,
     BufferStore,
     Call,
@@ -37,6 +33,7 @@ from tilewright.ir import (
     substitute,
     uses_var,
 )
+from tilewright.lowering.access_boxes import gap_of
 from tilewright.lowering.rewriters import LIKELY
 from tilewright.lowering.widen_expr import conjuncts
 
@@ -218,17 +215,6 @@ class BoundCheck:
 
 def _slack(condition: PrimExpr) -> PrimExpr | None:
     """An expression that is not negative exactly where the condition is decided."""
-    match condition:
-        case LT(a=a, b=b):
-            slack = b - a - 1 if a.dtype.is_int else None
-        case LE(a=a, b=b):
-            slack = b - a if a.dtype.is_int else None
-        case GT(a=a, b=b):
-            slack = a - b - 1 if a.dtype.is_int else None
-        case GE(a=a, b=b):
-            slack = a - b if a.dtype.is_int else None
-        case EQ(a=a, b=b):  # `a > b` rules it out
-            slack = a - b - 1 if a.dtype.is_int else None
-        case _:
-            slack = None
-    return slack
+    if isinstance(condition, EQ):  # `a > b` rules it out
+        return condition.a - condition.b - 1 if condition.a.dtype.is_int else None
+    return gap_of(condition)

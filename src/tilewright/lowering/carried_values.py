@@ -1,4 +1,4 @@
-"""Does a buffer carry values from one run of a statement to the next?
+"""A test of whether a buffer carries values from one run of a statement to the next.
 
 It does not if each read is covered by writes that come before it in the same run. Then every run
 may have a buffer of its own. What cannot be proven counts as carried.

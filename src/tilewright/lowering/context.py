@@ -7,7 +7,7 @@ with PassContext(config={"tir.disable_vectorize": True}):
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from tilewright.errors import LowerError
 from tilewright.ir import IRModule
 from tilewright.lowering.base import FunctionPass, Pass, as_pass, get_pass
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target import Target
 
 PHASES = range(4)
 
@@ -100,13 +101,11 @@ class PassContext:
 
     def __enter__(self) -> PassContext:
         _active.set((*_active.get(), self))
-        for instrument in self.instruments:
-            getattr(instrument, "enter_pass_ctx", _ignore)()
+        list(self._tell("enter_pass_ctx"))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        for instrument in self.instruments:
-            getattr(instrument, "exit_pass_ctx", _ignore)()
+        list(self._tell("exit_pass_ctx"))
         _active.set(_active.get()[:-1])
 
     def option(self, key: str) -> Any:
@@ -125,25 +124,33 @@ class PassContext:
         """A pass with the options of its key, `tir.<name>`."""
         return pass_class(**{**defaults, **self.option(f"tir.{pass_class.name}")})
 
-    def should_run(self, module: IRModule, info: Pass) -> bool:
-        """Whether no instrument objects to a pass."""
-        return all(
-            instrument.should_run(module, info)
-            for instrument in self.instruments
-            if hasattr(instrument, "should_run")
-        )
+    def run(self, step: Pass, module: IRModule, target: Target | None) -> IRModule:
+        """Run a pass unless somebody objects; instruments see the module before and after."""
+        if step.name in self.disabled_pass or not all(self._tell("should_run", module, step)):
+            return module
+        list(self._tell("run_before_pass", module, step))
+        result = step(module, target)
+        list(self._tell("run_after_pass", result, step))
+        return result
 
-    def run_before_pass(self, module: IRModule, info: Pass) -> None:
-        for instrument in self.instruments:
-            getattr(instrument, "run_before_pass", _ignore)(module, info)
-
-    def run_after_pass(self, module: IRModule, info: Pass) -> None:
-        for instrument in self.instruments:
-            getattr(instrument, "run_after_pass", _ignore)(module, info)
+    def _tell(self, event: str, *about: object) -> Iterator[Any]:
+        """The answers of the instruments that have a method for an event."""
+        return (getattr(each, event)(*about) for each in self.instruments if hasattr(each, event))
 
 
-def _ignore(*ignored: object) -> None:
-    """What an instrument without that method does."""
+@dataclass(frozen=True)
+class Sequential:
+    """Runs passes in order; `PassContext` may disable some of them, and watch all."""
+
+    passes: Sequence[Any] = ()
+    opt_level: int = 0
+    name: str = "sequential"
+
+    def __call__(self, module: IRModule, target: Target | None = None) -> IRModule:
+        context = PassContext.current()
+        for step in map(as_pass, self.passes):
+            module = context.run(step, module, target)
+        return module
 
 
 def _check_pass_options(key: str, options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Would the iterations of a vectorised loop get into each other's way?
+"""A test of whether the iterations of a vectorised loop would get into each other's way.
 
 Lanes run side by side: all loads of a statement happen before its stores, and one statement is done
 in all lanes before the next. This differs from one iteration after the other only if an element

@@ -33,7 +33,6 @@ from tilewright.lowering.narrow_data_type import NarrowDataType
 from tilewright.lowering.plan_buffer_allocation import PlanBufferAllocation
 from tilewright.lowering.remove_no_op import RemoveNoOp
 from tilewright.lowering.rewrite_unsafe_select import RewriteUnsafeSelect
-from tilewright.lowering.sequential import run_pass
 from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.skip_zero_terms import SkipZeroTerms
 from tilewright.lowering.storage_rewrite import StorageRewrite
@@ -163,7 +162,7 @@ def run_pipeline(
     module = as_module(program)
     verify_well_formed(module)
     for step in passes(context, target):
-        module = run_pass(step, module, target, context)
+        module = context.run(step, module, target)
         if watch is not None:
             watch(step.name, module)
     if context.option("tir.add_lower_pass"):

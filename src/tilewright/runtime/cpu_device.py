@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.codegen.artifact import Kernel
 from tilewright.codegen.host import native
-from tilewright.codegen.host.symbol_table import PACKED_TYPE
+from tilewright.codegen.host.shared_library import PACKED_TYPE
 from tilewright.native.platform import platform_of
 from tilewright.native.timer_ir import evicts_lines
 from tilewright.runtime.devices import DEVICE_APIS, DeviceApi, Timing

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.codegen.host.symbol_table import PACKED_TYPE
+from tilewright.codegen.host.shared_library import PACKED_TYPE
 from tilewright.driver import build
 from tilewright.errors import ArgumentError, KernelAssertError, RegistryError
 from tilewright.runtime import cpu, timing

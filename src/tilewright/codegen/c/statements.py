@@ -17,7 +17,7 @@ from tilewright.codegen.c.types import (
     string_literal,
 )
 from tilewright.codegen.c.vectors import vector_store
-from tilewright.codegen.captures import captured_vars, constant_bytes
+from tilewright.codegen.program_facts import captured_vars, constant_bytes
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Allocate,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.codegen.c.expressions import ExpressionPrinter
 from tilewright.codegen.c.types import is_promoted, is_small_float, vector_type, vector_typedef
-from tilewright.codegen.captures import first_of_run
+from tilewright.codegen.program_facts import first_of_run
 from tilewright.ir import (
     Add,
     Broadcast,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.codegen.host.symbol_table import SymbolTable
+from tilewright.codegen.host.shared_library import SymbolTable
 from tilewright.codegen.llvm.compiler import host_machine, llvm, new_target_machine
 from tilewright.errors import CodegenError
 

@@ -1,14 +1,29 @@
-"""Libraries that the system loads into this process."""
+"""Code in this process by its symbols, and libraries that the system loads."""
 
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from tilewright.codegen.host.symbol_table import SymbolTable
+from tilewright.codegen.artifact import Kernel
 from tilewright.errors import RuntimeFailure
-from tilewright.native.abi import SET_NUM_THREADS
+from tilewright.native.abi import PACKED_SUFFIX, SET_NUM_THREADS
+
+PACKED_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
+class SymbolTable(ABC):
+    """Code that is loaded into this process."""
+
+    @abstractmethod
+    def __getitem__(self, symbol: str, /) -> int:
+        """The address of a symbol."""
+
+    def kernel(self, name: str) -> Kernel:
+        """A function that takes its arguments as 8-byte slots."""
+        return PACKED_TYPE(self[name + PACKED_SUFFIX])
 
 
 class SharedLibrary(SymbolTable):

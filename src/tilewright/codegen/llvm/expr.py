@@ -7,8 +7,7 @@ from typing import ClassVar
 from tilewright.codegen.llvm import calls, casts, memory, numeric_calls, packed_calls
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder, has_index_type
-from tilewright.codegen.llvm.masking import LaneMask, under_mask
-from tilewright.codegen.llvm.speculation import can_speculate
+from tilewright.codegen.llvm.masking import LaneMask, can_speculate, under_mask
 from tilewright.codegen.llvm.types import float_constant, value_type
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError

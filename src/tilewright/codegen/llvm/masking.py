@@ -1,4 +1,4 @@
-"""Evaluating an expression only in the lanes where a condition holds.
+"""Evaluating an expression only in the lanes where a condition holds, unless it may be anywhere.
 
 A vector `if_then_else` has no branch to hide behind. What its sides must not touch is switched off
 instead: vector loads get the condition as a mask, vector divisors become 1 in the lanes that are
@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.codegen.llvm.speculation import can_speculate
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     And,
@@ -21,16 +20,29 @@ from tilewright.ir import (
     FloorDiv,
     FloorMod,
     Mod,
+    Node,
     Op,
     PrimExpr,
     Rewriter,
     Select,
     Shuffle,
     Var,
+    children,
     const,
     map_children,
     replace,
 )
+from tilewright.lowering.rewrite_unsafe_select import may_divide_by_zero
+
+_CHEAP_CALLS = frozenset(
+    {
+        "tir.bitwise_and", "tir.bitwise_not", "tir.bitwise_or", "tir.bitwise_xor", "tir.ceil",
+        "tir.clz", "tir.copysign", "tir.fabs", "tir.floor", "tir.fma", "tir.if_then_else",
+        "tir.isfinite", "tir.isinf", "tir.isnan", "tir.likely", "tir.nearbyint", "tir.popcount",
+        "tir.reinterpret", "tir.round", "tir.shift_left", "tir.shift_right", "tir.sqrt",
+        "tir.trunc", "tir.vectorcombine", "tir.vectorhigh", "tir.vectorlow",
+    }
+)  # fmt: skip
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
@@ -42,6 +54,20 @@ class LaneMask:
 
     lanes: Var
     any_lane: Var
+
+
+def can_speculate(expr: Node) -> bool:
+    """True when evaluating `expr` where it is not needed is cheap and cannot fault."""
+    match expr:
+        case BufferLoad():
+            return False
+        case BinaryOp():
+            if may_divide_by_zero(expr):
+                return False
+        case Call(op=op):
+            if not (isinstance(op, Op) and op.name in _CHEAP_CALLS):
+                return False
+    return all(map(can_speculate, children(expr)))
 
 
 def under_mask(mask: LaneMask, expr: PrimExpr) -> PrimExpr:

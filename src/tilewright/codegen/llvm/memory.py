@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from tilewright.codegen.captures import first_of_run
 from tilewright.codegen.llvm import streaming
 from tilewright.codegen.llvm.emitter import Value
 from tilewright.codegen.llvm.index import IndexBuilder
 from tilewright.codegen.llvm.types import memory_type, stride_type, value_type
 from tilewright.codegen.llvm.values import zero_of
+from tilewright.codegen.program_facts import first_of_run
 from tilewright.errors import CodegenError
 from tilewright.ir import Broadcast, Buffer, BufferLoad, BufferStore, DType, IntImm, PrimExpr, Ramp
 

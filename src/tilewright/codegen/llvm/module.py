@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 
 from tilewright.codegen.base import GeneratedSource
-from tilewright.codegen.captures import captured_vars
 from tilewright.codegen.llvm import streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext, quoted
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
@@ -22,6 +21,7 @@ from tilewright.codegen.llvm.forwarding import read_only
 from tilewright.codegen.llvm.index import has_index_type
 from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
 from tilewright.codegen.llvm.symbols import function_symbol
+from tilewright.codegen.program_facts import captured_vars
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     INT64,

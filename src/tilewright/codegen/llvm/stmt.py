@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.codegen.captures import constant_bytes
 from tilewright.codegen.llvm import memory, streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
@@ -12,6 +11,7 @@ from tilewright.codegen.llvm.expr import ExprGenerator
 from tilewright.codegen.llvm.forwarding import is_private
 from tilewright.codegen.llvm.types import float_constant, memory_type, value_type
 from tilewright.codegen.llvm.values import zero_of
+from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Allocate,

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tilewright.codegen.captures import captured_vars
 from tilewright.codegen.llvm.module import generate
+from tilewright.codegen.program_facts import captured_vars
 from tilewright.errors import CodegenError
 from tilewright.ir import (
     Add,
