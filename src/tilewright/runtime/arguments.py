@@ -22,14 +22,13 @@ from tilewright.errors import ArgumentError, IRError, OverlapError
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.host_abi import ArgumentSpec, Extent, describe, evaluate_extent
-from tilewright.runtime.dlpack import row_major_strides
+from tilewright.runtime.dlpack import TensorView, row_major_strides
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.scalars import quick_converter, scalar_slot
 from tilewright.runtime.tensor_view import (
     ALIGNED,
     C_CONTIGUOUS,
     WRITEABLE,
-    TensorView,
     data_offset,
     view_of,
 )

@@ -14,7 +14,8 @@ from tilewright.lowering import ArgumentSpec
 from tilewright.runtime import NDArray, cpu, cuda, devices, ndarray as nd
 from tilewright.runtime.arguments import ArgumentBinder
 from tilewright.runtime.devices import DEVICE_APIS, Device, DeviceApi, Timing
-from tilewright.runtime.tensor_view import TensorView, address_of
+from tilewright.runtime.dlpack import TensorView
+from tilewright.runtime.tensor_view import address_of
 
 NAME = "hexagon"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewright.codegen.llvm import stmt as stmt_module
-from tilewright.codegen.llvm.stmt import constant_bytes, statement_count
+from tilewright.codegen.llvm.stmt import statement_count
+from tilewright.codegen.program_facts import constant_bytes
 from tilewright.ir import (
     TRUE,
     Allocate,

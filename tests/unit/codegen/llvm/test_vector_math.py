@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,7 +21,6 @@ from tilewright.codegen.llvm.vector_math import (
     MATH_FUNCTIONS,
     definition,
     function_name,
-    module_text,
 )
 from tilewright.errors import CodegenError
 from tilewright.testing.ulp import FloatArray, max_ulp_error, ulp_errors
@@ -35,6 +34,20 @@ DTYPES: dict[str, npt.DTypeLike] = {
 }
 LLVM_TYPES = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 LANES = (1, 8, 16)
+
+
+def module_text(requests: Iterable[tuple[str, str, int]]) -> str:
+    """Everything the requested (op, elem, lanes) need, each definition and declaration once."""
+    declarations: set[str] = set()
+    functions: dict[str, str] = {}
+    for request in requests:
+        wanted = definition(*request)
+        declarations |= wanted.declarations
+        for helper in wanted.helpers:
+            functions[helper.name] = helper.text
+            declarations |= helper.declarations
+        functions[wanted.name] = wanted.text
+    return "\n\n".join([*functions.values(), "\n".join(sorted(declarations))]) + "\n"
 
 
 def _round_half_away(x: FloatArray) -> FloatArray:

@@ -20,7 +20,6 @@ from tilewright.codegen.llvm.vector_math.registry import (
     MathFunction,
     definition,
     function_name,
-    module_text,
 )
 
 __all__ = [
@@ -30,5 +29,4 @@ __all__ = [
     "MathFunction",
     "definition",
     "function_name",
-    "module_text",
 ]

@@ -8,9 +8,9 @@ No fast-math flag is ever emitted: the roundings the formulas rely on must survi
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TypeVar, overload
 
 from tilewright.codegen.llvm.vector_math.formats import FloatFormat, vector_of
 
@@ -111,46 +111,48 @@ class Emitter:
 
 
 @dataclass(frozen=True, eq=False)
-class Real:
-    """A float value: scalar or vector, as its emitter says."""
+class _Value:
+    """An SSA value or a constant."""
 
     emitter: Emitter
     text: str
 
+    def _assigned(self, kind: type[ValueT], instruction: str) -> ValueT:
+        return kind(self.emitter, self.emitter.body.assign(instruction))
+
+
+ValueT = TypeVar("ValueT", bound=_Value)
+
+
+def _real_operator(opcode: str, reflected: bool = False) -> Callable[[Real, Real | float], Real]:
+    def emit(self: Real, other: Real | float) -> Real:
+        left, right = self.text, self.coerce(other).text
+        left, right = (right, left) if reflected else (left, right)
+        return self._assigned(Real, f"{opcode} {self.emitter.real_type} {left}, {right}")
+
+    return emit
+
+
+def _comparison(predicate: str) -> Callable[[Real, Real | float], Mask]:
+    return lambda self, other: self.compare(predicate, other)
+
+
+class Real(_Value):
+    """A float value: scalar or vector, as its emitter says."""
+
     def coerce(self, other: Real | float) -> Real:
         return other if isinstance(other, Real) else self.emitter.real(other)
 
-    def _binary(self, opcode: str, left: Real, right: Real) -> Real:
-        instruction = f"{opcode} {self.emitter.real_type} {left.text}, {right.text}"
-        return Real(self.emitter, self.emitter.body.assign(instruction))
-
-    def __add__(self, other: Real | float) -> Real:
-        return self._binary("fadd", self, self.coerce(other))
-
-    def __radd__(self, other: float) -> Real:
-        return self._binary("fadd", self.coerce(other), self)
-
-    def __sub__(self, other: Real | float) -> Real:
-        return self._binary("fsub", self, self.coerce(other))
-
-    def __rsub__(self, other: float) -> Real:
-        return self._binary("fsub", self.coerce(other), self)
-
-    def __mul__(self, other: Real | float) -> Real:
-        return self._binary("fmul", self, self.coerce(other))
-
-    def __rmul__(self, other: float) -> Real:
-        return self._binary("fmul", self.coerce(other), self)
-
-    def __truediv__(self, other: Real | float) -> Real:
-        return self._binary("fdiv", self, self.coerce(other))
-
-    def __rtruediv__(self, other: float) -> Real:
-        return self._binary("fdiv", self.coerce(other), self)
+    __add__, __radd__ = _real_operator("fadd"), _real_operator("fadd", reflected=True)
+    __sub__, __rsub__ = _real_operator("fsub"), _real_operator("fsub", reflected=True)
+    __mul__, __rmul__ = _real_operator("fmul"), _real_operator("fmul", reflected=True)
+    __truediv__, __rtruediv__ = _real_operator("fdiv"), _real_operator("fdiv", reflected=True)
+    __lt__, __le__ = _comparison("olt"), _comparison("ole")
+    __gt__, __ge__ = _comparison("ogt"), _comparison("oge")
+    equals = _comparison("oeq")
 
     def __neg__(self) -> Real:
-        instruction = f"fneg {self.emitter.real_type} {self.text}"
-        return Real(self.emitter, self.emitter.body.assign(instruction))
+        return self._assigned(Real, f"fneg {self.emitter.real_type} {self.text}")
 
     def __abs__(self) -> Real:
         return self.emitter.intrinsic("fabs", self)
@@ -171,31 +173,15 @@ class Real:
 
     def compare(self, predicate: str, other: Real | float) -> Mask:
         right = self.coerce(other).text
-        instruction = f"fcmp {predicate} {self.emitter.real_type} {self.text}, {right}"
-        return Mask(self.emitter, self.emitter.body.assign(instruction))
-
-    def __lt__(self, other: Real | float) -> Mask:
-        return self.compare("olt", other)
-
-    def __le__(self, other: Real | float) -> Mask:
-        return self.compare("ole", other)
-
-    def __gt__(self, other: Real | float) -> Mask:
-        return self.compare("ogt", other)
-
-    def __ge__(self, other: Real | float) -> Mask:
-        return self.compare("oge", other)
-
-    def equals(self, other: Real | float) -> Mask:
-        return self.compare("oeq", other)
+        kind = self.emitter.real_type
+        return self._assigned(Mask, f"fcmp {predicate} {kind} {self.text}, {right}")
 
     def is_nan(self) -> Mask:
         return self.compare("uno", self)
 
     def bits(self) -> Int:
-        target = self.emitter.int_type
-        instruction = f"bitcast {self.emitter.real_type} {self.text} to {target}"
-        return Int(self.emitter, self.emitter.body.assign(instruction))
+        emitter = self.emitter
+        return self._assigned(Int, f"bitcast {emitter.real_type} {self.text} to {emitter.int_type}")
 
     def converted(self, fmt: FloatFormat) -> Real:
         """The same value in a wider format, or rounded to a narrower one."""
@@ -205,64 +191,44 @@ class Real:
         return Real(target, self.emitter.body.assign(instruction))
 
 
-@dataclass(frozen=True, eq=False)
-class Int:
-    """An integer value as wide as the float format of its emitter."""
+def _int_operator(opcode: str, reflected: bool = False) -> Callable[[Int, Int | int], Int]:
+    def emit(self: Int, other: Int | int) -> Int:
+        left, right = self.text, self._coerce(other).text
+        left, right = (right, left) if reflected else (left, right)
+        return self._assigned(Int, f"{opcode} {self.emitter.int_type} {left}, {right}")
 
-    emitter: Emitter
-    text: str
+    return emit
+
+
+class Int(_Value):
+    """An integer value as wide as the float format of its emitter; `>>` keeps the sign."""
 
     def _coerce(self, other: Int | int) -> Int:
         return other if isinstance(other, Int) else self.emitter.int(other)
 
-    def _binary(self, opcode: str, left: Int, right: Int) -> Int:
-        instruction = f"{opcode} {self.emitter.int_type} {left.text}, {right.text}"
-        return Int(self.emitter, self.emitter.body.assign(instruction))
-
-    def __add__(self, other: Int | int) -> Int:
-        return self._binary("add", self, self._coerce(other))
-
-    def __sub__(self, other: Int | int) -> Int:
-        return self._binary("sub", self, self._coerce(other))
-
-    def __rsub__(self, other: int) -> Int:
-        return self._binary("sub", self._coerce(other), self)
-
-    def __and__(self, other: Int | int) -> Int:
-        return self._binary("and", self, self._coerce(other))
-
-    def __xor__(self, other: Int | int) -> Int:
-        return self._binary("xor", self, self._coerce(other))
-
-    def __lshift__(self, amount: int) -> Int:
-        return self._binary("shl", self, self._coerce(amount))
-
-    def __rshift__(self, amount: int) -> Int:
-        """The arithmetic (sign keeping) shift."""
-        return self._binary("ashr", self, self._coerce(amount))
+    __add__, __and__, __xor__ = map(_int_operator, ("add", "and", "xor"))
+    __sub__, __rsub__ = _int_operator("sub"), _int_operator("sub", reflected=True)
+    __lshift__, __rshift__ = _int_operator("shl"), _int_operator("ashr")
 
     def compare(self, predicate: str, other: Int | int) -> Mask:
         right = self._coerce(other).text
-        instruction = f"icmp {predicate} {self.emitter.int_type} {self.text}, {right}"
-        return Mask(self.emitter, self.emitter.body.assign(instruction))
+        return self._assigned(
+            Mask, f"icmp {predicate} {self.emitter.int_type} {self.text}, {right}"
+        )
 
     def as_real(self) -> Real:
         """The float with these bits."""
-        target = self.emitter.real_type
-        instruction = f"bitcast {self.emitter.int_type} {self.text} to {target}"
-        return Real(self.emitter, self.emitter.body.assign(instruction))
+        emitter = self.emitter
+        return self._assigned(
+            Real, f"bitcast {emitter.int_type} {self.text} to {emitter.real_type}"
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class Mask:
+class Mask(_Value):
     """One truth value a lane."""
 
-    emitter: Emitter
-    text: str
-
     def _binary(self, opcode: str, right: str) -> Mask:
-        instruction = f"{opcode} {self.emitter.mask_type} {self.text}, {right}"
-        return Mask(self.emitter, self.emitter.body.assign(instruction))
+        return self._assigned(Mask, f"{opcode} {self.emitter.mask_type} {self.text}, {right}")
 
     def __and__(self, other: Mask) -> Mask:
         return self._binary("and", other.text)

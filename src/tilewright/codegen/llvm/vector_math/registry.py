@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -152,20 +152,6 @@ def definition(op: str, elem: str, lanes: int, has_scalef: bool = False) -> Math
 
 def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-def module_text(requests: Iterable[tuple[str, str, int]]) -> str:
-    """Everything the requested (op, elem, lanes) need, each definition and declaration once."""
-    declarations: set[str] = set()
-    functions: dict[str, str] = {}
-    for request in requests:
-        wanted = definition(*request)
-        declarations |= wanted.declarations
-        for helper in wanted.helpers:
-            functions[helper.name] = helper.text
-            declarations |= helper.declarations
-        functions[wanted.name] = wanted.text
-    return "\n\n".join([*functions.values(), "\n".join(sorted(declarations))]) + "\n"
 
 
 def _loaded(emitter: Emitter, element: ElementType, parameter: str) -> Real:
