@@ -146,7 +146,7 @@ def build(
     if name is not None and isinstance(program, PrimFunc):
         program = program.with_attr("global_symbol", name)
     chosen = resolve_target(target)
-    source = _sources.get()[-1] if _sources.get() else _as_it_is
+    source: ScheduleSource = _sources.get()[-1] if _sources.get() else lambda module, _: module
     given = as_module(program)
 
     def with_packing_apart() -> tuple[IRModule, bool]:
@@ -207,11 +207,6 @@ def _recalled(info: ModuleInfo, library: Library, compile_now: Callable[[], Modu
     """Kept code as a module; what was not kept is compiled again when it is asked for."""
     sources = ModuleSources(lambda: compile_now().sources.make())
     return Module(info, library, sources).with_artifact(lambda: compile_now().artifact)
-
-
-def _as_it_is(module: IRModule, target: Target) -> IRModule:
-    """Where nobody knows a schedule."""
-    return module
 
 
 def _with_distinct_arguments(module: IRModule) -> IRModule:

@@ -95,7 +95,7 @@ class Boxes:
         single = [axis.min for axis in axes if is_one(axis.extent)]
         for var, domain in domains.items():
             # A loop that may run never leaves out everything, which must show in what it indexes.
-            if not _runs(domain) and not any(_ends_with(index, var, domains) for index in single):
+            if not runs(domain) and not any(_ends_with(index, var, domains) for index in single):
                 return None
         box = self._whole(axes, domains)
         if box is not None and all([self.narrow(box, axes, domains, test) for test in tests]):
@@ -233,7 +233,8 @@ def gap_of(test: PrimExpr) -> PrimExpr | None:
     return None
 
 
-def _runs(domain: Range) -> bool:
+def runs(domain: Range) -> bool:
+    """True if a loop has at least one iteration."""
     return isinstance(domain.extent, IntImm) and domain.extent.value > 0
 
 

@@ -77,8 +77,7 @@ class _Blender(StmtRewriter):
         annotation = data.type_annotation
         is_local = annotation is not None and annotation.storage_scope == "local"
         if not is_local or len(node.extents) != 1 or not isinstance(size, IntImm):
-            result: Stmt = self.generic_visit(node)
-            return result
+            return self.generic_visit(node)
         self._sizes[data] = self._needed[data] = size.value
         node = self.generic_visit(node)
         needed = self._needed[data]
@@ -89,8 +88,7 @@ class _Blender(StmtRewriter):
 
     def visit_for(self, node: For) -> Stmt:
         self._analyzer.bind(node.loop_var, Range(node.min, node.extent), allow_override=True)
-        result: Stmt = self.generic_visit(node)
-        return result
+        return self.generic_visit(node)
 
     def visit_buffer_store(self, node: BufferStore) -> Stmt:
         mask = node.predicate

@@ -26,7 +26,6 @@ from tilewright.ir import (
     For,
     ForKind,
     IfThenElse,
-    IntImm,
     Not,
     PrimExpr,
     Range,
@@ -43,7 +42,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.patterns import walk
-from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at
+from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at, runs
 from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, common_prefix, takes_pointer
 from tilewright.lowering.widen_expr import conjuncts
 
@@ -285,7 +284,7 @@ class _Scanner(Visitor):
         loops = {part.var: part.domain for part in write.path if isinstance(part, _Loop)}
         tests = [test for test in write.alone(shared)[1] if isinstance(test, EQ)]
         first = {var: loops[var].min for test in tests for var in free_vars(test) if var in loops}
-        if not first or not all(_is_not_empty(loops[var]) for var in first):
+        if not first or not all(runs(loops[var]) for var in first):
             return {}
         ranges = [end for domain in loops.values() for end in (domain.min, domain.extent)]
         starts = [axis.min for axis in write.axes]
@@ -301,10 +300,6 @@ class _Scanner(Visitor):
 def _is_thread(loop: For) -> bool:
     binding = loop.thread_binding
     return binding is not None and binding.thread_tag.startswith("threadIdx")
-
-
-def _is_not_empty(domain: Range) -> bool:
-    return isinstance(domain.extent, IntImm) and domain.extent.value > 0
 
 
 def _is_among(test: PrimExpr, known: Sequence[PrimExpr]) -> bool:

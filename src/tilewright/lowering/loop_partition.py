@@ -236,16 +236,14 @@ class _Partitioner(AnalyzingRewriter):
         kind = node.loop_var.dtype
         if first == last:
             only = {node.loop_var: const(first, kind)}
-            alone: Stmt = self.visit(_Decided(known, only, fresh=True).visit(node.body))
-            return alone
+            return self._visited(_Decided(known, only, fresh=True).visit(node.body))
         loop_var = replace(node.loop_var)
         body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
         if is_no_op(body):
             return None
         extent = const(last - first + 1, node.extent.dtype)
         loop = replace(node, loop_var=loop_var, min=const(first, kind), extent=extent, body=body)
-        result: Stmt = self.visit(loop)
-        return result
+        return self._visited(loop)
 
     # --- a loop with a symbolic extent: main part, after -----------------------------------------
 

@@ -147,5 +147,4 @@ def _values_differ(store: BufferStore, first: dict[Var, int], second: dict[Var, 
 
 def _at(value: PrimExpr, numbers: dict[Var, int]) -> PrimExpr:
     fixed = {var: const(number, var.dtype) for var, number in numbers.items()}
-    result: PrimExpr = FoldingSubstituter(fixed).rewrite(value)
-    return result
+    return FoldingSubstituter(fixed).rewrite(value)

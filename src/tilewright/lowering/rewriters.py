@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright.ir import (
     Allocate,
@@ -35,6 +35,7 @@ from tilewright.ir import (
     updated,
 )
 from tilewright.ir.folding import fold_binary
+from tilewright.ir.node import NodeT
 from tilewright.ir.op import Op
 from tilewright.ir.visit import Substituter
 
@@ -75,6 +76,10 @@ class StmtRewriter(Rewriter):
 
     def _keep(self, node: Any) -> Any:
         return node
+
+    if TYPE_CHECKING:  # what the methods that a pass defines hand over keeps its class
+
+        def generic_visit(self, node: NodeT) -> NodeT: ...
 
     visit_prim_expr = _keep
     visit_iter_var = _keep

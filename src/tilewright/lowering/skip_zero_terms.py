@@ -112,8 +112,7 @@ class _Skipper(StmtRewriter):
         made = self.generic_visit(node)
         guard = made.body
         if not isinstance(guard, IfThenElse) or guard not in self._guards:
-            result: Stmt = made
-            return result
+            return made
         return self._guarded(guard.condition, replace(made, body=guard.then_case))
 
     def visit_buffer_store(self, node: BufferStore) -> Stmt:

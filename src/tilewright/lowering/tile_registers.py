@@ -10,6 +10,7 @@ it may use tiles, so a function that does so starts by asking.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -29,6 +30,7 @@ from tilewright.ir import (
     ForKind,
     IntImm,
     MatchBufferRegion,
+    Node,
     Op,
     PointerType,
     PrimExpr,
@@ -42,6 +44,7 @@ from tilewright.ir import (
     replace,
 )
 from tilewright.ir.intrinsics import call_extern
+from tilewright.ir.patterns import walk
 from tilewright.lowering.base import function_pass
 
 TILE_SCOPE = "amx.tmm"
@@ -78,45 +81,25 @@ def _intrinsic(call: PrimExpr) -> str:
 # --- is there anything to do? -------------------------------------------------------------------
 
 
-class _Mentions(Visitor):
-    """Looks at statements only: most programs have neither such buffers nor such instructions."""
+def _statements(stmt: Stmt, outside_parallel: bool = False) -> Iterator[Node]:
+    """Statements below one, expressions left out: most programs have nothing to do with tiles."""
 
-    def __init__(self) -> None:
-        self.has_buffers = False
-        self.has_instructions = False
-        self.is_configured = False
-        self.is_issued_serially = False
-        self._in_parallel = 0
+    def enters(node: Node) -> bool:
+        hidden = outside_parallel and isinstance(node, For) and node.kind is ForKind.PARALLEL
+        return not hidden and not isinstance(node, PrimExpr | BufferStore)
 
-    def visit_prim_expr(self, node: PrimExpr) -> None:
-        pass
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        pass
-
-    def visit_block(self, node: Block) -> None:
-        if any(buffer.scope == TILE_SCOPE for buffer in node.alloc_buffers):
-            self.has_buffers = True
-        self.visit(node.body)
-
-    def visit_for(self, node: For) -> None:
-        is_parallel = node.kind is ForKind.PARALLEL
-        self._in_parallel += is_parallel
-        self.visit(node.body)
-        self._in_parallel -= is_parallel
-
-    def visit_evaluate(self, node: Evaluate) -> None:
-        name = _intrinsic(node.value)
-        if is_tile_instruction(name):
-            self.has_instructions = True
-            self.is_issued_serially = self.is_issued_serially or not self._in_parallel
-        self.is_configured = self.is_configured or name == "llvm.x86.ldtilecfg"
+    return walk(stmt, into=enters)
 
 
-def _mentions(stmt: Stmt) -> _Mentions:
-    found = _Mentions()
-    found.visit(stmt)
-    return found
+def _issued(stmt: Stmt, outside_parallel: bool = False) -> set[str]:
+    """The LLVM intrinsics that statements call."""
+    below = _statements(stmt, outside_parallel)
+    return {_intrinsic(node.value) for node in below if isinstance(node, Evaluate)}
+
+
+def _has_buffers(stmt: Stmt) -> bool:
+    blocks = (node for node in _statements(stmt) if isinstance(node, Block))
+    return any(buffer.scope == TILE_SCOPE for block in blocks for buffer in block.alloc_buffers)
 
 
 def needs_tiles(stmt: Stmt, outside_parallel: bool = False) -> bool:
@@ -124,9 +107,8 @@ def needs_tiles(stmt: Stmt, outside_parallel: bool = False) -> bool:
 
     With `outside_parallel` the bodies of parallel loops do not count.
     """
-    found = _mentions(stmt)
-    issued = found.is_issued_serially if outside_parallel else found.has_instructions
-    return issued and not found.is_configured
+    issues = any(map(is_tile_instruction, _issued(stmt, outside_parallel)))
+    return issues and "llvm.x86.ldtilecfg" not in _issued(stmt)
 
 
 # --- how tiles are used -------------------------------------------------------------------------
@@ -345,12 +327,12 @@ def _asking_first(body: Stmt) -> Stmt:
 @function_pass
 def TileRegisters(func: PrimFunc) -> PrimFunc:
     """Give buffers in scope `amx.tmm` the tile registers, or memory where none are used."""
-    found = _mentions(func.body)
-    if not found.has_buffers and not found.has_instructions:
+    has_instructions = any(map(is_tile_instruction, _issued(func.body)))
+    if not has_instructions and not _has_buffers(func.body):
         return func
     uses = _Uses(func)
     uses.visit(func.body)
     uses.check()
     registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
     body: Stmt = _Replacer(registers).rewrite(func.body)
-    return func.with_body(_asking_first(body) if found.has_instructions else body)
+    return func.with_body(_asking_first(body) if has_instructions else body)

@@ -83,8 +83,7 @@ class _Unroller(StmtRewriter):
             body = self.visit(node.body)
             self._explicit = explicit
             return body
-        result: Stmt = self.generic_visit(node)
-        return result
+        return self.generic_visit(node)
 
     def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
         changed = False

@@ -231,8 +231,7 @@ class _Vectorizer(StmtRewriter):
     def visit_for(self, node: For) -> Stmt:
         width = node.annotations.get(VECTOR_REDUCTION)
         if width is None:
-            result: Stmt = self.generic_visit(node)
-            return result
+            return self.generic_visit(node)
         found = _Reduction.of(node)
         vectors = None if found is None else found.vectorized(int(getattr(width, "value", width)))
         return vectors or replace(node, annotations=_unmarked(node))

@@ -50,7 +50,6 @@ from tilewright.ir import (
 )
 from tilewright.ir.patterns import nodes_of, walk
 from tilewright.lowering.base import FunctionPass, register_pass
-from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.host_abi import Accesses
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
@@ -66,8 +65,8 @@ MOST_UNROLLED_PIECES = 256
 class _LoopBodyWidener(ExprWidener):
     """Widens the statements of one vectorised loop."""
 
-    def __init__(self, loop: For, lanes: int, is_multiple: Any) -> None:
-        super().__init__(loop.loop_var, loop.min, lanes, is_multiple)
+    def __init__(self, loop: For, lanes: int) -> None:
+        super().__init__(loop.loop_var, loop.min, lanes)
         self._loop = loop
         self._inseparable = 0  # depth of constructs whose body cannot get a serial loop of its own
 
@@ -237,7 +236,7 @@ class _LoopVectorizer(StmtRewriter):
 def _vectorized(node: For, extent: int) -> Stmt:
     lanes = _convenient_lanes(extent, _widest_element(node.body))
     if lanes == extent:
-        return _LoopBodyWidener(node, lanes, is_multiple).statement(node.body)
+        return _LoopBodyWidener(node, lanes).statement(node.body)
     count, rest = divmod(extent, lanes)
     return seq((_pieces(node, count, lanes), *([_tail(node, rest)] if rest else [])))
 

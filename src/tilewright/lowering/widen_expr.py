@@ -7,7 +7,6 @@ that do not stay scalars. What has no lane-wise form raises `NotVectorizable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.arith.canonical import widens_index
@@ -52,6 +51,7 @@ from tilewright.ir import (
 from tilewright.ir.arithmetic import is_zero
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.op import Op
+from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
@@ -97,9 +97,7 @@ def _scalar_of(value: PrimExpr) -> PrimExpr | None:
 class ExprWidener(Rewriter):
     """Widens expressions of one vectorised loop; `mask` says which lanes are on, if not all are."""
 
-    def __init__(
-        self, loop_var: Var, start: PrimExpr, lanes: int, is_multiple: Callable[..., bool]
-    ) -> None:
+    def __init__(self, loop_var: Var, start: PrimExpr, lanes: int) -> None:
         self.lanes = lanes
         self.mask: PrimExpr | None = None
         self.guarded = False  # does a test around the mask make sure that some lane is on?
@@ -109,7 +107,6 @@ class ExprWidener(Rewriter):
         }
         self.private: dict[Var, Var] = {}  # allocations with one copy for each lane
         self._private_buffers: dict[Buffer, Buffer] = {}
-        self._is_multiple = is_multiple
 
     def visit_var(self, node: Var) -> PrimExpr:
         if node in self.private:
@@ -165,7 +162,7 @@ class ExprWidener(Rewriter):
             return False
         # With base a multiple of `step`, and step dividing b, no lane crosses into the next block.
         step = next((s for s in range(span + 1, b.value + 1) if b.value % s == 0), b.value)
-        return self._is_multiple(a.base, step)
+        return is_multiple(a.base, step)
 
     def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)

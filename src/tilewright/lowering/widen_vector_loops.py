@@ -148,18 +148,13 @@ def _extent(loop: For) -> int:
     return loop.extent.value
 
 
-def _power_of_two_in(number: int) -> int:
-    return number & -number
-
-
 class _Widener(StmtRewriter):
     def __init__(self) -> None:
         self._max_step = 0
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key != AUTO_UNROLL_MAX_STEP:
-            result: Stmt = self.generic_visit(node)
-            return result
+            return self.generic_visit(node)
         before, self._max_step = self._max_step, int_of(node)
         result = self.generic_visit(node)
         self._max_step = before
@@ -170,7 +165,7 @@ class _Widener(StmtRewriter):
         nest = _Nest.below(node)
         if nest is None or (not self._max_step and node.kind != ForKind.UNROLLED):
             return node
-        if _power_of_two_in(nest.lanes) <= _extent(nest.vector):
+        if nest.lanes & -nest.lanes <= _extent(nest.vector):
             return node  # no wider than before, once it is cut into convenient pieces
         found = nest.continuation()
         if found is None or not nest.is_unrolled(self._max_step, found.stores):

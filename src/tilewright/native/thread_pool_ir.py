@@ -135,14 +135,23 @@ done:
 }
 """)
 
+# Addresses of the fields of a mailbox, and what is done with the chunk in it.
+_FIELDS = "\n".join(
+    f"  %{name}.at = getelementptr %worker, ptr {{worker}}, i32 0, i32 {place}"
+    for place, name in enumerate(("result", "task", "context", "begin", "end"), start=1)
+)
+_RUN_CHUNK = """\
+  %task = load ptr, ptr %task.at
+  %context = load ptr, ptr %context.at
+  %begin = load i64, ptr %begin.at
+  %end = load i64, ptr %end.at
+  %result = call i32 %task(ptr %context, i64 %begin, i64 %end)
+  store i32 %result, ptr %result.at"""
+
 _WORKER = Template("""
 define internal ptr @tw_worker_main(ptr %self) noinline {
 entry:
-  %result.at = getelementptr %worker, ptr %self, i32 0, i32 1
-  %task.at = getelementptr %worker, ptr %self, i32 0, i32 2
-  %context.at = getelementptr %worker, ptr %self, i32 0, i32 3
-  %begin.at = getelementptr %worker, ptr %self, i32 0, i32 4
-  %end.at = getelementptr %worker, ptr %self, i32 0, i32 5
+$FIELDS_OF_SELF
   br label %look
 look:
   %found = call i1 @tw_spin_while(ptr %self, i32 0)
@@ -152,12 +161,7 @@ take:
   %mine = extractvalue { i32, i1 } %taken, 1
   br i1 %mine, label %run, label %look
 run:
-  %task = load ptr, ptr %task.at
-  %context = load ptr, ptr %context.at
-  %begin = load i64, ptr %begin.at
-  %end = load i64, ptr %end.at
-  %result = call i32 %task(ptr %context, i64 %begin, i64 %end)
-  store i32 %result, ptr %result.at
+$RUN_CHUNK
   %before = atomicrmw xchg ptr %self, i32 0 acq_rel
   %waited = icmp eq i32 %before, 3
   br i1 %waited, label %wake, label %look
@@ -285,17 +289,8 @@ take:
   %taken = extractvalue { i32, i1 } %attempt, 1
   br i1 %taken, label %run, label %next
 run:
-  %result.at = getelementptr %worker, ptr %worker, i32 0, i32 1
-  %task.at = getelementptr %worker, ptr %worker, i32 0, i32 2
-  %context.at = getelementptr %worker, ptr %worker, i32 0, i32 3
-  %begin.at = getelementptr %worker, ptr %worker, i32 0, i32 4
-  %end.at = getelementptr %worker, ptr %worker, i32 0, i32 5
-  %task = load ptr, ptr %task.at
-  %context = load ptr, ptr %context.at
-  %begin = load i64, ptr %begin.at
-  %end = load i64, ptr %end.at
-  %result = call i32 %task(ptr %context, i64 %begin, i64 %end)
-  store i32 %result, ptr %result.at
+$FIELDS_OF_WORKER
+$RUN_CHUNK
   br label %next
 next:
   %w.next = sub i32 %w, 1
@@ -412,6 +407,9 @@ def thread_pool_ir(platform: NativePlatform) -> str:
         MAX_THREADS=MAX_THREADS,
         DEFAULT_SPIN_NS=DEFAULT_SPIN_NS,
         SPIN_BATCH=_SPIN_BATCH,
+        FIELDS_OF_SELF=_FIELDS.format(worker="%self"),
+        FIELDS_OF_WORKER=_FIELDS.format(worker="%worker"),
+        RUN_CHUNK=_RUN_CHUNK,
         YIELD_AFTER_NS=_YIELD_AFTER_NS,
         CONTENDED_NS=_CONTENDED_NS,
         RELAX=platform.relax_instruction,

@@ -31,41 +31,30 @@ done:
 }
 """
 
+_EVICT_IR = """
+define void @tw_evict(ptr %data, i64 %bytes) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %place = getelementptr i8, ptr %data, i64 %i
+  {touch}
+  %next = add i64 %i, 64
+  %again = icmp slt i64 %next, %bytes
+  br i1 %again, label %loop, label %done
+done:
+{fence}  ret void
+}}
+"""
 # On x86 single lines can be evicted; elsewhere we read so much that nothing else stays cached.
 _EVICT_LINES_IR = """
 declare void @llvm.x86.sse2.clflush(ptr)
 declare void @llvm.x86.sse2.mfence()
-
-define void @tw_evict(ptr %data, i64 %bytes) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %place = getelementptr i8, ptr %data, i64 %i
-  call void @llvm.x86.sse2.clflush(ptr %place)
-  %next = add i64 %i, 64
-  %again = icmp slt i64 %next, %bytes
-  br i1 %again, label %loop, label %done
-done:
-  call void @llvm.x86.sse2.mfence()
-  ret void
-}
-"""
-_READ_THROUGH_IR = """
-define void @tw_evict(ptr %data, i64 %bytes) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %place = getelementptr i8, ptr %data, i64 %i
-  %value = load volatile i8, ptr %place
-  %next = add i64 %i, 64
-  %again = icmp slt i64 %next, %bytes
-  br i1 %again, label %loop, label %done
-done:
-  ret void
-}
-"""
+""" + _EVICT_IR.format(
+    touch="call void @llvm.x86.sse2.clflush(ptr %place)",
+    fence="  call void @llvm.x86.sse2.mfence()\n",
+)
+_READ_THROUGH_IR = _EVICT_IR.format(touch="%value = load volatile i8, ptr %place", fence="")
 
 
 def evicts_lines(platform: NativePlatform) -> bool:

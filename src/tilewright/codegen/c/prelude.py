@@ -134,22 +134,20 @@ class Prelude:
     def decode(self, dtype: DType) -> str:
         """The name of the function from the bits of a small float to float."""
         kind = dtype.element_of
-        self.need("tw_decode", _DECODE)
-        name = f"tw_decode_{kind}"
-        layout = ", ".join(map(str, SMALL_FLOATS[kind]))
-        call = f"tw_decode(bits, {layout})"
-        self.need(name, f"static inline float {name}({c_type(kind)} bits) {{ return {call}; }}\n")
-        return name
+        head = f"float tw_decode_{kind}({c_type(kind)} bits)"
+        return self._conversion("tw_decode", _DECODE, kind, head, "tw_decode(bits, ")
 
     def encode(self, dtype: DType) -> str:
         """The name of the function from float to the bits of a small float."""
-        kind = dtype.element_of
-        self.need("tw_encode", _ENCODE)
-        name = f"tw_encode_{kind}"
+        kind, type_ = dtype.element_of, c_type(dtype)
+        head = f"{type_} tw_encode_{kind}(float x)"
+        return self._conversion("tw_encode", _ENCODE, kind, head, f"({type_})tw_encode(x, ")
+
+    def _conversion(self, general: str, text: str, kind: DType, head: str, call: str) -> str:
+        self.need(general, text)
         layout = ", ".join(map(str, SMALL_FLOATS[kind]))
-        call = f"({c_type(kind)})tw_encode(x, {layout})"
-        self.need(name, f"static inline {c_type(kind)} {name}(float x) {{ return {call}; }}\n")
-        return name
+        self.need(f"{general}_{kind}", f"static inline {head} {{ return {call}{layout}); }}\n")
+        return f"{general}_{kind}"
 
     def bits(self, source: DType, target: DType) -> str:
         """The name of the function that reads the bits of one type as another."""

@@ -36,9 +36,11 @@ def load(builder: IndexBuilder, node: BufferLoad) -> Value:
     """The value of a load."""
     buffer, index, dtype = node.buffer, _flat_index(node), node.dtype
     if index.dtype.lanes == 1:
+        load_it = partial(_load_at, builder, buffer, index, dtype)
         if node.predicate is None:
-            return _load_at(builder, buffer, index, dtype)
-        return _load_if(builder, node, index)
+            return load_it()
+        nothing = partial(zero_of, value_type(dtype))
+        return builder.branch(builder.value(node.predicate), load_it, nothing)
     base = first_of_run(index)
     if node.predicate is None and base is not None:
         return _load_at(builder, buffer, base, dtype)
@@ -211,16 +213,6 @@ def _lane_pointers(builder: IndexBuilder, buffer: Buffer, index: PrimExpr) -> li
 
 
 # --- masked accesses ----------------------------------------------------------------------------
-
-
-def _load_if(builder: IndexBuilder, node: BufferLoad, index: PrimExpr) -> Value:
-    assert node.predicate is not None
-    dtype = node.dtype
-    return builder.branch(
-        builder.value(node.predicate),
-        lambda: _load_at(builder, node.buffer, index, dtype),
-        lambda: zero_of(value_type(dtype)),
-    )
 
 
 def _masked_load(

@@ -13,20 +13,11 @@ those LLVM falls back to library calls.
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm.vector_math.emitter import Helper
+from tilewright.codegen.llvm.vector_math.emitter import Helper as Helper
 from tilewright.codegen.llvm.vector_math.registry import (
-    MATH_FUNCTIONS,
-    MathDefinition,
-    MathFunction,
-    definition,
-    function_name,
+    MATH_FUNCTIONS as MATH_FUNCTIONS,
+    MathDefinition as MathDefinition,
+    MathFunction as MathFunction,
+    definition as definition,
+    function_name as function_name,
 )
-
-__all__ = [
-    "MATH_FUNCTIONS",
-    "Helper",
-    "MathDefinition",
-    "MathFunction",
-    "definition",
-    "function_name",
-]
