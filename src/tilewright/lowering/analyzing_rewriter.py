@@ -106,14 +106,11 @@ class AnalyzingRewriter(Rewriter):
         predicate = self.visit(node.predicate)
         return updated(node, predicate=predicate, block=self._under(predicate, node.block))
 
-    def _note(self, var: Var, value: PrimExpr) -> None:
-        """Remember the bounds of a let variable, not its value: the let should stay."""
-        if value.dtype.is_integral and value.dtype.lanes == 1:
-            self.analyzer.update(var, self.analyzer.const_int_bound(value), override=True)
-
     def visit_let(self, node: Any) -> Any:
         value = self.visit(node.value)
-        self._note(node.var, value)
+        # Bounds of the variable are remembered, not its value: the let should stay.
+        if value.dtype.is_integral and value.dtype.lanes == 1:
+            self.analyzer.update(node.var, self.analyzer.const_int_bound(value), override=True)
         return updated(node, value=value, body=self.visit(node.body))
 
     visit_let_stmt = visit_let

@@ -123,7 +123,9 @@ class _UsageFinder(Visitor):
     def _access(self, buffer: Buffer, axes: Iterable[tuple[PrimExpr, PrimExpr | None]]) -> None:
         usage = self.usages.get(buffer)
         if usage is None:
-            self._note_alias(buffer)
+            # Memory that is used under another name as well keeps its layout.
+            if buffer.data in self._by_data:
+                self._by_data[buffer.data].opaque = True
             return
         if usage.opaque:
             return
@@ -134,12 +136,6 @@ class _UsageFinder(Visitor):
             usage.box = box
         else:
             usage.box = [self._union(a, b) for a, b in zip(usage.box, box, strict=True)]
-
-    def _note_alias(self, buffer: Buffer) -> None:
-        """Memory that is used under another name as well keeps its layout."""
-        behind = self._by_data.get(buffer.data)
-        if behind is not None:
-            behind.opaque = True
 
     def _interval(
         self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None

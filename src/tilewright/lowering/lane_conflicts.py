@@ -65,17 +65,14 @@ class _Collector(Visitor):
         self.private.add(node.buffer_var)
         self.generic_visit(node)
 
-    def _access(self, node: BufferLoad | BufferStore) -> _Access:
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
+        self.generic_visit(node)
         self._count += 1
-        return _Access(node.indices[-1], self._count)
+        memory = self.memory.setdefault(node.buffer.data, _Memory())
+        accesses = memory.loads if isinstance(node, BufferLoad) else memory.stores
+        accesses.append(_Access(node.indices[-1], self._count))
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self.generic_visit(node)
-        self.memory.setdefault(node.buffer.data, _Memory()).stores.append(self._access(node))
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self.generic_visit(node)
-        self.memory.setdefault(node.buffer.data, _Memory()).loads.append(self._access(node))
+    visit_buffer_store = visit_buffer_load
 
 
 def lanes_conflict(loop: For, lanes: int) -> bool:

@@ -25,6 +25,7 @@ from tilewright.ir import (
     Let,
     LetStmt,
     Mod,
+    Node,
     PrimExpr,
     PrimFunc,
     Ramp,
@@ -32,7 +33,7 @@ from tilewright.ir import (
     Shuffle,
     Stmt,
     Var,
-    Visitor,
+    children,
     const,
     multiply,
     replace,
@@ -59,36 +60,22 @@ def _is_known(dtype: DType) -> bool:
     return known_lanes(dtype.lanes, max(1, dtype.bits // 8)) == dtype.lanes
 
 
-class _UnknownVectors(Visitor):
-    """Looks for a vector that LLVM is not known to compile."""
-
-    def __init__(self) -> None:
-        self.found = False
-
-    def visit_prim_expr(self, node: PrimExpr) -> None:
-        is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
-        self.found = self.found or is_long or not _is_known(node.dtype)
-        self.generic_visit(node)
-
-    def visit_buffer_load(self, node: BufferLoad) -> None:
-        self.found = self.found or not _is_known(node.dtype)
-        self._access(node)
-
-    def _access(self, node: BufferLoad | BufferStore) -> None:
-        for index in node.indices:
-            self.visit(index.base if isinstance(index, Ramp) else index)  # an address, no vector
-        if node.predicate is not None:
-            self.visit(node.predicate)
-
-    def visit_buffer_store(self, node: BufferStore) -> None:
-        self.visit(node.value)
-        self._access(node)
-
-
-def _has_unknown_vectors(node: BufferStore | PrimExpr) -> bool:
-    search = _UnknownVectors()
-    search.visit(node)
-    return search.found
+def _has_unknown_vectors(node: Node) -> bool:
+    """Is there a vector that LLVM is not known to compile?"""
+    match node:
+        case BufferLoad() | BufferStore():
+            if isinstance(node, BufferLoad) and not _is_known(node.dtype):
+                return True
+            # A ramp is an address here, no vector.
+            indices = [index.base if isinstance(index, Ramp) else index for index in node.indices]
+            stored = [node.value] if isinstance(node, BufferStore) else []
+            mask = [] if node.predicate is None else [node.predicate]
+            return any(map(_has_unknown_vectors, (*stored, *indices, *mask)))
+        case PrimExpr():
+            is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
+            if is_long or not _is_known(node.dtype):
+                return True
+    return any(map(_has_unknown_vectors, children(node)))
 
 
 @dataclass(frozen=True)

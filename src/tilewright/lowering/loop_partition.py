@@ -237,13 +237,18 @@ class _Partitioner(AnalyzingRewriter):
         if first == last:
             only = {node.loop_var: const(first, kind)}
             return self._visited(_Decided(known, only, fresh=True).visit(node.body))
+        extent = const(last - first + 1, node.extent.dtype)
+        return self._copy(node, const(first, kind), extent, known)
+
+    def _copy(
+        self, node: For, start: PrimExpr, extent: PrimExpr, known: dict[PrimExpr, PrimExpr]
+    ) -> Stmt | None:
+        """The loop over other iterations, with what is known of conditions there."""
         loop_var = replace(node.loop_var)
         body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
         if is_no_op(body):
             return None
-        extent = const(last - first + 1, node.extent.dtype)
-        loop = replace(node, loop_var=loop_var, min=const(first, kind), extent=extent, body=body)
-        return self._visited(loop)
+        return self._visited(replace(node, loop_var=loop_var, min=start, extent=extent, body=body))
 
     # --- a loop with a symbolic extent: main part, after -----------------------------------------
 
@@ -293,14 +298,10 @@ class _Partitioner(AnalyzingRewriter):
 
     def _part(
         self, node: For, first: PrimExpr | int, end: PrimExpr, known: dict[PrimExpr, PrimExpr]
-    ) -> Stmt:
+    ) -> Stmt | None:
         """The iterations from `first` up to `end`, counted from where the loop begins."""
-        loop_var = replace(node.loop_var)
-        body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
-        if is_no_op(body):
-            return no_op()
         start, extent = (self.analyzer.simplify(e) for e in (node.min + first, end - first))
-        return self._visited(replace(node, loop_var=loop_var, min=start, extent=extent, body=body))
+        return self._copy(node, start, extent, known)
 
     def _last_tile(self, checks: list[BoundCheck]) -> _LastTile | None:
         """The checks that fail together, in one tile."""

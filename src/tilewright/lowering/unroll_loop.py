@@ -73,17 +73,16 @@ class _Unroller(StmtRewriter):
         return node
 
     def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+        outer = self._max_step, self._explicit
         if node.attr_key == AUTO_UNROLL_MAX_STEP:
-            before, self._max_step = self._max_step, int_of(node)
-            body: Stmt = self.visit(node.body)
-            self._max_step = before
-            return body
-        if node.attr_key == UNROLL_EXPLICIT_PRAGMA:
-            explicit, self._explicit = self._explicit, bool(int_of(node))
-            body = self.visit(node.body)
-            self._explicit = explicit
-            return body
-        return self.generic_visit(node)
+            self._max_step = int_of(node)
+        elif node.attr_key == UNROLL_EXPLICIT_PRAGMA:
+            self._explicit = bool(int_of(node))
+        else:
+            return self.generic_visit(node)
+        body = self.rewrite(node.body)
+        self._max_step, self._explicit = outer
+        return body
 
     def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
         changed = False

@@ -160,16 +160,6 @@ def _read_symbols(
         text = _text(names, name)
         if index == SHN_COMMON:
             raise CodegenError(f"cannot link common symbol {text!r}; {USE_A_COMPILER}")
-        symbols.append(
-            Symbol(
-                name=text,
-                binding=info >> 4,
-                kind=info & 15,
-                visibility=other & 3,
-                value=value,
-                size=size,
-                section=sections.get(index),
-                defined=index != SHN_UNDEF,
-            )
-        )
+        section, defined = sections.get(index), index != SHN_UNDEF
+        symbols.append(Symbol(text, info >> 4, info & 15, other & 3, value, size, section, defined))
     return symbols

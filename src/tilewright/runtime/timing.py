@@ -109,24 +109,16 @@ def evaluate(
     for turn in range(options.repeat):
         if turn and turn % options.repeats_to_cooldown == 0 and options.cooldown_interval_ms:
             time.sleep(options.cooldown_interval_ms / 1000)
-        row = _one_row(run, number, options, prepare)
+        row, number = _one_row(run, number, options, prepare)
         if row.status:
             return Evaluation(row.status, None)
-        number = row.number
         results.append(row.nanoseconds / number * 1e-9)
     return Evaluation(0, BenchmarkResult(tuple(results)), number)
 
 
-@dataclass(frozen=True)
-class _Row:
-    status: int
-    nanoseconds: int
-    number: int
-
-
 def _one_row(
     run: Run, number: int, options: EvaluatorOptions, prepare: Callable[[], object] | None
-) -> _Row:
+) -> tuple[Timing, int]:
     """Time `number` runs, and more and more of them until the row is long enough."""
     wanted, zeros = options.min_repeat_ms * 1e6, 0
     while True:
@@ -136,6 +128,6 @@ def _one_row(
         zeros += timing.nanoseconds == 0
         enough = timing.nanoseconds >= wanted or zeros > options.limit_zero_time_iterations
         if timing.status or enough:
-            return _Row(timing.status, timing.nanoseconds, number)
+            return timing, number
         each = max(timing.nanoseconds, 1) / number
         number = int(max(min(wanted / each + 1, number * 1000), number * 1.618, number + 1))

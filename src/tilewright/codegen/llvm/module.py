@@ -143,7 +143,7 @@ class FunctionGenerator(StmtGenerator):
         extent = self.index(node.extent)
         workers, step, following = self._share(extent)
         values = [first, extent, step, following, *(self.env[var] for var in passed)]
-        frame = self._capture(values)
+        frame = self.struct(f"{{ {', '.join(value.type for value in values)} }}", values, 64)
         self.context.declare("i32", PARALLEL_LAUNCH, "ptr, ptr, i64")
         code = self.emitter.here(
             "i32", f"call i32 @{PARALLEL_LAUNCH}(ptr {quoted(symbol)}, {frame}, {workers})"
@@ -167,18 +167,6 @@ class FunctionGenerator(StmtGenerator):
         following = self.emitter.alloca("alloca i64, align 64")
         self.emitter.line(f"store i64 0, {following}, align 64")
         return workers, step, following
-
-    def _capture(self, values: list[Value]) -> Value:
-        frame_type = f"{{ {', '.join(value.type for value in values)} }}"
-        frame = self.emitter.alloca(f"alloca {frame_type}, align 64")
-        for position, value in enumerate(values):
-            place = self.emitter.pure(
-                "ptr",
-                f"getelementptr inbounds {frame_type}, {frame}, i32 0, i32 {position}",
-                (frame,),
-            )
-            self.emitter.line(f"store {value}, {place}")
-        return frame
 
     def _outline(self, node: For, symbol: str, passed: list[Var], constants: set[Var]) -> None:
         worker = FunctionGenerator(self.context, FunctionEmitter(), self.name)

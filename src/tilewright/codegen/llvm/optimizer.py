@@ -43,14 +43,8 @@ PASS_METHODS: Mapping[str, str] = MappingProxyType(
 # LLVM's ready-made pipelines -> their speed level. "novec" leaves both auto-vectorisers and the
 # unroller out: our kernels arrive vectorised and unrolled.
 DEFAULT_PIPELINES: Mapping[str, tuple[int, bool]] = MappingProxyType(
-    {
-        "default<O1>": (1, True),
-        "default<O2>": (2, True),
-        "default<O3>": (3, True),
-        "default<O1,novec>": (1, False),
-        "default<O2,novec>": (2, False),
-        "default<O3,novec>": (3, False),
-    }
+    {f"default<O{level}>": (level, True) for level in (1, 2, 3)}
+    | {f"default<O{level},novec>": (level, False) for level in (1, 2, 3)}
 )
 
 # LLVM's clean-up of one function (no module passes, no vectorisers) -> its speed level.

@@ -33,8 +33,7 @@ def _call_packed(builder: IndexBuilder, call: Call) -> Value:
     emitter, args = builder.emitter, call.args[1:]
     name = builder.context.string(string_of(call, 0))
     values = [_slot(builder, call, arg) for arg in args]
-    slots = emitter.alloca(f"alloca [{max(1, len(args))} x i64], align 8")
-    _store_all(builder, "i64", slots, [value for value, _ in values])
+    slots = _array(builder, [value for value, _ in values])
     kinds = builder.context.string("".join(letter for _, letter in values))
     builder.context.declare("i32", CALL_PACKED, "ptr, ptr, ptr, i32")
     code = emitter.here(
@@ -80,13 +79,7 @@ def _tensor(builder: IndexBuilder, call: Call) -> Value:
         _numbers(builder, strides),
         builder.int_op("mul", first, step),
     ]
-    place = builder.emitter.alloca(f"alloca {_TENSOR}, align 8")
-    for position, value in enumerate(fields):
-        field = builder.emitter.pure(
-            "ptr", f"getelementptr inbounds {_TENSOR}, {place}, i32 0, i32 {position}", (place,)
-        )
-        builder.emitter.line(f"store {value}, {field}")
-    return place
+    return builder.struct(_TENSOR, fields, 8)
 
 
 def _numbers(builder: IndexBuilder, shape: PrimExpr) -> Value:
@@ -96,18 +89,18 @@ def _numbers(builder: IndexBuilder, shape: PrimExpr) -> Value:
     if not _is_call(shape, _MAKE_SHAPE):
         raise CodegenError(f"expected tvm_stack_make_shape(...), got `{shape}`")
     assert isinstance(shape, Call)
-    values = [builder.index(extent) for extent in shape.args]
-    place = builder.emitter.alloca(f"alloca [{max(1, len(values))} x i64], align 8")
-    _store_all(builder, "i64", place, values)
-    return place
+    return _array(builder, [builder.index(extent) for extent in shape.args])
 
 
-def _store_all(builder: IndexBuilder, type_: str, array: Value, values: list[Value]) -> None:
+def _array(builder: IndexBuilder, values: list[Value]) -> Value:
+    """Values of 8 bytes next to each other on the stack."""
+    array = builder.emitter.alloca(f"alloca [{max(1, len(values))} x i64], align 8")
     for position, value in enumerate(values):
         place = builder.emitter.pure(
-            "ptr", f"getelementptr inbounds {type_}, {array}, i64 {position}", (array,)
+            "ptr", f"getelementptr inbounds i64, {array}, i64 {position}", (array,)
         )
         builder.emitter.line(f"store {value}, {place}, align 8")
+    return array
 
 
 def _is_call(expr: PrimExpr, op_name: str) -> bool:

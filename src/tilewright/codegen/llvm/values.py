@@ -143,6 +143,16 @@ class ValueBuilder:
         emitter.line(f"br label %{join}")
         emitter.start_block(join)
 
+    def struct(self, type_: str, fields: Sequence[Value], align: int) -> Value:
+        """A structure on the stack."""
+        memory = self.emitter.alloca(f"alloca {type_}, align {align}")
+        for position, value in enumerate(fields):
+            place = self.emitter.pure(
+                "ptr", f"getelementptr inbounds {type_}, {memory}, i32 0, i32 {position}", (memory,)
+            )
+            self.emitter.line(f"store {value}, {place}")
+        return memory
+
     def splat(self, value: Value, lanes: int) -> Value:
         """A scalar in every lane of a vector."""
         type_ = f"<{lanes} x {value.type}>"
