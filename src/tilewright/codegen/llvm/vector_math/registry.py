@@ -56,20 +56,9 @@ def _rsqrt(x: Real) -> Real:
     return 1.0 / x.sqrt()
 
 
-_NATIVE: Mapping[str, tuple[str, int]] = {
-    "sqrt": ("sqrt", 1),
-    "floor": ("floor", 1),
-    "ceil": ("ceil", 1),
-    "trunc": ("trunc", 1),
-    "round": ("round", 1),
-    "rint": ("rint", 1),
-    "nearbyint": ("nearbyint", 1),
-    "fabs": ("fabs", 1),
-    "copysign": ("copysign", 2),
-    "minnum": ("minnum", 2),
-    "maxnum": ("maxnum", 2),
-    "fma": ("fma", 3),
-}
+_UNARY = ("sqrt", "floor", "ceil", "trunc", "round", "rint", "nearbyint", "fabs")
+_BINARY = ("copysign", "minnum", "maxnum")
+_NATIVE = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2), "fma": 3}
 
 _COMPUTED: Mapping[str, tuple[Callable[..., Real], int]] = {
     "exp": (exponential.exp, 1),
@@ -102,10 +91,7 @@ _COMPUTED: Mapping[str, tuple[Callable[..., Real], int]] = {
 }
 
 MATH_FUNCTIONS: Mapping[str, MathFunction] = MappingProxyType(
-    {
-        name: MathFunction(name, arity, _native(intrinsic))
-        for name, (intrinsic, arity) in _NATIVE.items()
-    }
+    {name: MathFunction(name, arity, _native(name)) for name, arity in _NATIVE.items()}
     | {name: MathFunction(name, arity, emit) for name, (emit, arity) in _COMPUTED.items()}
 )
 
