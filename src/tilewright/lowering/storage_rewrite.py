@@ -3,7 +3,7 @@
 The statements are laid out in linear order, the live range of every allocation is found
 (`liveness`), and storage is handed out in that order: a buffer whose predecessor died takes its
 memory, or writes over it while it dies if each element is only read to compute its successor
-(`may_overwrite`). Storage belongs to the innermost parallel loop around it, so threads never share it.
+(`may_overwrite`). Storage belongs to the innermost parallel loop around it: threads never share it.
 """
 
 from __future__ import annotations
