@@ -14,15 +14,12 @@ Kind = TypeVar("Kind", bound=Node)
 
 def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[Any]:
     """A node and all below it, parents first; `into` says below which nodes to go."""
-    pending: list[Iterator[Node]] = [iter((node,))]
+    pending = [node]
     while pending:
-        current = next(pending[-1], None)
-        if current is None:
-            pending.pop()
-            continue
+        current = pending.pop()
         yield current
-        if into is None or into(current):
-            pending.append(children(current))
+        if current.child_fields and (into is None or into(current)):
+            pending += [*children(current)][::-1]
 
 
 def nodes_of(node: Node, kind: type[Kind]) -> Iterator[Kind]:
@@ -41,14 +38,18 @@ def rewrite(node: NodeT, patterns: Mapping[Any, Callable[[Any], Any]]) -> NodeT:
     What does not change is shared with the old tree.
     """
 
+    changes: dict[type, Callable[[Any], Any] | None] = {}
+
     def visit(old: Any) -> Any:
-        new = map_children(old, visit)
-        if type(new) is SeqStmt and new is not old:
+        new = map_children(old, visit) if old.child_fields else old
+        kind = type(new)
+        if kind is SeqStmt and new is not old:
             return flattened(new)
-        for kind, change in patterns.items():
-            if isinstance(new, kind):
-                return change(new)
-        return new
+        if kind not in changes:
+            fitting = (change for base, change in patterns.items() if issubclass(kind, base))
+            changes[kind] = next(fitting, None)
+        change = changes[kind]
+        return new if change is None else change(new)
 
     made: NodeT = visit(node)
     return made

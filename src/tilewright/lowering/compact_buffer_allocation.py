@@ -141,7 +141,9 @@ class _UsageFinder(Visitor):
         self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None
     ) -> Interval | None:
         interval = bounds.of(start)
-        if interval is None or any(uses_var(end, self._unknown.__contains__) for end in interval):
+        if interval is None:
+            return None
+        if self._unknown and any(uses_var(end, self._unknown.__contains__) for end in interval):
             return None
         low, high = interval
         if extent is not None:

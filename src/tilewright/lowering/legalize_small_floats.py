@@ -129,7 +129,7 @@ class _Promoter(Rewriter):
 
 
 # Through these a small float can enter an expression.
-_ENTRIES = BufferLoad | Cast | Var | FloatImm | Call
+_ENTRIES = (BufferLoad, Cast, Var, FloatImm, Call)
 
 
 @register_pass

@@ -62,20 +62,17 @@ def _is_known(dtype: DType) -> bool:
 
 def _has_unknown_vectors(node: Node) -> bool:
     """Is there a vector that LLVM is not known to compile?"""
-    match node:
-        case BufferLoad() | BufferStore():
-            if isinstance(node, BufferLoad) and not _is_known(node.dtype):
-                return True
-            # A ramp is an address here, no vector.
-            indices = [index.base if isinstance(index, Ramp) else index for index in node.indices]
-            stored = [node.value] if isinstance(node, BufferStore) else []
-            mask = [] if node.predicate is None else [node.predicate]
-            return any(map(_has_unknown_vectors, (*stored, *indices, *mask)))
-        case PrimExpr():
-            is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
-            if is_long or not _is_known(node.dtype):
-                return True
-    return any(map(_has_unknown_vectors, children(node)))
+    if isinstance(node, PrimExpr):
+        is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
+        if is_long or not _is_known(node.dtype):
+            return True
+    if not isinstance(node, (BufferLoad, BufferStore)):
+        return any(map(_has_unknown_vectors, children(node))) if node.child_fields else False
+    # A ramp is an address here, no vector.
+    indices = [index.base if isinstance(index, Ramp) else index for index in node.indices]
+    stored = [node.value] if isinstance(node, BufferStore) else []
+    mask = [] if node.predicate is None else [node.predicate]
+    return any(map(_has_unknown_vectors, (*stored, *indices, *mask)))
 
 
 @dataclass(frozen=True)

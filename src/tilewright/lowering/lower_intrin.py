@@ -128,7 +128,7 @@ class _Lowerer(AnalyzingRewriter):
 def _is_candidate(node: Node) -> bool:
     if isinstance(node, Call):
         return isinstance(node.op, Op) and node.op.name in _RULES
-    return isinstance(node, FloorDiv | FloorMod) and not _is_power_of_two(node.b)
+    return isinstance(node, (FloorDiv, FloorMod)) and not _is_power_of_two(node.b)
 
 
 @function_pass

@@ -99,7 +99,7 @@ def _used_vars(body: Stmt) -> set[Var]:
     for node in walk(body):
         if isinstance(node, Var):
             used.add(node)
-        elif isinstance(node, BufferLoad | BufferStore):
+        elif isinstance(node, (BufferLoad, BufferStore)):
             used.add(node.buffer.data)
     return used
 

@@ -10,7 +10,7 @@ it may use tiles, so a function that does so starts by asking.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -86,19 +86,18 @@ def _statements(stmt: Stmt, outside_parallel: bool = False) -> Iterator[Node]:
 
     def enters(node: Node) -> bool:
         hidden = outside_parallel and isinstance(node, For) and node.kind is ForKind.PARALLEL
-        return not hidden and not isinstance(node, PrimExpr | BufferStore)
+        return not hidden and isinstance(node, Stmt) and not isinstance(node, BufferStore)
 
     return walk(stmt, into=enters)
 
 
-def _issued(stmt: Stmt, outside_parallel: bool = False) -> set[str]:
+def _issued(statements: Iterable[Node]) -> set[str]:
     """The LLVM intrinsics that statements call."""
-    below = _statements(stmt, outside_parallel)
-    return {_intrinsic(node.value) for node in below if isinstance(node, Evaluate)}
+    return {_intrinsic(node.value) for node in statements if isinstance(node, Evaluate)}
 
 
-def _has_buffers(stmt: Stmt) -> bool:
-    blocks = (node for node in _statements(stmt) if isinstance(node, Block))
+def _has_buffers(statements: Iterable[Node]) -> bool:
+    blocks = (node for node in statements if isinstance(node, Block))
     return any(buffer.scope == TILE_SCOPE for block in blocks for buffer in block.alloc_buffers)
 
 
@@ -107,8 +106,8 @@ def needs_tiles(stmt: Stmt, outside_parallel: bool = False) -> bool:
 
     With `outside_parallel` the bodies of parallel loops do not count.
     """
-    issues = any(map(is_tile_instruction, _issued(stmt, outside_parallel)))
-    return issues and "llvm.x86.ldtilecfg" not in _issued(stmt)
+    issues = any(map(is_tile_instruction, _issued(_statements(stmt, outside_parallel))))
+    return issues and "llvm.x86.ldtilecfg" not in _issued(_statements(stmt))
 
 
 # --- how tiles are used -------------------------------------------------------------------------
@@ -327,8 +326,9 @@ def _asking_first(body: Stmt) -> Stmt:
 @function_pass
 def TileRegisters(func: PrimFunc) -> PrimFunc:
     """Give buffers in scope `amx.tmm` the tile registers, or memory where none are used."""
-    has_instructions = any(map(is_tile_instruction, _issued(func.body)))
-    if not has_instructions and not _has_buffers(func.body):
+    statements = list(_statements(func.body))
+    has_instructions = any(map(is_tile_instruction, _issued(statements)))
+    if not has_instructions and not _has_buffers(statements):
         return func
     uses = _Uses(func)
     uses.visit(func.body)
