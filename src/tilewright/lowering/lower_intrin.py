@@ -19,10 +19,11 @@ from tilewright.ir import (
     FloorMod,
     IntImm,
     Mod,
-    Node,
     PrimExpr,
     PrimFunc,
     Select,
+    Stmt,
+    Visitor,
     add,
     cast,
     const,
@@ -34,7 +35,6 @@ from tilewright.ir import (
 )
 from tilewright.ir.intrinsics import shift_left, shift_right
 from tilewright.ir.op import Op
-from tilewright.ir.patterns import walk
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 
@@ -125,15 +125,28 @@ class _Lowerer(AnalyzingRewriter):
     visit_floor_mod = visit_floor_div
 
 
-def _is_candidate(node: Node) -> bool:
-    if isinstance(node, Call):
-        return isinstance(node.op, Op) and node.op.name in _RULES
-    return isinstance(node, (FloorDiv, FloorMod)) and not _is_power_of_two(node.b)
+class _Candidates(Visitor):
+    def __init__(self, body: Stmt) -> None:
+        self.found = False
+        self.visit(body)
+
+    def visit_call(self, node: Call) -> None:
+        self.found = self.found or (isinstance(node.op, Op) and node.op.name in _RULES)
+        self.generic_visit(node)
+
+    def visit_floor_div(self, node: FloorDiv | FloorMod) -> None:
+        self.found = self.found or not _is_power_of_two(node.b)
+        self.generic_visit(node)
+
+    visit_floor_mod = visit_floor_div
+
+    def visit_int_imm(self, node: IntImm) -> None:
+        """Nothing inside."""
 
 
 @function_pass
 def LowerIntrin(func: PrimFunc) -> PrimFunc:
     """Rewrite operators that no backend needs to know."""
-    if not any(map(_is_candidate, walk(func.body))):
+    if not _Candidates(func.body).found:
         return func
     return func.with_body(_Lowerer(func).rewrite(func.body))

@@ -19,6 +19,7 @@ from tilewright.ir import (
     SeqStmt,
     Stmt,
     Var,
+    Visitor,
     is_no_op,
     is_true,
     logical_not,
@@ -30,7 +31,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.ir.op import Op
-from tilewright.ir.patterns import nodes_of, walk
+from tilewright.ir.patterns import nodes_of
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import StmtRewriter, is_false
 
@@ -93,18 +94,27 @@ class _NoOpRemover(StmtRewriter):
         return body if done or is_no_op(body) else updated(node, body=body)
 
 
-def _used_vars(body: Stmt) -> set[Var]:
+class _Uses(Visitor):
     """Variables that occur in expressions or behind buffers that are accessed."""
-    used = set()
-    for node in walk(body):
-        if isinstance(node, Var):
-            used.add(node)
-        elif isinstance(node, (BufferLoad, BufferStore)):
-            used.add(node.buffer.data)
-    return used
+
+    def __init__(self, body: Stmt) -> None:
+        self.found: set[Var] = set()
+        self.visit(body)
+
+    def visit_var(self, node: Var) -> None:
+        self.found.add(node)
+
+    def visit_int_imm(self, node: IntImm) -> None:
+        """Nothing inside."""
+
+    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
+        self.found.add(node.buffer.data)
+        self.generic_visit(node)
+
+    visit_buffer_store = visit_buffer_load
 
 
 @function_pass
 def RemoveNoOp(func: PrimFunc) -> PrimFunc:
     """Remove statements without an effect."""
-    return func.with_body(_NoOpRemover(_used_vars(func.body)).rewrite(func.body))
+    return func.with_body(_NoOpRemover(_Uses(func.body).found).rewrite(func.body))
