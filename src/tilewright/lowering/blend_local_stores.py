@@ -59,7 +59,7 @@ class _Enlarger(FoldingSubstituter):
     def visit_buffer(self, buffer: Buffer) -> Buffer:
         known = self._buffers.get(buffer)
         if known is None:
-            known = self._substitute_buffer(buffer)
+            known = super().visit_buffer(buffer)
             if buffer.data is self._data:
                 known = replace(known, shape=(const(self._size, buffer.shape[0].dtype),))
             self._buffers[buffer] = known

@@ -355,8 +355,8 @@ def _may_join(left: Affine, right: Affine) -> bool:
 
 
 def _is_remainder_of_multiples(term: PrimExpr, divisor: int) -> bool:
-    """True for `x % (c * divisor)`."""
+    """True for `x % (c * divisor)` with `c` greater than one."""
     match term:
         case FloorMod(a=Var(), b=IntImm(value=modulus)):
-            return modulus % divisor == 0
+            return modulus > divisor and modulus % divisor == 0
     return False
