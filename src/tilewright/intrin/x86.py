@@ -8,16 +8,19 @@ says otherwise, and `_local` means accumulators in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from tilewright.intrin.dot_product_common import (
+    LOCAL,
     DotForm,
+    Pair,
     Update,
-    dot_implementation,
-    make_dot,
+    dot_description,
     register_dot,
 )
-from tilewright.ir import Broadcast, PrimExpr, const
+from tilewright.intrin.x86_tvm import avx512_16x4, vnni_16x4
+from tilewright.ir import Broadcast, PrimExpr, PrimFunc, const
 from tilewright.ir.intrinsics import (
     bitwise_and,
     bitwise_xor,
@@ -26,7 +29,7 @@ from tilewright.ir.intrinsics import (
     shift_left,
     shift_right,
 )
-from tilewright.ir.tensor_intrin import ValueRanges
+from tilewright.ir.tensor_intrin import TensorIntrin, ValueRanges
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
@@ -144,8 +147,7 @@ class _Int8Family:
 
 
 _FAMILIES = (
-    _Int8Family(VNNI_DOT_16x4_INTRIN, 16, ("avx512vnni",), vnni, (*_ALL_SIGNS, _S8U8)),
-    _Int8Family(AVX512_DOT_16x4_INTRIN, 16, ("avx512bw",), saturating, (_U8S8,), SATURATING_RANGE),
+    _Int8Family(VNNI_DOT_16x4_INTRIN, 16, ("avx512vnni",), vnni, (_S8S8, _U8U8, _S8U8)),
     _Int8Family("dot_8x4_vnni", 8, ("avx512vnni", "avx512vl"), vnni),
     _Int8Family("dot_8x4_avxvnni", 8, ("avxvnni",), vnni),
     _Int8Family("dot_16x4_avx512_exact", 16, ("avx512bw",), exact),
@@ -170,7 +172,26 @@ register_dot(
     ("avx512bf16",),
 )
 
-# TVM's names for what two of them compute and how.
+# --- TVM's own two --------------------------------------------------------------------------------
+
 _U8S8_16x4 = DotForm(16, 4, "uint8", "int8", "int32")
-dot_product_16x4_u8i8i32_desc, dot_product_16x4_u8i8i32_vnni = make_dot(_U8S8_16x4, vnni)
-dot_product_16x4_u8i8i32_avx512 = dot_implementation(_U8S8_16x4, saturating(_U8S8_16x4))
+dot_product_16x4_u8i8i32_desc = dot_description(_U8S8_16x4)
+dot_product_16x4_u8i8i32_vnni = vnni_16x4("global")
+dot_product_16x4_u8i8i32_avx512 = avx512_16x4("global")
+
+
+def _as_tvm_does(implementation: Callable[[str], PrimFunc], scope: str) -> Pair:
+    return dot_description(replace(_U8S8_16x4, c_scope=scope)), implementation(scope)
+
+
+for _name, _implementation, _features, _ranges in (
+    (VNNI_DOT_16x4_INTRIN, vnni_16x4, ("avx512vnni",), None),
+    (AVX512_DOT_16x4_INTRIN, avx512_16x4, ("avx512bw",), SATURATING_RANGE),
+):
+    for _suffix, _scope in (("", "global"), (LOCAL, "local")):
+        TensorIntrin.register_maker(
+            _name + _suffix,
+            partial(_as_tvm_does, _implementation, _scope),
+            features=_features,
+            value_ranges=_ranges,
+        )

@@ -13,10 +13,13 @@ def main(A: T.Buffer((8,), "uint8"), B: T.Buffer((2, 16, 4), "int8"), C: T.Buffe
             a = T.match_buffer(A[vk * 4:vk * 4 + 4], (4,), "uint8", offset_factor=1)
             b = T.match_buffer(B[vk, 0:16, 0:4], (16, 4), "int8", offset_factor=1)
             c = T.match_buffer(C[0:16], (16,), "int32", offset_factor=1)
-            word: T.int32 = T.reinterpret("int32", a[0:4])
+            a_bytes = a.vload([0], "uint8x4")
+            a_word = T.reinterpret("int32", a_bytes)
+            b_bytes = b.vload([0, 0], "int8x64")
+            b_words = T.reinterpret("int32x16", b_bytes)
+            sums = c.vload([0], "int32x16")
             c[0:16] = T.call_llvm_pure_intrin(
-                "int32x16", "llvm.x86.avx512.vpdpbusd.512", c[0:16], T.Broadcast(word, 16),
-                T.reinterpret("int32x16", b[0, 0:64]),
+                "int32x16", "llvm.x86.avx512.vpdpbusd.512", sums, T.broadcast(a_word, 16), b_words
             )
 """
 

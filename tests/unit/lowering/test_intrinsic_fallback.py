@@ -205,7 +205,7 @@ def test_an_instruction_of_a_user_falls_back(negate: str) -> None:
 def test_an_instruction_written_by_hand_is_an_error() -> None:
     # What is no known implementation cannot be replaced: the code generator says what is missing.
     script = str(tensorized("dot_16x4_vnni").mod["main"])
-    changed = script.replace("T.Broadcast(A_word, 16), ", "T.Broadcast(T.int32(1), 16), ")
+    changed = script.replace("T.Broadcast(A_i32, 16), B_i32x16", "B_i32x16, T.Broadcast(A_i32, 16)")
     assert changed != script
     func = tw.script.from_source("from tilewright.script import tir as T\n\n" + changed)
     with pytest.raises(CodegenError, match="needs the CPU feature 'avx512vnni'"):
