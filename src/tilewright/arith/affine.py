@@ -84,28 +84,6 @@ class Affine:
             high = high + scale * (last if scale > 0 else first)
         return low, high
 
-    def steps(
-        self, ranges: Mapping[Any, Bound], bound_of: Callable[[PrimExpr], Bound]
-    ) -> list[tuple[Any, Any]] | None:
-        """How much farther apart the ends are once a variable runs, for each that is used.
-
-        `bound_of` says where terms lie that are not variables, while all run. None where a term
-        uses several: then it matters which of them run.
-        """
-        found: list[tuple[Any, Any]] = []
-        is_plain = self.is_plain
-        for term, scale in self.terms.items():
-            if is_plain or isinstance(term, Var):
-                low, high = ranges.get(term, STILL)
-                found.append((term, abs(scale) * (high - low)))
-                continue
-            used = used_vars(term)
-            if len(used) != 1:
-                return None
-            low, high = bound_of(term)
-            found.append((*used, abs(scale) * (high - low)))
-        return found
-
     def reach(self, ranges: Mapping[Any, Bound]) -> Any:
         """How far apart the ends of a plain form are while variables run."""
         total = 0
@@ -131,12 +109,13 @@ class Affine:
         """The same sum as an expression."""
         result: PrimExpr | None = None
         for term, scale in self.in_order():
-            size = const(abs(scale), dtype)
-            part = size if term is None else term if abs(scale) == 1 else Mul(term, size)
+            if term is None or abs(scale) != 1:
+                size = const(abs(scale), dtype)
+                term = size if term is None else Mul(term, size)
             if result is None:
-                result = part if scale > 0 else Sub(const(0, dtype), part)
+                result = term if scale > 0 else Sub(const(0, dtype), term)
             else:
-                result = Add(result, part) if scale > 0 else Sub(result, part)
+                result = Add(result, term) if scale > 0 else Sub(result, term)
         return const(0, dtype) if result is None else result
 
 
@@ -179,13 +158,31 @@ def is_dense(coefficients: Iterable[int], extents: Iterable[int]) -> bool:
     return True
 
 
+_DIVISIONS = frozenset({FloorDiv, FloorMod})
+
+
+def undivided(term: PrimExpr) -> PrimExpr:
+    """What a term divides by constants, or takes remainders of."""
+    while type(term) in _DIVISIONS and type(term.b) is IntImm:  # type: ignore[attr-defined]
+        term = term.a  # type: ignore[attr-defined]
+    return term
+
+
 def used_vars(expr: PrimExpr) -> set[Var]:
     """The variables of an expression."""
-    while type(expr) in (FloorDiv, FloorMod) and type(expr.b) is IntImm:  # type: ignore[attr-defined]
-        expr = expr.a  # type: ignore[attr-defined]
+    expr = undivided(expr)
     if isinstance(expr, Var):
         return {expr}
     return set().union(*(used_vars(part) for part in children(expr) if isinstance(part, PrimExpr)))
+
+
+def only_variable(term: PrimExpr) -> Var | None:
+    """The one variable that a term uses; None if there are several."""
+    inner = undivided(term)
+    if isinstance(inner, Var):
+        return inner
+    used = used_vars(inner)
+    return used.pop() if len(used) == 1 else None
 
 
 def _falling_scale(item: tuple[PrimExpr, int]) -> int:

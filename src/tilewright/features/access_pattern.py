@@ -121,8 +121,8 @@ class _Box:
             value += scale * self._reader.first_of(term)  # type: ignore[arg-type]
         return value, value
 
-    def run(self, loop: Loop) -> None:
-        """Let one more loop run, which moves something."""
+    def run(self, loop: Loop) -> list[int]:
+        """Let one more loop run, which moves something; the extents of the box after that."""
         var = loop.var
         self._running.add(var)
         for indices, lows, highs in zip(self._use.accesses, self._lows, self._highs, strict=True):
@@ -134,6 +134,7 @@ class _Box:
                     (highs if scale > 0 else lows)[dim] += scale * (loop.iterations - 1)
                 else:
                     lows[dim], highs[dim] = bounds_while(index, self._reader.ranges, self._running)
+        return self.extents()
 
     def extents(self) -> list[int]:
         return [
@@ -151,9 +152,11 @@ class _SumBox:
         self._steps = steps
         self._extents = [1] * dimensions
 
-    def run(self, loop: Loop) -> None:
+    def run(self, loop: Loop) -> list[int]:
+        extents = self._extents
         for dim, reach in self._steps[loop.var]:
-            self._extents[dim] += reach
+            extents[dim] += reach
+        return extents
 
     def extents(self) -> list[int]:
         return self._extents
@@ -178,21 +181,22 @@ def measure_footprints(
     if not loops:
         return []
     bytes_under = [0] * len(loops)
-    order = loops[::-1]
+    order = [(loop, touched.setdefault(loop, {})) for loop in reversed(loops)]
     for use in uses:
         box = _box(use, reader)
-        use.box = box.extents()
-        use.numel = prod(use.box)
-        for place, loop in enumerate(order):
-            if loop.var in use.variables:
-                box.run(loop)
-                use.box = box.extents()
-                use.numel = prod(use.box)
-            noted = touched.get(loop)
-            if noted is None:
-                noted = touched[loop] = {}
-            noted.setdefault(use.buffer, []).append(use.numel)
-            bytes_under[place] += use.numel * use.itemsize
+        extents = box.extents()
+        numel = prod(extents)
+        buffer, variables, itemsize = use.buffer, use.variables, use.itemsize
+        for place, (loop, noted) in enumerate(order):
+            if loop.var in variables:
+                extents = box.run(loop)
+                numel = prod(extents)
+            if buffer in noted:
+                noted[buffer].append(numel)
+            else:
+                noted[buffer] = [numel]
+            bytes_under[place] += numel * itemsize
+        use.box, use.numel = extents, numel
     return bytes_under
 
 

@@ -120,8 +120,9 @@ class RowMaker:
         bytes_under = measure_footprints(uses, loops, self._reader, self._touched)
         counts = _counts(store, loads)
         row: list[float] = [float(count * iterations) for count in counts]
+        kinds = {loop.kind for loop in loops}
         for kind in _KINDS.values():
-            row += _loop_kind(loops, kind)
+            row += _loop_kind(loops, kind) if kind in kinds else _NO_LOOPS
         row += _threads(loops, layout.is_gpu)
         row += self._buffers(uses, loops, iterations)
         operations = sum(counts[:NUM_KINDS])
@@ -202,25 +203,25 @@ def _counts(store: Store, loads: list[Indices]) -> Counts:
 
 _NO_LOOPS = [0.0, 0.0, 0.0, 1.0, *[0.0] * (len(_POSITIONS) - 1)]
 _MIXED = [*[0.0] * (len(_POSITIONS) - 1), 1.0]
+_NO_THREADS = [0.0, *[1.0] * (len(_THREADS) + 1)]
 _FLAGS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))  # one of three kinds
 
 
 def _loop_kind(loops: tuple[Loop, ...], kind: ForKind) -> list[float]:
     """Number, product and innermost length of the loops of a kind, and where they stand."""
     extents = [loop.iterations for loop in loops if loop.kind is kind]
-    if not extents:
-        return _NO_LOOPS
     return [float(len(extents)), float(prod(extents)), float(extents[-1]), *_MIXED]
 
 
 def _threads(loops: tuple[Loop, ...], is_gpu: bool) -> list[float]:
+    if not is_gpu:
+        return _NO_THREADS
     lengths = dict.fromkeys((*_THREADS, "vthread"), 1.0)
-    if is_gpu:
-        for loop in reversed(loops):
-            tag = "vthread" if loop.tag.startswith("vthread") else loop.tag
-            if tag in lengths:
-                lengths[tag] = float(loop.iterations)
-    return [float(is_gpu), *lengths.values()]
+    for loop in reversed(loops):
+        tag = "vthread" if loop.tag.startswith("vthread") else loop.tag
+        if tag in lengths:
+            lengths[tag] = float(loop.iterations)
+    return [1.0, *lengths.values()]
 
 
 def _contiguous_bytes(use: BufferUse) -> int:

@@ -210,7 +210,9 @@ class _Resolver(Rewriter):
         return self._reader.read(node).expr(node.dtype) if node.dtype in _INDEX_TYPES else node
 
     def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
-        if all([self._reader.direct(index) is not None for index in node.indices]):
+        if not any(
+            [self._reader.direct(index) is None and has_load(index) for index in node.indices]
+        ):
             return node  # its indices are read, and counted, as such
         result: PrimExpr = self.generic_visit(node)
         return result
@@ -258,6 +260,12 @@ class _Resolver(Rewriter):
         form = self._reader.read(index)
         if form.base or not form.terms:
             return None
+        common = gcd(*form.terms.values())
+        if common > 1:
+            form, limit = (
+                Affine({t: s // common for t, s in form.terms.items()}),
+                -(-limit // common),
+            )
         parts = [(scale, self._reader.bound(term)) for term, scale in form.terms.items()]
         low, high = _sum_of_bounds(parts)
         if low is None:
@@ -270,7 +278,7 @@ class _Resolver(Rewriter):
         if isinstance(expr, FloorDiv):  # `c <= x // d` is `c * d <= x`
             return (
                 None
-                if not isinstance(expr.a, (Var, FloorMod))
+                if not isinstance(expr.a, FloorMod) and not _is_sum(expr.a)
                 else replace(node, **{"b" if holds else "a": expr.a})
             )
         return replace(node, b=expr) if holds else replace(node, a=expr)
@@ -290,8 +298,10 @@ class _Resolver(Rewriter):
 
 
 def _is_sum(expr: PrimExpr) -> bool:
-    """True for a variable, and for sums of variables."""
-    return isinstance(expr, Var) or (isinstance(expr, Add) and _is_sum(expr.a) and _is_sum(expr.b))
+    """True for a variable, a quotient of one, and for sums of such."""
+    if isinstance(expr, Add):
+        return _is_sum(expr.a) and _is_sum(expr.b)
+    return isinstance(expr.a if isinstance(expr, FloorDiv) else expr, Var)
 
 
 Part = tuple[int, Bound | None]  # a scale, and the bounds of what it scales

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Container
 
 from tilewright.arith import Analyzer, ConstIntBound
-from tilewright.arith.affine import Affine, Bound, used_vars
+from tilewright.arith.affine import Affine, Bound, undivided
 from tilewright.arith.ranges import RangeEvaluator, Ranges
-from tilewright.ir import INT32, Add, FloorDiv, FloorMod, IntImm, Mul, Node, PrimExpr, Var, children
+from tilewright.ir import INT32, Add, IntImm, Mul, Node, PrimExpr, Var, children
 
 # --- remainders ---------------------------------------------------------------------------------
 
 
-_DIVISIONS = (FloorDiv, FloorMod)
 _STAND_STILL: Container[Var] = ()
 
 
@@ -69,9 +68,7 @@ def coefficient(index: Affine, var: Var) -> int:
 
 def _has_no_sums(term: PrimExpr) -> bool:
     """True for a variable, divided or not: the walk sees nothing on the way up from it."""
-    while type(term) in _DIVISIONS and type(term.b) is IntImm:  # type: ignore[attr-defined]
-        term = term.a  # type: ignore[attr-defined]
-    return isinstance(term, Var)
+    return isinstance(undivided(term), Var)
 
 
 def _along_terms(index: Affine, var: Var) -> int:
@@ -82,7 +79,7 @@ def _along_terms(index: Affine, var: Var) -> int:
     met = multiplied = False
     stride = 1
     for position, (term, scale) in enumerate(index.in_order()):
-        met = met or (term is not None and var in used_vars(term))
+        met = met or term is var or (term is not None and undivided(term) is var)
         if not met:
             continue
         if term is not None and scale not in (1, -1):

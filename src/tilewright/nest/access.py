@@ -52,8 +52,8 @@ class MemoryAccess:
     """A buffer and where it is read or written."""
 
     __slots__ = (
-        "_others", "_ranges", "_steps", "buffer", "element_bytes", "indices", "is_plain",
-        "is_store", "unit_bytes",
+        "_moves", "_others", "_ranges", "_steps", "buffer", "element_bytes", "indices",
+        "is_plain", "is_store", "unit_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -72,9 +72,16 @@ class MemoryAccess:
         self.is_plain = all([index.is_plain for index in indices])
         self._ranges = ranges  # of all loops
         self._steps, self._others = steps_of(indices, MovingRanges(ranges))
+        self._moves: dict[Loop, bool] = {}
 
     def depends_on(self, loop: Loop) -> bool:
         """True when another element is touched in each iteration of a loop."""
+        known = self._moves.get(loop)
+        if known is None:
+            known = self._moves[loop] = self._is_moved_by(loop)
+        return known
+
+    def _is_moved_by(self, loop: Loop) -> bool:
         for _, reach in self._steps.get(loop.var, ()):
             if _differ(reach, 0):
                 return True

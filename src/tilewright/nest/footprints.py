@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.arith.affine import STILL, only_variable
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.ir import Var
 from tilewright.nest.index_reader import Indices
@@ -22,14 +23,20 @@ def steps_of(indices: Indices, running: RangeEvaluator) -> tuple[Steps, list[int
     """
     steps: Steps = {}
     others: list[int] = []
+    ranges = running.ranges
     for axis, index in enumerate(indices):
-        found = index.steps(running.ranges, running.of)
-        if found is None:
+        is_plain = index.is_plain
+        if not is_plain and None in map(only_variable, index.terms):
             others.append(axis)
             continue
-        for var, reach in found:
-            if var in steps:
-                steps[var].append((axis, reach))
+        for term, scale in index.terms.items():
+            if is_plain or isinstance(term, Var):
+                var, (low, high) = term, ranges.get(term, STILL)
             else:
-                steps[var] = [(axis, reach)]
+                var, (low, high) = only_variable(term), running.of(term)
+            step = (axis, abs(scale) * (high - low))
+            if var in steps:
+                steps[var].append(step)
+            else:
+                steps[var] = [step]
     return steps, others

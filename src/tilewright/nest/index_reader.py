@@ -28,6 +28,7 @@ from tilewright.ir import (
     const,
     substitute,
 )
+from tilewright.nest.loops import UNKNOWN_EXTENT
 
 Indices = tuple[Affine, ...]
 _DIVISIONS = (FloorDiv, FloorMod)
@@ -42,6 +43,7 @@ class IndexReader:
         self._analyzer: Analyzer | None = None
         self._unbound: dict[Var, tuple[int, int]] = {}  # what the analyzer was not told yet
         self.ranges: dict[Var, Bound] = {}
+        self.counters: dict[Var, Bound] = {}  # the same counted from zero, with likely extents
         self._values: dict[Var, PrimExpr] = {}  # of block iterators
         self._direct: dict[PrimExpr, Affine | None] = {}
         self._meaning: dict[Var, Affine] = {}  # of variables that cannot be read directly
@@ -58,6 +60,7 @@ class IndexReader:
             self._direct[var] = Affine({}, first, True)
             return
         self._direct[var] = Affine({var: 1}, 0, True)
+        self.counters[var] = (0, (UNKNOWN_EXTENT if extent is None else extent) - 1)
         if extent is not None:
             self.ranges[var] = (first, first + extent - 1)
             self._unbound[var] = (first, extent)
@@ -224,10 +227,16 @@ class IndexReader:
         return known
 
     def _is_sum_of_counters(self, form: Affine) -> bool:
-        """True for `x + y` where both count from zero: nothing of it can leave a division."""
-        if not form.is_plain or form.base or any([scale != 1 for scale in form.terms.values()]):
+        """True for `x + y` where both count from zero: nothing of it can leave a division.
+
+        The same holds for quotients `x // d`.
+        """
+        if form.base or any([scale != 1 for scale in form.terms.values()]):
             return False
-        ends = [self.ranges.get(term, _NOWHERE) for term in form.terms]  # type: ignore[call-overload]
+        counters = [each.a if type(each) is FloorDiv else each for each in form.terms]
+        if len(set(counters)) < len(counters) or not all([type(var) is Var for var in counters]):
+            return False
+        ends = [self.bound(term) or _NOWHERE for term in form.terms]
         return all([first == 0 and last > 0 for first, last in ends])
 
     def _leading_digit(self, kind: type, rest: Affine, divisor: int) -> Affine | None:
@@ -261,7 +270,7 @@ class IndexReader:
 
     def _sum(self, left: Affine, right: Affine, factor: int) -> Affine:
         total = left.plus(right, factor)
-        if not _may_join(left, right):
+        if total.is_plain or not _may_join(left, right):
             return total
         return self._simplify(total.expr(next(iter(left.terms)).dtype))
 

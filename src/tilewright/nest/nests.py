@@ -42,7 +42,7 @@ from tilewright.ir import (
 from tilewright.nest.access import MemoryAccess, MovingRanges
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.raw_index import raw_index
-from tilewright.nest.reading import BlockScope, Loops, Reading, StoreSite, read
+from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite, read
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
 
@@ -80,9 +80,7 @@ class _Accesses:
     def __init__(self, site: StoreSite, reader: IndexReader) -> None:
         self._site = site
         self._direct = reader.direct
-        self._ranges: Ranges = {
-            loop.var: (0, loop.extent - 1) for loop in site.loops if loop.extent != 1
-        }
+        self.ranges: Ranges = reader.counters
 
     def of(self, node: BufferLoad | BufferStore) -> MemoryAccess:
         """A load or store."""
@@ -90,7 +88,7 @@ class _Accesses:
         for index in node.indices:
             read_index = self._direct(index)
             indices.append(self._raw(index) if read_index is None else read_index)
-        return MemoryAccess(node.buffer, tuple(indices), type(node) is BufferStore, self._ranges)
+        return MemoryAccess(node.buffer, tuple(indices), type(node) is BufferStore, self.ranges)
 
     def of_region(self, region: BufferRegion, is_store: bool) -> MemoryAccess:
         """What a tensor instruction reads or writes."""
@@ -98,10 +96,10 @@ class _Accesses:
         sizes = (axis.extent for axis in region.region)
         count = math.prod(size.value if isinstance(size, IntImm) else 1 for size in sizes)
         size = count * max(1, region.buffer.dtype.bits // 8)
-        return MemoryAccess(region.buffer, indices, is_store, self._ranges, size)
+        return MemoryAccess(region.buffer, indices, is_store, self.ranges, size)
 
     def _raw(self, index: PrimExpr) -> Any:
-        return raw_index(substitute(index, _bindings(self._site)), self._ranges)
+        return raw_index(substitute(index, _bindings(self._site)), self.ranges)
 
 
 def _bindings(site: StoreSite) -> Mapping[Var, PrimExpr]:
@@ -123,7 +121,7 @@ def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> StoreNes
     products = math.sqrt(math.prod(sizes))
     operations = max(1.0, products / _TILE_PRODUCTS) if len(others) == 2 else 1.0
     again = len(others) < len(loads)
-    share = _share(site.scope)
+    share = _share(site.scope, accesses.ranges)
     return StoreNest(site.loops, target, others, operations, again, share, site.packs_weights)
 
 
@@ -141,18 +139,17 @@ def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest
         tuple(map(accesses.of, _distinct(others))),
         max(operations, 0.5),
         len(others) < len(count.loads),
-        _share(site.scope),
+        _share(site.scope, accesses.ranges),
         site.packs_weights,
     )
 
 
-def _share(scope: BlockScope | None) -> float:
+def _share(scope: EnclosingBlock | None, ranges: Ranges) -> float:
     """The share of iterations that the predicates of all blocks around let through."""
     share = 1.0
     while scope is not None:
         predicate = scope.realize.predicate
         if not isinstance(predicate, IntImm):
-            ranges = {loop.var: (0, loop.extent - 1) for loop in scope.loops}
             share *= _share_of(predicate, MovingRanges(ranges))
         scope = scope.outer
     return share
@@ -203,12 +200,14 @@ class _Operations:
 
     def of(self, expr: Node) -> float:
         """The operations; a sum with a product in it is one multiply-add."""
+        if type(expr) is BufferLoad:
+            self.loads.append(expr)
+            return 0.0
         if isinstance(expr, BinaryOp):
             a, b = expr.a, expr.b
             fused = type(expr) is Add and (type(a) is Mul or type(b) is Mul)
             return (0.0 if fused else self._own(expr)) + self.of(a) + self.of(b)
-        if isinstance(expr, BufferLoad):
-            self.loads.append(expr)
+        if not expr.child_fields:
             return 0.0
         return self._own(expr) + sum(map(self.of, children(expr)))
 
@@ -244,5 +243,5 @@ class _OperationsInside(_Operations):
         return super().of(expr)
 
     def _own(self, expr: Node) -> float:
-        moves = uses_var(expr, self._moving.__contains__)
-        return super()._own(expr) if moves else 0.0
+        cost = super()._own(expr)
+        return cost if cost and uses_var(expr, self._moving.__contains__) else 0.0

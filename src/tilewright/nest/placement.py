@@ -101,7 +101,9 @@ def _place(allocation: _Allocation, reader: IndexReader) -> BufferPlacement:
         return BufferPlacement(allocation.buffer, whole, None, outer_prod)
     axes = [_clip(span, extent) for span, extent in zip(box, whole, strict=True)]
     origin = tuple([origin for origin, _ in axes])
-    return BufferPlacement(allocation.buffer, tuple([e for _, e in axes]), origin, outer_prod)
+    is_zero = not any([axis.terms or axis.base for axis in origin])
+    shape = tuple([extent for _, extent in axes])
+    return BufferPlacement(allocation.buffer, shape, None if is_zero else origin, outer_prod)
 
 
 def _is_shared(scope: str, tag: str) -> bool:
@@ -148,12 +150,19 @@ def _relaxed(index: Affine, outside: set[Var], reader: IndexReader) -> _Span | N
     """Where an index lies while all loops but those outside run; None: not known."""
     origin: Terms = {}
     low = high = index.base
+    ranges = reader.ranges
     for term, scale in index.terms.items():
-        used = reader.variables_of(term)
-        if used <= outside:
-            origin[term] = scale
-            continue
-        bound = reader.bound(term) if used.isdisjoint(outside) else None
+        if isinstance(term, Var):
+            if term in outside:
+                origin[term] = scale
+                continue
+            bound = ranges.get(term)
+        else:
+            used = reader.variables_of(term)
+            if used <= outside:
+                origin[term] = scale
+                continue
+            bound = reader.bound(term) if used.isdisjoint(outside) else None
         if bound is None:
             return None
         low += scale * bound[0 if scale > 0 else 1]

@@ -40,20 +40,18 @@ Branches = tuple[tuple[PrimExpr, bool], ...]  # conditions around, and whether t
 _NOTHING: Mapping[Var, PrimExpr] = {}
 
 
-class BlockScope:
+class EnclosingBlock:
     """A block as the stores in it see it: what its iterators and those around it stand for."""
 
-    __slots__ = ("_bindings", "lets", "loops", "outer", "packs_weights", "realize")
+    __slots__ = ("_bindings", "lets", "outer", "packs_weights", "realize")
 
     def __init__(
         self,
         realize: BlockRealize,
-        loops: Loops,
         lets: Mapping[Var, PrimExpr],
-        outer: BlockScope | None,
+        outer: EnclosingBlock | None,
     ) -> None:
         self.realize = realize
-        self.loops = loops
         self.lets = lets
         self.outer = outer
         # Constant weights get another layout here, once before all runs.
@@ -83,7 +81,7 @@ class StoreSite:
     node: BufferStore | Block
     loops: Loops  # all of them
     lowered_loops: Loops  # without those that lowering drops
-    scope: BlockScope | None
+    scope: EnclosingBlock | None
     lets: Mapping[Var, PrimExpr]
     branches: Branches
     in_instruction: bool  # inside of a block that is one tensor instruction
@@ -122,7 +120,7 @@ class _Walker:
         self._reader = self.reading.reader
         self._loops: Loops = ()
         self._lowered: Loops = ()
-        self._scope: BlockScope | None = None
+        self._scope: EnclosingBlock | None = None
         self._lets = _NOTHING
         self._branches: Branches = ()
         self._in_instruction = False
@@ -153,6 +151,12 @@ class _Walker:
         loops, lowered = self._loops, self._lowered
         first = node.min.value if type(node.min) is IntImm else 0
         extent = node.extent.value if type(node.extent) is IntImm else None
+        if extent == 1 and node.kind is ForKind.SERIAL and not first and not node.annotations:
+            self._reader.enter_loop(node.loop_var, 0, 1)
+            self._loops = (*loops, Loop(node.loop_var, 1, ForKind.SERIAL))
+            self.visit(node.body)
+            self._loops = loops
+            return
         binding = node.thread_binding
         tag = "" if binding is None else binding.thread_tag
         loop = Loop(node.loop_var, extent, node.kind, node.annotations, tag)
@@ -161,7 +165,7 @@ class _Walker:
         same = self._loop_of_thread(loop) if loop.tag else None
         if same is not None:
             self._reader.rename(loop.var, same.var)
-        elif extent != 1 or first or node.kind != ForKind.SERIAL or node.annotations:
+        else:
             self._lowered = (*lowered, loop)
         self.visit(node.body)
         self._loops, self._lowered = loops, lowered
@@ -173,7 +177,7 @@ class _Walker:
     def _visit_block(self, node: BlockRealize) -> None:
         block, outer, inside = node.block, self._scope, self._in_instruction
         self._reader.enter_block(block.iter_vars, node.iter_values)
-        self._scope = BlockScope(node, self._loops, self._lets, outer)
+        self._scope = EnclosingBlock(node, self._lets, outer)
         if self._scope.packs_weights:
             for region in block.writes:
                 self.reading.allocated.pop(region.buffer, None)
