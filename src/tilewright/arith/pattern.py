@@ -121,7 +121,7 @@ class Literal(Pattern):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Operation(Pattern):
+class OperationPattern(Pattern):
     """Matches a node of the class `kind`."""
 
     kind: str
@@ -135,8 +135,8 @@ def lift(value: PatternLike) -> Pattern:
     return value if isinstance(value, Pattern) else Literal(value)
 
 
-def op(kind: str, *args: PatternLike) -> Operation:
-    return Operation(kind, tuple(lift(arg) for arg in args))
+def op(kind: str, *args: PatternLike) -> OperationPattern:
+    return OperationPattern(kind, tuple(lift(arg) for arg in args))
 
 
 def exprs(names: str) -> tuple[Pattern, ...]:
@@ -179,16 +179,11 @@ def broadcast(value: PatternLike, lanes: PatternLike) -> Pattern:
     return op("Broadcast", value, lanes)
 
 
-def greatest_common_divisor(a: PatternLike, b: PatternLike) -> Pattern:
-    """Of constants only."""
-    return op("gcd", a, b)
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Rule:
     """`left` becomes `right` where `when` is known to hold."""
 
-    left: Operation
+    left: OperationPattern
     right: Pattern
     when: Pattern | None = None
 
@@ -198,7 +193,7 @@ class Rule:
 
 
 def rule(left: Pattern, right: PatternLike, when: Pattern | None = None) -> Rule:
-    if not isinstance(left, Operation):
+    if not isinstance(left, OperationPattern):
         raise TypeError(f"the left side of a rule must be an operation, not {left!r}")
     return Rule(left, lift(right), when)
 
@@ -208,7 +203,7 @@ def is_constant_only(pattern: Pattern) -> bool:
     match pattern:
         case ExprVar():
             return False
-        case Operation(_, args):
+        case OperationPattern(_, args):
             return all(map(is_constant_only, args))
     return True
 
@@ -218,7 +213,7 @@ def variables(pattern: Pattern) -> Iterator[ExprVar | ConstVar]:
     match pattern:
         case ExprVar() | ConstVar():
             yield pattern
-        case Operation(_, args):
+        case OperationPattern(_, args):
             for arg in args:
                 yield from variables(arg)
 
@@ -228,11 +223,11 @@ def orders(pattern: Pattern) -> Iterator[Pattern]:
 
     Constants always stand on the right of a simplified expression, so they stay where they are.
     """
-    if not isinstance(pattern, Operation):
+    if not isinstance(pattern, OperationPattern):
         yield pattern
         return
     for args in itertools.product(*(list(orders(arg)) for arg in pattern.args)):
-        yield Operation(pattern.kind, args)
+        yield OperationPattern(pattern.kind, args)
         swappable = pattern.kind in COMMUTATIVE and not any(map(is_constant_only, args))
         if swappable:
-            yield Operation(pattern.kind, args[::-1])
+            yield OperationPattern(pattern.kind, args[::-1])

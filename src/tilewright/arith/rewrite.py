@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.folding import fold_binary, fold_call, fold_cast
 from tilewright.arith.interning import has_side_effect
-from tilewright.arith.pattern import Operation, Rule
+from tilewright.arith.pattern import OperationPattern, Rule
 from tilewright.arith.rule_compiler import (
     IF_THEN_ELSE,
     CompiledRule,
@@ -85,7 +85,7 @@ class _RuleIndex:
         return compiled
 
 
-def _may_match(pattern: Operation, operands: tuple[type, ...]) -> bool:
+def _may_match(pattern: OperationPattern, operands: tuple[type, ...]) -> bool:
     for arg, operand in zip(pattern.args, operands, strict=False):
         allowed = child_classes(arg)
         if allowed is not None and operand not in allowed:

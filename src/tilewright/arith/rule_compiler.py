@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from math import gcd
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.arith.bounds import dtype_bound, sub_bounds
@@ -17,7 +16,7 @@ from tilewright.arith.pattern import (
     ConstVar,
     ExprVar,
     Literal,
-    Operation,
+    OperationPattern,
     Pattern,
     Rule,
     is_constant_only,
@@ -70,7 +69,7 @@ NODE_CLASS: dict[str, type] = {
 }
 _PYTHON: dict[str, str] = {
     "Add": "({} + {})", "Sub": "({} - {})", "Mul": "({} * {})", "FloorDiv": "({} // {})",
-    "FloorMod": "({} % {})", "Min": "min({}, {})", "Max": "max({}, {})", "gcd": "gcd({}, {})",
+    "FloorMod": "({} % {})", "Min": "min({}, {})", "Max": "max({}, {})",
     "EQ": "({} == {})", "NE": "({} != {})", "LT": "({} < {})", "LE": "({} <= {})",
     "GT": "({} > {})", "GE": "({} >= {})", "And": "({} and {})", "Or": "({} or {})",
     "Not": "(not {})",
@@ -136,7 +135,7 @@ class _Code:
                 self._match_constant(name, place, is_number)
             case Literal(value):
                 self._require(f"type({place}) in IMMEDIATE and {place}.value == {value!r}")
-            case Operation():
+            case OperationPattern():
                 self._match_operation(pattern, place, check=True)
 
     def _match_constant(self, name: str, place: str, is_number: bool) -> None:
@@ -152,7 +151,7 @@ class _Code:
             self.has_dtype.add(name)
             self.lines.append(f"d_{name} = {place}.dtype")
 
-    def _match_operation(self, pattern: Operation, place: str, *, check: bool) -> None:
+    def _match_operation(self, pattern: OperationPattern, place: str, *, check: bool) -> None:
         if place != "e":
             local = self._fresh()
             self.lines.append(f"{local} = {place}")
@@ -167,7 +166,7 @@ class _Code:
         for field, arg in zip(_FIELDS[pattern.kind], pattern.args, strict=True):
             self.match(arg, f"{place}.{field}", is_number=field == "lanes")
 
-    def _match_shifted(self, pattern: Operation, place: str) -> None:
+    def _match_shifted(self, pattern: OperationPattern, place: str) -> None:
         """`p + c`, where the node may be an Add or a Sub of a constant."""
         shift = pattern.args[1]
         assert isinstance(shift, ConstVar)
@@ -184,13 +183,13 @@ class _Code:
 
     def condition(self, pattern: Pattern) -> str:
         """A Python expression that is true only if the condition holds."""
-        if isinstance(pattern, Operation) and pattern.kind in ("And", "Or"):
+        if isinstance(pattern, OperationPattern) and pattern.kind in ("And", "Or"):
             return _PYTHON[pattern.kind].format(*map(self.condition, pattern.args))
-        if isinstance(pattern, Operation) and pattern.kind == "is_integer":
+        if isinstance(pattern, OperationPattern) and pattern.kind == "is_integer":
             return f"{self.build(pattern.args[0], '')}.dtype.code in INTEGER_CODES"
         if is_constant_only(pattern):
             return self.number(pattern)
-        assert isinstance(pattern, Operation)
+        assert isinstance(pattern, OperationPattern)
         assert pattern.kind in _COMPARISONS
         return self._proof(pattern.kind, *pattern.args)
 
@@ -203,7 +202,7 @@ class _Code:
             self.lines.append("difference = sub_bounds(bound({}), bound({}))".format(*sides))
             return _PROOF_BY_BOUND[kind].replace("bound({0})", "difference").format("", "0")
         match left:
-            case Operation("FloorMod", (dividend, divisor)) if kind == "EQ":
+            case OperationPattern("FloorMod", (dividend, divisor)) if kind == "EQ":
                 parts = (self.build(dividend, "dt"), self.number(divisor), self.number(right))
                 return f"congruent(facts, {', '.join(parts)})"
         return _PROOF_BY_BOUND[kind].format(self.build(left, "dt"), self.number(right))
@@ -214,7 +213,7 @@ class _Code:
                 return name
             case Literal(value):
                 return repr(value)
-            case Operation(kind, args):
+            case OperationPattern(kind, args):
                 return _PYTHON[kind].format(*map(self.number, args))
         raise TypeError(f"{pattern!r} is not a constant")
 
@@ -224,7 +223,7 @@ class _Code:
             return pattern.name
         if is_constant_only(pattern):
             return self._build_constant(pattern, dtype)
-        assert isinstance(pattern, Operation)
+        assert isinstance(pattern, OperationPattern)
         kind, args = pattern.kind, pattern.args
         if kind in ("Ramp", "Broadcast"):
             parts = [self.build(arg, self._lane_dtype(dtype)) for arg in args[:-1]]
@@ -281,13 +280,13 @@ class _Code:
 
 def _allows_subtraction(pattern: Pattern) -> bool:
     return (
-        isinstance(pattern, Operation)
+        isinstance(pattern, OperationPattern)
         and pattern.kind == "Add"
         and isinstance(pattern.args[1], ConstVar)
     )
 
 
-def root_classes(pattern: Operation) -> tuple[type, ...]:
+def root_classes(pattern: OperationPattern) -> tuple[type, ...]:
     """The node classes that the root of a pattern matches."""
     return (Add, Sub) if _allows_subtraction(pattern) else (NODE_CLASS[pattern.kind],)
 
@@ -299,7 +298,7 @@ def child_classes(pattern: Pattern) -> tuple[type, ...] | None:
             return (IntImm,)
         case Literal():
             return (IntImm, FloatImm)
-        case Operation():
+        case OperationPattern():
             return root_classes(pattern)
     return None
 
@@ -309,7 +308,7 @@ def expand(rules: Iterable[Rule]) -> Iterator[Rule]:
     for rule in rules:
         seen: set[str] = set()
         for left in orders(rule.left):
-            assert isinstance(left, Operation)
+            assert isinstance(left, OperationPattern)
             variant = Rule(left, rule.right, rule.when)
             key = _renamed(variant)
             if key not in seen:
@@ -327,7 +326,7 @@ def _renamed(rule: Rule) -> str:
         match pattern:
             case ExprVar(name) | ConstVar(name):
                 return numbers.get(name, name)
-            case Operation(kind, args):
+            case OperationPattern(kind, args):
                 return f"{kind}({','.join(map(show, args))})"
         return repr(pattern)
 
@@ -354,7 +353,6 @@ def make_namespace(has_side_effect: Callable[[PrimExpr], bool]) -> dict[str, Any
         "INTEGER_CODES": frozenset({"int", "uint"}),
         "wrapped_const": wrapped_const,
         "fits": fits,
-        "gcd": gcd,
         "plus_constant": plus_constant,
         "congruent": _congruent,
         "sub_bounds": sub_bounds,

@@ -32,18 +32,18 @@ from tilewright.ir import (
 )
 
 
-class Interval(NamedTuple):
+class IndexInterval(NamedTuple):
     """All integers from `low` to `high`, both included."""
 
     low: PrimExpr
     high: PrimExpr
 
 
-_COMBINE: dict[type[BinaryOp], Callable[[Interval, Interval], Interval]] = {
-    Add: lambda x, y: Interval(x.low + y.low, x.high + y.high),
-    Sub: lambda x, y: Interval(x.low - y.high, x.high - y.low),
-    Min: lambda x, y: Interval(*map(minimum, x, y)),
-    Max: lambda x, y: Interval(*map(maximum, x, y)),
+_COMBINE: dict[type[BinaryOp], Callable[[IndexInterval, IndexInterval], IndexInterval]] = {
+    Add: lambda x, y: IndexInterval(x.low + y.low, x.high + y.high),
+    Sub: lambda x, y: IndexInterval(x.low - y.high, x.high - y.low),
+    Min: lambda x, y: IndexInterval(*map(minimum, x, y)),
+    Max: lambda x, y: IndexInterval(*map(maximum, x, y)),
 }
 
 
@@ -54,10 +54,10 @@ class IndexBounds:
         self._domains = domains
         self._analyzer = analyzer
 
-    def of(self, expr: PrimExpr) -> Interval | None:
+    def of(self, expr: PrimExpr) -> IndexInterval | None:
         """The interval of an expression, or None where it is not known."""
         if expr.dtype.lanes == 1 and not uses_var(expr, self._domains.__contains__):
-            return Interval(expr, expr)
+            return IndexInterval(expr, expr)
         match expr:
             case Var() if expr in self._domains:
                 return self._of_var(expr)
@@ -68,38 +68,40 @@ class IndexBounds:
                 if inner is None:
                     return None
                 ends = inner.low * factor, inner.high * factor
-                return Interval(*(ends if factor >= 0 else reversed(ends)))
+                return IndexInterval(*(ends if factor >= 0 else reversed(ends)))
             case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
                 inner = self.of(a)
-                return inner and Interval(*(floordiv(end, divisor) for end in inner))
+                return inner and IndexInterval(*(floordiv(end, divisor) for end in inner))
             case FloorMod(a=a, b=IntImm(value=modulus)) if modulus > 0:
                 return self._of_remainder(a, modulus)
             case Cast(dtype=dtype, value=value) if dtype.is_int and value.dtype.is_int:
                 inner = self.of(value)
-                return inner and Interval(*(cast(dtype, end) for end in inner))
+                return inner and IndexInterval(*(cast(dtype, end) for end in inner))
             case Ramp(base=base, stride=IntImm(value=stride), lanes=lanes):
                 inner = self.of(base)
                 reach = stride * (lanes - 1)
-                return inner and Interval(inner.low + min(reach, 0), inner.high + max(reach, 0))
+                return inner and IndexInterval(
+                    inner.low + min(reach, 0), inner.high + max(reach, 0)
+                )
             case Broadcast(value=value):
                 return self.of(value)
         return None
 
-    def _of_var(self, var: Var) -> Interval | None:
+    def _of_var(self, var: Var) -> IndexInterval | None:
         domain = self._domains[var]
         first, last = self.of(domain.min), self.of(domain.min + domain.extent - 1)
-        return None if first is None or last is None else Interval(first.low, last.high)
+        return None if first is None or last is None else IndexInterval(first.low, last.high)
 
-    def _of_binary(self, expr: BinaryOp) -> Interval | None:
+    def _of_binary(self, expr: BinaryOp) -> IndexInterval | None:
         left, right = self.of(expr.a), self.of(expr.b)
         if left is None or right is None:
             return None
         return _COMBINE[type(expr)](left, right)
 
-    def _of_remainder(self, a: PrimExpr, modulus: int) -> Interval:
+    def _of_remainder(self, a: PrimExpr, modulus: int) -> IndexInterval:
         inner = self.of(a)
         if inner is not None:
             blocks = (floordiv(end, modulus) for end in inner)
             if self._analyzer.can_prove_equal(*blocks):
-                return Interval(*(floormod(end, modulus) for end in inner))
-        return Interval(const(0, a.dtype), const(modulus - 1, a.dtype))
+                return IndexInterval(*(floormod(end, modulus) for end in inner))
+        return IndexInterval(const(0, a.dtype), const(modulus - 1, a.dtype))

@@ -38,7 +38,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
-from tilewright.lowering.access_bounds import IndexBounds, Interval
+from tilewright.lowering.access_bounds import IndexBounds, IndexInterval
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
@@ -50,7 +50,7 @@ class _Usage:
 
     buffer: Buffer
     depth: int  # number of loops outside the allocation
-    box: list[Interval | None] | None = None  # None in a dimension: all of it
+    box: list[IndexInterval | None] | None = None  # None in a dimension: all of it
     opaque: bool = False  # its pointer is used, so its layout must stay
     alignment: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -139,7 +139,7 @@ class _UsageFinder(Visitor):
 
     def _interval(
         self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None
-    ) -> Interval | None:
+    ) -> IndexInterval | None:
         interval = bounds.of(start)
         if interval is None:
             return None
@@ -151,14 +151,14 @@ class _UsageFinder(Visitor):
             if size is None:
                 return None
             high = high + size.high - 1
-        return Interval(self._analyzer.simplify(low), self._analyzer.simplify(high))
+        return IndexInterval(self._analyzer.simplify(low), self._analyzer.simplify(high))
 
-    def _union(self, a: Interval | None, b: Interval | None) -> Interval | None:
+    def _union(self, a: IndexInterval | None, b: IndexInterval | None) -> IndexInterval | None:
         if a is None or b is None:
             return None
         low = self._extreme(a.low, b.low, smaller=True)
         high = self._extreme(a.high, b.high, smaller=False)
-        return None if low is None or high is None else Interval(low, high)
+        return None if low is None or high is None else IndexInterval(low, high)
 
     def _extreme(self, a: PrimExpr, b: PrimExpr, smaller: bool) -> PrimExpr | None:
         if a is b:
@@ -185,7 +185,7 @@ class _UsageFinder(Visitor):
         new = replace(buffer, shape=shape, strides=strides)
         return _Plan(new, tuple(origin for _, origin in axes))
 
-    def _plan_axis(self, old: PrimExpr, used: Interval | None) -> tuple[PrimExpr, PrimExpr]:
+    def _plan_axis(self, old: PrimExpr, used: IndexInterval | None) -> tuple[PrimExpr, PrimExpr]:
         """The new extent and where it starts."""
         everything = old, const(0, old.dtype)
         if used is None:

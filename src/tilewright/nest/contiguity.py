@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.arith import Analyzer
+from tilewright.arith.affine import affine_of
 from tilewright.ir import (
     Add,
     BlockRealize,
@@ -18,7 +19,6 @@ from tilewright.ir import (
     IntImm,
     Mul,
     PrimExpr,
-    Sub,
     Var,
     free_vars,
     substitute,
@@ -118,47 +118,32 @@ class _Row:
             return self.simplified.get(var, 0)
         return self.linear.get(var, 0)
 
-    def _collect(self, expr: PrimExpr, scale: int, total: Coefficients) -> int:
-        """Add `scale * expr` to `total`; its constant part is returned."""
-        match expr:
-            case IntImm(value=value):
-                return scale * value
-            case Var():
-                bound = self.values.get(expr)
-                if bound is not None:
-                    return self._collect(bound, scale, total)
-                total[expr] = total.get(expr, 0) + scale
-                return 0
-            case Add(a=a, b=b):
-                return self._collect(a, scale, total) + self._collect(b, scale, total)
-            case Sub(a=a, b=b):
-                return self._collect(a, scale, total) + self._collect(b, -scale, total)
-            case Mul(a=a, b=IntImm(value=factor)) | Mul(a=IntImm(value=factor), b=a):
-                return self._collect(a, scale * factor, total)
-            case FloorDiv(a=a, b=IntImm(value=factor)) if factor > 0:
-                return self._quotient(a, factor, scale, total)
-            case FloorMod(a=a, b=IntImm(value=factor)) if factor > 0:
-                return self._remainder(a, factor, scale)
-        self._note_inside(free_vars(substitute(expr, self.values)))
-        return 0
+    def _collect(self, expr: PrimExpr, scale: int, total: Coefficients) -> None:
+        """Add the coefficients in `scale * expr` to `total`."""
+        for term, factor in affine_of(expr).terms.items():
+            match term:
+                case Var() if term in self.values:
+                    self._collect(self.values[term], scale * factor, total)
+                case Var():
+                    total[term] = total.get(term, 0) + scale * factor
+                case FloorDiv(b=IntImm(value=divisor)) | FloorMod(b=IntImm(value=divisor)) if (
+                    divisor > 0
+                ):
+                    self._divide(term, divisor, scale * factor, total)
+                case _:
+                    self._note_inside(free_vars(substitute(term, self.values)))
 
-    def _quotient(self, expr: PrimExpr, factor: int, scale: int, total: Coefficients) -> int:
-        """Multiples of the divisor come out of the division, the rest stays inside."""
+    def _divide(
+        self, term: FloorDiv | FloorMod, divisor: int, scale: int, total: Coefficients
+    ) -> None:
+        """Multiples of the divisor come out of a quotient, the rest stays inside."""
         part: Coefficients = {}
-        constant = self._collect(expr, 1, part)
-        rest = [var for var, value in part.items() if value % factor]
+        self._collect(term.a, 1, part)
         for var, value in part.items():
-            if value % factor == 0:
-                total[var] = total.get(var, 0) + scale * (value // factor)
-        self._note_inside(rest)
-        return 0 if rest else scale * (constant // factor)
-
-    def _remainder(self, expr: PrimExpr, factor: int, scale: int) -> int:
-        part: Coefficients = {}
-        constant = self._collect(expr, 1, part)
-        rest = [var for var, value in part.items() if value % factor]
-        self._note_inside(rest)
-        return 0 if rest else scale * (constant % factor)
+            if value % divisor:
+                self._note_inside([var])
+            elif isinstance(term, FloorDiv):
+                total[var] = total.get(var, 0) + scale * (value // divisor)
 
     def _note_inside(self, variables: Sequence[Var]) -> None:
         for var in variables:

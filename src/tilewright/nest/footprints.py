@@ -5,9 +5,10 @@ Ends and extents may be numbers or arrays of numbers (one for each of many progr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tilewright.arith.affine import STILL, only_variable
+from tilewright.arith.affine import STILL, Bound, only_variable
 from tilewright.arith.ranges import RangeEvaluator
 from tilewright.ir import Var
 from tilewright.nest.index_reader import Indices
@@ -23,17 +24,15 @@ def steps_of(indices: Indices, running: RangeEvaluator) -> tuple[Steps, list[int
     """
     steps: Steps = {}
     others: list[int] = []
-    ranges = running.ranges
+    ranges: Mapping[Any, Bound] = running.ranges
     for axis, index in enumerate(indices):
         is_plain = index.is_plain
         if not is_plain and None in map(only_variable, index.terms):
             others.append(axis)
             continue
         for term, scale in index.terms.items():
-            if is_plain or isinstance(term, Var):
-                var, (low, high) = term, ranges.get(term, STILL)
-            else:
-                var, (low, high) = only_variable(term), running.of(term)
+            var: Any = term if is_plain else only_variable(term)
+            low, high = ranges.get(var, STILL) if term is var else running.of(term)
             step = (axis, abs(scale) * (high - low))
             if var in steps:
                 steps[var].append(step)

@@ -17,10 +17,9 @@ from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
 from tilewright.ir import (
     TRUE,
-    And,
-    IntImm,
     PrimExpr,
     Var,
+    conjuncts,
     free_vars,
     substitute,
 )
@@ -66,7 +65,7 @@ class IndexRanges:
         self._bindings = bindings
         self._conditions = [
             (condition, used)
-            for condition in _conjuncts(predicate)
+            for condition in conjuncts(predicate)
             if (used := set(free_vars(condition))) and used <= inner.keys()
         ]
 
@@ -168,11 +167,3 @@ def _where(total: Values, conditions: Sequence[Values]) -> Values:
     shape = np.broadcast_shapes(total.shape, mask.shape)
     chosen: Values = np.broadcast_to(total, shape)[np.broadcast_to(mask, shape)]
     return chosen
-
-
-def _conjuncts(predicate: PrimExpr) -> Iterator[PrimExpr]:
-    if isinstance(predicate, And):
-        yield from _conjuncts(predicate.a)
-        yield from _conjuncts(predicate.b)
-    elif not isinstance(predicate, IntImm):
-        yield predicate

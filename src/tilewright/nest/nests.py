@@ -31,7 +31,6 @@ from tilewright.ir import (
     Mul,
     Node,
     PrimExpr,
-    PrimFunc,
     Sub,
     Var,
     children,
@@ -42,7 +41,7 @@ from tilewright.ir import (
 from tilewright.nest.access import MemoryAccess, MovingRanges
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.raw_index import raw_index
-from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite, read
+from tilewright.nest.reading import EnclosingBlock, Loops, Reading, StoreSite
 
 LONG_EXPRESSION = 8  # operations from which on it is worth looking for those that repeat
 
@@ -58,11 +57,6 @@ class StoreNest:
     is_reduction: bool  # the store adds to what it finds
     share: float = 1.0  # of the iterations that run at all, where tiles do not divide
     packs_weights: bool = False
-
-
-def nests_of(func: PrimFunc) -> list[StoreNest]:
-    """All nests of a function, in program order."""
-    return list(nests_in(read(func)))
 
 
 def nests_in(reading: Reading) -> Iterator[StoreNest]:

@@ -19,7 +19,7 @@ from tilewright.arith.pattern import (
     ConstVar,
     ExprVar,
     Literal,
-    Operation,
+    OperationPattern,
     Pattern,
     Rule,
     consts,
@@ -44,7 +44,7 @@ def _rules() -> Iterator[Any]:
             yield pytest.param(table, known, id=f"{table.name}: {known!r}")
 
 
-def _sort_of(pattern: Operation) -> str:
+def _sort_of(pattern: OperationPattern) -> str:
     is_bool = pattern.kind in ("And", "Or", "Not", "EQ", "NE", "LT", "LE", "GT", "GE")
     return "bool" if is_bool else "number"
 
@@ -54,17 +54,17 @@ def _sorts(pattern: Pattern, sort: str, found: dict[str, str]) -> dict[str, str]
     match pattern:
         case ExprVar(name):
             found[name] = sort
-        case Operation("And" | "Or" | "Not", args):
+        case OperationPattern("And" | "Or" | "Not", args):
             for arg in args:
                 _sorts(arg, "bool", found)
-        case Operation("Select" | "if_then_else", (condition, *values)):
+        case OperationPattern("Select" | "if_then_else", (condition, *values)):
             _sorts(condition, "bool", found)
             for value in values:
                 _sorts(value, sort, found)
-        case Operation("Ramp" | "Broadcast", args):
+        case OperationPattern("Ramp" | "Broadcast", args):
             for arg in args[:-1]:
                 _sorts(arg, sort, found)
-        case Operation(_, args):
+        case OperationPattern(_, args):
             for arg in args:
                 _sorts(arg, "number", found)
     return found
@@ -84,16 +84,16 @@ class _Evaluator:
                 return self.values[name]
             case Literal(value):
                 return np.asarray(value)
-            case Operation("Broadcast", (value, _)):
+            case OperationPattern("Broadcast", (value, _)):
                 return self.visit(value)
-            case Operation("Ramp", (base, stride, _)):
+            case OperationPattern("Ramp", (base, stride, _)):
                 lane = np.arange(_LANES)[:, None]
                 return self.wrap(self.visit(base) + self.visit(stride) * lane)
-            case Operation("Select" | "if_then_else", (condition, yes, no)):
+            case OperationPattern("Select" | "if_then_else", (condition, yes, no)):
                 return np.where(self.visit(condition), self.visit(yes), self.visit(no))
-            case Operation("is_integer", _):
+            case OperationPattern("is_integer", _):
                 return np.asarray(True)
-            case Operation(kind, args):
+            case OperationPattern(kind, args):
                 return self._operate(kind, [self.visit(arg) for arg in args])
         raise TypeError(pattern)
 
@@ -169,7 +169,7 @@ def _check(
 
 def _computed_constants(pattern: Pattern) -> Iterator[Pattern]:
     """The arithmetic on constants that the rule does when it is applied."""
-    if isinstance(pattern, Operation):
+    if isinstance(pattern, OperationPattern):
         if all(isinstance(v, ConstVar) for v in variables(pattern)) and any(variables(pattern)):
             yield pattern
         else:

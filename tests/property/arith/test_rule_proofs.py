@@ -19,7 +19,7 @@ from tilewright.arith.pattern import (
     ConstVar,
     ExprVar,
     Literal,
-    Operation,
+    OperationPattern,
     Pattern,
     Rule,
     consts,
@@ -100,15 +100,15 @@ class _Translator:
                 return z3.Int(name) if known is None else z3.IntVal(known)
             case Literal(value):
                 return z3.BoolVal(bool(value)) if sort == "bool" else z3.IntVal(int(value))
-            case Operation("Broadcast", (value, _)):
+            case OperationPattern("Broadcast", (value, _)):
                 return self.visit(value, sort)
-            case Operation("Ramp", (base, stride, _)):
+            case OperationPattern("Ramp", (base, stride, _)):
                 return self.visit(base, sort) + self.visit(stride, sort) * self._lane
-            case Operation():
+            case OperationPattern():
                 return self._operation(pattern, sort)
         raise TypeError(pattern)
 
-    def _operation(self, pattern: Operation, sort: str) -> Term:
+    def _operation(self, pattern: OperationPattern, sort: str) -> Term:
         kind, sorts = pattern.kind, ["number"] * len(pattern.args)
         if kind in ("And", "Or", "Not"):
             sorts = ["bool"] * len(pattern.args)
@@ -120,13 +120,13 @@ class _Translator:
         return _INTEGERS[kind](*args)
 
 
-def _result_sort(pattern: Operation) -> str:
+def _result_sort(pattern: OperationPattern) -> str:
     return "bool" if pattern.kind in {*_COMPARISONS, "And", "Or", "Not"} else "number"
 
 
 def _has_nonlinear_constants(pattern: Pattern | None) -> bool:
     match pattern:
-        case Operation(kind, args):
+        case OperationPattern(kind, args):
             touched = kind in _NONLINEAR and any(
                 isinstance(variable, ConstVar) for variable in variables(pattern)
             )
@@ -155,7 +155,7 @@ def _instances(known: Rule) -> Iterator[dict[str, int]]:
 
 def _conjuncts(condition: Pattern | None) -> Iterator[Pattern]:
     match condition:
-        case Operation("And", args):
+        case OperationPattern("And", args):
             for arg in args:
                 yield from _conjuncts(arg)
         case Pattern() if is_constant_only(condition):
@@ -194,7 +194,7 @@ _MAY_TIME_OUT = frozenset({"Mul", "FloorDiv", "FloorMod"})
 
 def _multiplies_unknowns(pattern: Pattern) -> bool:
     match pattern:
-        case Operation(kind, args):
+        case OperationPattern(kind, args):
             hard = kind in _MAY_TIME_OUT and not is_constant_only(args[1])
             return hard or any(map(_multiplies_unknowns, args))
     return False

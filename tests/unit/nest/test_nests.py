@@ -28,7 +28,8 @@ from tilewright.ir import (
 )
 from tilewright.nest.access import MemoryAccess
 from tilewright.nest.loops import Loop
-from tilewright.nest.nests import StoreNest, nests_of
+from tilewright.nest.nests import StoreNest, nests_in
+from tilewright.nest.reading import read
 from tilewright.script import from_source
 from tilewright.testing.te_workload import create_te_workload
 
@@ -40,6 +41,10 @@ def parsed(source: str) -> PrimFunc:
     func = from_source("from tilewright.script import tir as T\n" + source)
     assert isinstance(func, PrimFunc)
     return func
+
+
+def nests_of(func: PrimFunc) -> list[StoreNest]:
+    return list(nests_in(read(func)))
 
 
 # --- what is found ------------------------------------------------------------------------------
