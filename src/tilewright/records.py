@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.errors import ScheduleError, TargetError, TuneError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_hash
 from tilewright.ir.json import load_json, save_json
@@ -114,11 +115,16 @@ class BuilderInput:
 
 @dataclass(frozen=True)
 class BuilderResult:
-    """Where the compiled candidate lies, or why there is none."""
+    """The compiled candidate, or why there is none.
+
+    It travels as a value where the builder gives one; `artifact_path` is its name, or, as in TVM,
+    the file that it lies in.
+    """
 
     artifact_path: str | None
     error_msg: str | None = None
     failure: FailureKind | None = None
+    artifact: Artifact | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,8 @@ class RunnerInput:
     # The artefact of the untransformed program: candidates are compared with it, and those that
     # have the same one are compared with each other.
     reference_path: str | None = None
+    artifact: Artifact | None = field(default=None, repr=False)  # None: read `artifact_path`
+    reference: Artifact | None = field(default=None, repr=False)  # None: read `reference_path`
     best_secs: float | None = None  # of the workload so far
     min_secs: float | None = None  # nothing can be faster on this machine
     seed: int | None = None  # of the random arguments

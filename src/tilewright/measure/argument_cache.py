@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
 from tilewright.measure.arguments import (
@@ -21,7 +23,7 @@ from tilewright.measure.arguments import (
     TensorSpec,
     is_float,
 )
-from tilewright.measure.artifact import load_artifact, precise_name
+from tilewright.measure.artifact import load_artifact, name_of, precise_name
 from tilewright.measure.checking import Standard, difference
 from tilewright.measure.inexact import inexact_outputs
 from tilewright.measure.tolerance import Rounding
@@ -119,7 +121,9 @@ class Expectation:
         return Standard(self.precise[position], self.rounding.precise_tolerance(dtype))
 
 
-def expectation_for(reference: str, args: Sequence[Any]) -> tuple[Expectation, ArgumentSet]:
+def expectation_for(
+    reference: Artifact | str, args: Sequence[Array]
+) -> tuple[Expectation, ArgumentSet]:
     """What a reference makes of given arguments, and a copy of them to run a candidate on."""
     module, rounding = load_artifact(reference)
     accesses = accesses_of(entry_of(module))
@@ -154,26 +158,35 @@ class ArgumentCache:
             ]
         return self._sets[key][:count]
 
-    def expectation(self, reference: str, infos: Sequence[TensorSpec], seed: int) -> Expectation:
-        """What a reference computes; remembered, also in a file beside the reference."""
-        key = (reference, seed)
+    def expectation(
+        self, reference: Artifact | str, infos: Sequence[TensorSpec], seed: int, folder: str = ""
+    ) -> Expectation:
+        """What a reference computes; remembered, with a folder for processes that follow, too."""
+        key = (name_of(reference), seed)
         if key not in self._expectations:
             self._expectations.clear()
-            self._expectations[key] = self._find_out(reference, infos, seed)
+            stored = Path(folder) / _file_name(*key) if folder else None
+            self._expectations[key] = self._find_out(reference, infos, seed, stored)
         return self._expectations[key]
 
-    def _find_out(self, reference: str, infos: Sequence[TensorSpec], seed: int) -> Expectation:
+    def _find_out(
+        self,
+        reference: Artifact | str,
+        infos: Sequence[TensorSpec],
+        seed: int,
+        stored: Path | None,
+    ) -> Expectation:
         module, rounding = load_artifact(reference)
         accesses = accesses_of(entry_of(module))
-        stored = Path(f"{reference}.{seed}.expected")
-        if stored.exists():
+        if stored is not None and stored.exists():
             return _load(stored, Expectation(accesses, False, rounding, {}), infos)
         ran = self._run_reference(module, infos, seed, positive=False)
         positive = not all(map(_is_finite, ran.results.values()))
         if positive:
             ran = self._run_reference(module, infos, seed, positive=True)
         found = Expectation(accesses, positive, rounding, ran.results, ran.precise)
-        _save(stored, found)
+        if stored is not None:
+            _save(stored, found)
         (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
         notes = tuple(_doubts(module, found, arguments))
         return dataclasses.replace(found, notes=notes, plain_secs=ran.secs)
@@ -195,6 +208,10 @@ def _doubts(module: Module, found: Expectation, arguments: ArgumentSet) -> list[
     # Sums of either sign stay small: those of numbers that are alike show what gets lost.
     ran = run_reference(module, arguments.alike())
     return inexact_outputs(names, ran.results, ran.precise, found.rounding)
+
+
+def _file_name(reference: str, seed: int) -> str:
+    return f"{hashlib.sha256(reference.encode()).hexdigest()}.{seed}.expected"
 
 
 def _is_finite(array: Array) -> bool:

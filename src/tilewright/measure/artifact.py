@@ -1,4 +1,6 @@
-"""A compiled candidate as a file: its artifact and all that is needed to load and to check it.
+"""Compiled candidates as values: code, and all that is needed to load and to check it.
+
+Inside one machine a builder may keep them in files; runners take either.
 
 Not a shared library: those bring a thread pool of their own, and linking one takes as long as
 compiling the kernel. The runner links the object in memory, to the threads it has already.
@@ -19,11 +21,14 @@ from tilewright.runtime.loading import load_module
 from tilewright.runtime.module import Module, ModuleSources, Unrunnable
 
 SUFFIX = ".kernel"
+CANDIDATE = "candidate"  # the kind of artefact
 _LIBRARY_SUFFIXES = (".so", ".dylib")
 _MISSING = "a candidate that was loaded from its artefact has no source"
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    """The data of an artefact of kind `CANDIDATE`."""
+
     info: ModuleInfo
     artifact: Artifact
     rounding: Rounding
@@ -34,7 +39,20 @@ def precise_name(name: str) -> str:
     return f"{name}.precise"
 
 
+def name_of(given: Artifact | str) -> str:
+    """What tells an artefact from others: its digest, or its path."""
+    return given if isinstance(given, str) else given.digest
+
+
 _decoder = msgspec.msgpack.Decoder(_Stored)
+
+
+def read_artifact(path: str) -> Artifact | None:
+    """The file of a builder as a value; None if it is none that could be loaded elsewhere."""
+    file = Path(path)
+    if file.suffix != SUFFIX or not file.is_file():
+        return None
+    return Artifact(CANDIDATE, file.read_bytes())
 
 
 def write_artifact(path: Path, module: Module, rounding: Rounding) -> None:
@@ -48,21 +66,21 @@ def write_artifact(path: Path, module: Module, rounding: Rounding) -> None:
     path.write_bytes(msgspec.msgpack.encode(stored))
 
 
-def load_artifact(path: str) -> tuple[Module, Rounding]:
+def load_artifact(given: Artifact | str) -> tuple[Module, Rounding]:
     """Load an artefact into this process, and say how its results may differ from others'.
 
-    Shared libraries that `Module.export_library` wrote are taken, too.
+    Files are taken, too, and so are shared libraries that `Module.export_library` wrote.
     """
-    file = Path(path)
-    if file.suffix in _LIBRARY_SUFFIXES:
-        return load_module(file), Rounding()
+    if isinstance(given, str) and Path(given).suffix in _LIBRARY_SUFFIXES:
+        return load_module(given), Rounding()
+    name = name_of(given)
     try:
-        stored = _decoder.decode(file.read_bytes())
+        stored = _decoder.decode(Path(given).read_bytes() if isinstance(given, str) else given.data)
     except OSError as error:
-        raise RuntimeFailure(f"cannot load {file}: {error.strerror or error}") from error
+        raise RuntimeFailure(f"cannot load {name}: {error.strerror or error}") from error
     except msgspec.MsgspecError as error:
         raise RuntimeFailure(
-            f"cannot load {file}: expected an artefact of LocalBuilder ({SUFFIX}) or a library of "
+            f"cannot load {name}: expected an artefact of LocalBuilder ({SUFFIX}) or a library of "
             f"Module.export_library (.so); {error}"
         ) from error
     not_loaded = Unrunnable("it was not loaded")

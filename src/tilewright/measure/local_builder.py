@@ -14,6 +14,7 @@ from tilewright.ir import IRModule
 from tilewright.ir.json import save_json
 from tilewright.ir.numpy_bridge import from_numpy
 from tilewright.measure import build_task
+from tilewright.measure.artifact import read_artifact
 from tilewright.measure.base import Builder, builders
 from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
@@ -114,7 +115,8 @@ class LocalBuilder(Builder):
     def _result(self, outcome: Outcome) -> BuilderResult:
         kind = outcome.failure
         if kind is None:
-            return BuilderResult(outcome.payload.decode())
+            path = outcome.payload.decode()
+            return BuilderResult(path, artifact=read_artifact(path))
         kind = FailureKind.BUILD_ERROR if kind is FailureKind.RUN_ERROR else kind
         return BuilderResult(None, outcome.complaint("LocalBuilder", self.timeout_sec), kind)
 

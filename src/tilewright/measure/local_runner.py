@@ -28,6 +28,7 @@ from tilewright.measure.run_task import (
     RunRequest,
     Step,
 )
+from tilewright.measure.session_folder import SessionFolder
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
 _ROUGH = "first look"
@@ -79,6 +80,7 @@ class LocalRunner(Runner):
         self._best: dict[str, float] = {}
         self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
         self._prepared: dict[str, Prepared] = {}  # what running a reference showed
+        self._folder = SessionFolder()
         limit = usable_memory() if memory_limit is None else memory_limit
         self._placement = place(
             "LocalRunner",
@@ -109,6 +111,7 @@ class LocalRunner(Runner):
         """End the worker now, rather than with the runner."""
         if self._placement.pool is not None:
             self._placement.pool.close()
+        self._folder.remove()
 
     def notify_best(self, reference_path: str, secs: float) -> None:
         """Say how fast the best candidate of a workload is, for example after a restart."""
@@ -144,9 +147,10 @@ class LocalRunner(Runner):
 
     def _run_one(self, runner_input: RunnerInput) -> RunnerResult:
         request = self._request(runner_input)
+        prepared = self._prepared.get(runner_input.reference_path or "", Prepared())
         spent = 0.0
-        if runner_input.is_plain and self._is_hopeless(request):
-            return self._rough(self._prepared[request.reference or ""])
+        if runner_input.is_plain and self._is_hopeless(prepared, request.best_secs):
+            return self._rough(prepared)
         if self._hooks.f_run_evaluator is None:
             start = time.monotonic()
             look = self._look_at(request)
@@ -155,15 +159,14 @@ class LocalRunner(Runner):
                 return look
         outcome = self._perform(Step("run", [request]), max(self.timeout_sec - spent, 0.1))
         result = self._result(outcome, self.timeout_sec)
-        if request.reference is not None and result.checked and result.run_secs:
-            self.notify_best(request.reference, min(result.run_secs))
-        prepared = self._prepared.get(request.reference or "", Prepared())
+        reference = runner_input.reference_path
+        if reference is not None and result.checked and result.run_secs:
+            self.notify_best(reference, min(result.run_secs))
         return dataclasses.replace(result, notes=prepared.notes)
 
-    def _is_hopeless(self, request: RunRequest) -> bool:
+    def _is_hopeless(self, prepared: Prepared, best: float | None) -> bool:
         """Did the untransformed program, run for its results, take far longer than the best?"""
-        secs = self._prepared.get(request.reference or "", Prepared()).secs
-        best = request.best_secs
+        secs = prepared.secs
         return secs is not None and best is not None and self.adaptive.gives_up(secs, best)
 
     def _rough(self, prepared: Prepared) -> RunnerResult:
@@ -184,8 +187,7 @@ class LocalRunner(Runner):
         reference = runner_input.reference_path
         known = [runner_input.best_secs, self._best.get(reference or "")]
         request = RunRequest(
-            artifact_path=runner_input.artifact_path,
-            device_type=runner_input.device_type,
+            artifact=runner_input.artifact or runner_input.artifact_path,
             args_info=tuple(
                 TensorSpec(info.dtype, tuple(info.shape), runner_input.row_offsets.get(position))
                 for position, info in enumerate(runner_input.args_info)
@@ -194,7 +196,8 @@ class LocalRunner(Runner):
             adaptive=self.adaptive,
             evaluator=self.evaluator_config,
             alloc_repeat=self.alloc_repeat,
-            reference=reference,
+            reference=runner_input.reference or reference,
+            folder=self._folder.path,
             best_secs=min((secs for secs in known if secs is not None), default=None),
             min_secs=runner_input.min_secs,
             hooks=self._hooks,

@@ -81,9 +81,7 @@ def difference_from_plain(plain: IRModule, scheduled: IRModule, target: Target) 
         arguments.expectation(reference, infos, _SEED)
         try:
             artifact = build_candidate(Scheduled(_as_called(scheduled), target), folder)
-            request = RunRequest(
-                artifact, "cpu", infos, _SEED, AdaptiveProtocol(), reference=reference
-            )
+            request = RunRequest(artifact, infos, _SEED, AdaptiveProtocol(), reference=reference)
             return wrong_result(request, arguments)
         except TilewrightError as error:
             return str(error)

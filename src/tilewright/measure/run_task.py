@@ -1,7 +1,7 @@
 """Loads, checks and times candidates, in the worker of a runner.
 
 The arguments and the expected results of a workload are kept for its next candidates. Expected
-results are also written beside the reference, so that a new worker does not compute them again.
+results are also kept in the runner's folder, so that a new worker does not compute them again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.measure.argument_cache import (
     ArgumentCache,
     Expectation,
@@ -52,14 +53,14 @@ class RunHooks(msgspec.Struct, frozen=True):
 class RunRequest(msgspec.Struct, frozen=True):
     """A candidate to run."""
 
-    artifact_path: str
-    device_type: str
+    artifact: Artifact | str  # a value, or a path
     args_info: tuple[TensorSpec, ...]
     seed: int
     adaptive: AdaptiveProtocol
     evaluator: EvaluatorConfig | None = None  # None: the adaptive protocol alone
     alloc_repeat: int = 1
-    reference: str | None = None
+    reference: Artifact | str | None = None
+    folder: str = ""  # for expected results
     best_secs: float | None = None
     min_secs: float | None = None
     hooks: RunHooks = RunHooks()
@@ -130,7 +131,7 @@ class CandidateRuns:
     def _expect(self, request: RunRequest) -> Prepared:
         """Make sure that the expected results of a request's workload are known."""
         assert request.reference is not None
-        found = self.arguments.expectation(request.reference, request.args_info, request.seed)
+        found = _expectation(request, request.reference, self.arguments)
         return Prepared(found.notes, found.plain_secs)
 
     def _look_at(self, request: RunRequest) -> RunReport:
@@ -152,7 +153,7 @@ class CandidateRuns:
     def _run(self, request: RunRequest) -> RunReport:
         """Check and time, after a first look or without; clean up whatever happens."""
         run, self.pending_run = self.pending_run, None
-        if run is None or run.request.artifact_path != request.artifact_path:
+        if run is None or run.request.artifact != request.artifact:
             run = _Run(request, self.arguments)
         try:
             return run.check_and_time()
@@ -170,6 +171,12 @@ class CandidateRuns:
             for contender in contenders if turn % 2 == 0 else reversed(contenders):
                 contender.take_turn()
         return [contender.report() for contender in contenders]
+
+
+def _expectation(
+    request: RunRequest, reference: Artifact | str, arguments: ArgumentCache
+) -> Expectation:
+    return arguments.expectation(reference, request.args_info, request.seed, request.folder)
 
 
 _runs = functools.cache(CandidateRuns)  # of this worker
@@ -228,7 +235,7 @@ class _Run:
         """Load the code and allocate the arguments."""
         request = self.request
         with self._step("load"):
-            self.module, _ = load_artifact(request.artifact_path)
+            self.module, _ = load_artifact(request.artifact)
             self.device = self.module.device
             self.function = entry_of(self.module)
         with self._step("expect"):
@@ -242,7 +249,7 @@ class _Run:
         request = self.request
         if request.reference is None or request.hooks.f_alloc_argument is not None:
             return None
-        return self.arguments.expectation(request.reference, request.args_info, request.seed)
+        return _expectation(request, request.reference, self.arguments)
 
     def _allocate(self) -> list[list[Any]]:
         """The sets of arguments to run with."""

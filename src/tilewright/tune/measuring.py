@@ -34,7 +34,7 @@ from tilewright.tune.task import TaskRecord
 # No kernel is this many times faster than all units of all cores together: operations that an
 # estimate counts may be skipped (padding), but not nearly all of them.
 IMPOSSIBLE = 16.0
-KNOWN = BuilderResult(None)
+KNOWN = _UNCHECKED = BuilderResult(None)
 # Plain loops that take longer are not run just for a comparison.
 QUICKLY_CHECKED_FLOP = 1e8
 
@@ -84,7 +84,7 @@ class Measurer:
     logger: logging.Logger
     check: bool = True
     failures: MemberFailures = field(default_factory=MemberFailures)
-    _references: dict[int, str | None] = field(default_factory=dict)
+    _references: dict[int, BuilderResult] = field(default_factory=dict)
 
     @property
     def can_rematch(self) -> bool:
@@ -228,19 +228,18 @@ class Measurer:
         is_quick: bool,
     ) -> list[RunnerInput]:
         """The candidates that were compiled, as a runner takes them."""
-        paths = [
-            (each, made.artifact_path)
-            for each, made in zip(candidates, built, strict=True)
-            if made.artifact_path is not None
-        ]
-        if not paths:
+        pairs = zip(candidates, built, strict=True)
+        made = [(each, result) for each, result in pairs if result.artifact_path is not None]
+        if not made:
             return []
         is_slow = is_quick and task.flop > QUICKLY_CHECKED_FLOP
+        reference = _UNCHECKED if is_slow or not self.check else self._reference(task)
         common = RunnerInput(
             "",
             task.target.kind.name,
             (),
-            reference_path=None if is_slow else self._reference(task),
+            reference_path=reference.artifact_path,
+            reference=reference.artifact,
             best_secs=task.best_secs,
             min_secs=_least_secs(task),
             row_offsets=task.row_offsets,
@@ -248,24 +247,23 @@ class Measurer:
         return [
             replace(
                 common,
-                artifact_path=path,
+                artifact_path=result.artifact_path or "",
+                artifact=result.artifact,
                 args_info=candidate.args_info,
                 candidate=candidate,
                 is_plain=candidate.sch.trace is not None and not candidate.sch.trace.insts,
             )
-            for candidate, path in paths
+            for candidate, result in made
         ]
 
-    def _reference(self, task: TaskRecord) -> str | None:
+    def _reference(self, task: TaskRecord) -> BuilderResult:
         """The untransformed program, compiled once a task."""
         key = id(task)
-        if not self.check:
-            return None
         if key not in self._references:
             program = BuilderInput(task.mod, task.target, is_reference=True)
             with Profiler.timeit("SendToBuilder"):
                 (result,) = self.builder.build([program])
-            self._references[key] = result.artifact_path
+            self._references[key] = result
             if result.artifact_path is None:
                 self.logger.warning(
                     "candidates of %s are not checked, because the untransformed program cannot be "

@@ -17,7 +17,7 @@ def test_every_candidate_is_cleaned_up_once(artifact: Callable[[PrimFunc], str])
     def request(program: PrimFunc) -> RunRequest:
         infos = (TensorSpec("float32", (64,)),) * 2
         hooks = RunHooks(f_cleanup=lambda: cleaned.append(None))
-        return RunRequest(artifact(program), "cpu", infos, 1, AdaptiveProtocol(), hooks=hooks)
+        return RunRequest(artifact(program), infos, 1, AdaptiveProtocol(), hooks=hooks)
 
     def pending() -> RunRequest | None:
         return None if runs.pending_run is None else runs.pending_run.request

@@ -5,15 +5,30 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewright.errors import TuneError
-from tilewright.ir import PrimFunc
-from tilewright.measure import AdaptiveProtocol, EvaluatorConfig, LocalRunner, Runner
-from tilewright.records import FailureKind, RunnerInput, RunnerResult, TensorInfo
+from tilewright.ir import PrimFunc, as_module
+from tilewright.measure import (
+    AdaptiveProtocol,
+    EvaluatorConfig,
+    LocalBuilder,
+    LocalRunner,
+    Runner,
+)
+from tilewright.records import (
+    BuilderInput,
+    FailureKind,
+    RunnerInput,
+    RunnerResult,
+    TensorInfo,
+    args_info_of,
+)
+from tilewright.target import Target
 from tilewright.testing import faults
 from tilewright.testing.conformance import runner as conformance
 from tilewright.testing.handwritten import matmul
@@ -44,6 +59,39 @@ def test_correct_candidate(runner: LocalRunner, input_of: MakeInput) -> None:
     assert result.run_secs is not None
     assert len(result.run_secs) == 1
     assert set(result.step_secs) == {"load", "expect", "allocate", "first_look", "check", "run"}
+
+
+def test_artefacts_travel_as_values() -> None:
+    """Builder and runner share no files: the paths are names."""
+    builder = LocalBuilder(max_workers=1)
+    mods = [
+        as_module(faults.double_in_parallel),
+        as_module(faults.triple),
+        as_module(faults.double),
+    ]
+    built = builder.build([BuilderInput(mod, Target("llvm")) for mod in mods])
+    builder.close()
+    assert not any(Path(str(result.artifact_path)).exists() for result in built)
+    assert len({result.artifact.digest for result in built if result.artifact}) == len(mods)
+    *candidates, plain = built
+    runner = LocalRunner(timeout_sec=60, seed=1)
+    futures = runner.run(
+        [
+            RunnerInput(
+                str(each.artifact_path),
+                "llvm",
+                args_info_of(mods[0]),
+                reference_path=plain.artifact_path,
+                artifact=each.artifact,
+                reference=plain.artifact,
+            )
+            for each in candidates
+        ]
+    )
+    runner.close()
+    right, wrong = (future.result() for future in futures)
+    assert right.checked, right.error_msg
+    assert wrong.failure is FailureKind.WRONG_RESULT
 
 
 def test_without_reference_nothing_is_checked(runner: LocalRunner, input_of: MakeInput) -> None:
