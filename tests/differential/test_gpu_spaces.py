@@ -26,7 +26,7 @@ from tilewright.testing.gpu_programs import AT_THE_LIMITS
 from tilewright.testing.known_gpu_sketches import CUDA, SINGLE, RuleSpec, tensor_core_rule
 from tilewright.testing.space_generation import (
     Decision,
-    Task,
+    SpaceTask,
     decisions_of,
     generate_design_space,
     with_decisions,
@@ -172,7 +172,7 @@ def check_candidates(
     """Random candidates: the same ones are accepted, and they are the same programs."""
     steps = create_postprocs("cuda")
     for step in steps:
-        step._initialize_with_tune_context(Task(module, Target(target)))
+        step._initialize_with_tune_context(SpaceTask(module, Target(target)))
     for drafts in asked(tvm, module, target, rules, drafts=list(seeds))["drafts"]:
         for theirs in drafts:
             sch = Schedule(module)

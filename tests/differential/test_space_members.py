@@ -31,7 +31,7 @@ from tilewright.space.postprocs import (
     RewriteReductionBlock,
 )
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 from tilewright.testing.te_workload import create_te_workload
 from tilewright.testing.tvm_process import TvmProcess
 from tilewright.tune.context import TuneContext
@@ -117,7 +117,7 @@ def test_post_processors(name: str, answers: dict[str, Any]) -> None:
 def _mutators(module: IRModule) -> dict[str, Mutator]:
     members = (MutateTileSize(), MutateComputeLocation(), MutateUnroll(), MutateParallel(16))
     for member in members:
-        member._initialize_with_tune_context(Task(module, Target(TARGET)))
+        member._initialize_with_tune_context(SpaceTask(module, Target(TARGET)))
     return {type(member).__name__: member for member in members}
 
 

@@ -33,7 +33,7 @@ from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.api import tune_tir
 from tilewright.tune.budget import parse_seconds
-from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
+from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import normalize_mod
 from tilewright.tune.events import Event, TuningStarted
 from tilewright.tune.profiler import Profiler
@@ -134,7 +134,7 @@ def run(options: TuneCommand) -> int:
     return 0 if worked and not refused else NOTHING_WORKED
 
 
-def _tell(refusals: Sequence[Refusal], console: Console, *, as_json: bool) -> None:
+def _tell(refusals: Sequence[TuningRefusal], console: Console, *, as_json: bool) -> None:
     """Say why programs are left out."""
     for refusal in refusals:
         if as_json:

@@ -28,7 +28,7 @@ STAGES = ("proposed", "legal", "built", "ran", "correct")
 
 
 @dataclass(frozen=True)
-class FunnelStage:
+class StageTotal:
     """How many candidates reached a stage, and why others did not."""
 
     name: str
@@ -48,7 +48,7 @@ class TaskSummary:
     roofline: Roofline | None
     records: tuple[TuningRecord, ...]
     trials: tuple[Trial, ...]  # in the order in which they were measured
-    funnel: tuple[FunnelStage, ...]
+    funnel: tuple[StageTotal, ...]
     errors: Mapping[FailureKind, str]  # the first message of each cause
 
     @property
@@ -165,7 +165,7 @@ def _first_errors(records: Iterable[TuningRecord]) -> dict[FailureKind, str]:
 # --- the funnel ---------------------------------------------------------------------------------
 
 
-def _funnel(database: Database, trials: Sequence[Trial]) -> list[FunnelStage]:
+def _funnel(database: Database, trials: Sequence[Trial]) -> list[StageTotal]:
     """The stages as the runs counted them; without counts, what follows from the trials."""
     places = {(trial.run, trial.task) for trial in trials if trial.run}
     counts = [
@@ -182,7 +182,7 @@ def _funnel(database: Database, trials: Sequence[Trial]) -> list[FunnelStage]:
         losses = {why: number for (stage, why), number in totals.items() if stage == name and why}
         if (name, "") in totals or losses:
             by_size = dict(sorted(losses.items(), key=lambda item: -item[1]))
-            stages.append(FunnelStage(name, totals.get((name, ""), 0), by_size))
+            stages.append(StageTotal(name, totals.get((name, ""), 0), by_size))
     return stages
 
 
@@ -193,7 +193,7 @@ _LOST_AT = {
 }
 
 
-def _funnel_of_trials(trials: Sequence[Trial]) -> list[FunnelStage]:
+def _funnel_of_trials(trials: Sequence[Trial]) -> list[StageTotal]:
     lost: dict[str, Counter[str]] = {stage: Counter() for stage in ("built", "ran", "correct")}
     for trial in trials:
         if trial.failure is not None:
@@ -201,8 +201,8 @@ def _funnel_of_trials(trials: Sequence[Trial]) -> list[FunnelStage]:
         elif trial.mean_secs is None:
             lost["ran"]["run_error"] += 1
     left = len(trials)
-    stages = [FunnelStage("measured", left)]
+    stages = [StageTotal("measured", left)]
     for name, causes in lost.items():
         left -= sum(causes.values())
-        stages.append(FunnelStage(name, left, dict(causes.most_common())))
+        stages.append(StageTotal(name, left, dict(causes.most_common())))
     return stages

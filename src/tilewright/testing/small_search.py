@@ -23,7 +23,7 @@ from tilewright.search import SearchStrategy
 from tilewright.space.base import Mutator, Postproc
 from tilewright.space.generators import ScheduleFn
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 
 @T.prim_func
@@ -86,7 +86,7 @@ class Search:
         self.space = ScheduleFn(
             space, sch_rules=[], postprocs=list(postprocs), mutator_probs=mutators or {}
         )
-        self.task = Task(MODULE, CPU, rand_state=seed, space_generator=self.space)
+        self.task = SpaceTask(MODULE, CPU, rand_state=seed, space_generator=self.space)
         self.space._initialize_with_tune_context(self.task)
         strategy._initialize_with_tune_context(self.task)
 

@@ -22,7 +22,7 @@ Decision = tuple[str, Any]
 
 
 @dataclass
-class Task:
+class SpaceTask:
     """As much of a tuning task as members of a space look at."""
 
     mod: IRModule | None = None
@@ -54,7 +54,7 @@ def generate_design_space(
     module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
     rules = get_rules(kind, types) if sch_rules is None else sch_rules
     generator = PostOrderApply(sch_rules=rules, postprocs=[], mutator_probs={})
-    generator._initialize_with_tune_context(Task(module, target, rand_state=seed))
+    generator._initialize_with_tune_context(SpaceTask(module, target, rand_state=seed))
     return generator.generate_design_space(module)
 
 

@@ -29,7 +29,7 @@ from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.abilities import make_member
 from tilewright.tune.callbacks import MeasureCallback
-from tilewright.tune.checks import Refusal, check_can_be_tuned, why_not_tuned
+from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.logs import close_loggers, run_logger, task_loggers
@@ -211,7 +211,7 @@ def compile_tir(
     return database.query_schedule(normalize_mod(mod), wanted, "main")
 
 
-def refusal_of(task: TaskRecord) -> Refusal | None:
+def refusal_of(task: TaskRecord) -> TuningRefusal | None:
     """Why a task is left out."""
     return why_not_tuned(task.ctx.task_name, entry_function(task.mod))
 

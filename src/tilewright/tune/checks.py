@@ -23,7 +23,7 @@ _SCHEDULABLE = {IterType.DATA_PAR, IterType.COMM_REDUCE}
 
 
 @dataclass(frozen=True)
-class Refusal:
+class TuningRefusal:
     """Why a function is not tuned."""
 
     reason: str
@@ -41,15 +41,15 @@ def check_can_be_tuned(mod: IRModule) -> None:
                 raise TuneError(refusal.reason)
 
 
-def why_not_tuned(name: str, func: PrimFunc) -> Refusal | None:
+def why_not_tuned(name: str, func: PrimFunc) -> TuningRefusal | None:
     """Why a function has nothing to tune, or there is no way to do it; None if it can be tuned."""
     return _about_parameters(name, func) or _about_blocks(name, func)
 
 
-def _about_blocks(name: str, func: PrimFunc) -> Refusal | None:
+def _about_blocks(name: str, func: PrimFunc) -> TuningRefusal | None:
     blocks = [(block, loops) for block, loops in _blocks(func) if block.name_hint != "root"]
     if not blocks:
-        return Refusal(
+        return TuningRefusal(
             f"function {name!r} has no blocks, so there is nothing to schedule; write its "
             "statements inside `with T.block(...)`, or make it with te.create_prim_func"
         )
@@ -57,29 +57,29 @@ def _about_blocks(name: str, func: PrimFunc) -> Refusal | None:
     if len(opaque) < len(blocks):
         return None
     names = ", ".join(hint or "one without a name" for hint in opaque[:3])
-    return Refusal(
+    return TuningRefusal(
         f"all blocks of function {name!r} are opaque ({names}): none of their iterators is "
         "spatial or reduce; use T.axis.spatial / T.axis.reduce"
     )
 
 
-def _about_parameters(name: str, func: PrimFunc) -> Refusal | None:
+def _about_parameters(name: str, func: PrimFunc) -> TuningRefusal | None:
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
-            return Refusal(
+            return TuningRefusal(
                 f"parameter {param.name!r} of function {name!r} is a scalar; only functions of "
                 "buffers with constant shapes can be tuned"
             )
         if not _has_number_type(buffer):
-            return Refusal(
+            return TuningRefusal(
                 f"buffer {buffer.name!r} of function {name!r} holds {buffer.dtype} values, which "
                 "cannot be filled with random numbers to measure with; use a number type"
             )
     for buffer in func.buffer_map.values():
         for extent in buffer.shape:
             if not isinstance(extent, IntImm):
-                return Refusal(
+                return TuningRefusal(
                     f"the shape of {buffer.name!r} in function {name!r} is symbolic ({extent}), so "
                     "it keeps the schedule that is chosen without a search; to tune it for a "
                     "certain size, replace the symbol by a number",

@@ -23,7 +23,7 @@ ValueT = TypeVar("ValueT")
 Candidates = Sequence[MeasureCandidate]
 
 
-class Memory(Generic[ValueT]):
+class ProgramMemory(Generic[ValueT]):
     """A value for each program, for those that were asked for last."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -64,7 +64,7 @@ class RememberedFeatures(FeatureExtractor):
 
     def __init__(self, extractor: FeatureExtractor) -> None:
         self._extractor = extractor
-        self._memory: Memory[Matrix] = Memory()
+        self._memory: ProgramMemory[Matrix] = ProgramMemory()
 
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._extractor._initialize_with_tune_context(context)
@@ -80,7 +80,7 @@ class RememberedPrior:
 
     def __init__(self, prior: Prior) -> None:
         self._prior = prior
-        self._memory: Memory[float] = Memory()
+        self._memory: ProgramMemory[float] = ProgramMemory()
 
     def score(self, context: TaskContext, candidates: Candidates) -> npt.NDArray[np.float64]:
         """The scores of the prior behind this."""

@@ -21,7 +21,7 @@ from tilewright.space.defaults import create_postprocs, create_schedule_rules
 from tilewright.target import Target
 from tilewright.testing.known_gpu_sketches import CUDA_TILES
 from tilewright.testing.space_generation import (
-    Task,
+    SpaceTask,
     generate_design_space,
     sampling_steps,
     with_decisions,
@@ -76,7 +76,7 @@ def test_recorded_candidate(record: str) -> None:
     assert sch is not None
     sch.enter_postproc()
     for step in create_postprocs("cuda-tensorcore"):
-        step._initialize_with_tune_context(Task(module, TARGET))
+        step._initialize_with_tune_context(SpaceTask(module, TARGET))
         assert step.apply(sch), type(step).__name__
     assert sch.trace is not None
     assert sch.trace.as_json() == [insts, decisions]

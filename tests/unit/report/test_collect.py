@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.database import Database, MemoryDatabase
 from tilewright.records import FailureKind, TuningRecord
-from tilewright.report.collect import FunnelStage, collect
+from tilewright.report.collect import StageTotal, collect
 from tilewright.report.record_ids import find_records, looks_like_id, record_id
 from tilewright.report.roofline import flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds, short_target
@@ -40,9 +40,9 @@ def test_nothing_worked() -> None:
 def test_the_funnel_that_was_counted(database: Database) -> None:
     _, big, _ = collect(database)
     assert big.funnel == (
-        FunnelStage("proposed", 10),
-        FunnelStage("legal", 4, {"VerifyGPUCode": 5, "DisallowDynamicLoop": 1}),
-        FunnelStage("built", 2),
+        StageTotal("proposed", 10),
+        StageTotal("legal", 4, {"VerifyGPUCode": 5, "DisallowDynamicLoop": 1}),
+        StageTotal("built", 2),
     )
 
 
@@ -64,10 +64,10 @@ def test_the_funnel_that_follows_from_trials() -> None:
         database.commit_tuning_record(a_record(workload, secs, failure=failure, extra=extra))
     (task,) = collect(database)
     assert task.funnel == (
-        FunnelStage("measured", 7),
-        FunnelStage("built", 6, {"build_error": 1}),
-        FunnelStage("ran", 3, {"timeout": 2, "crash": 1}),
-        FunnelStage("correct", 2, {"wrong_result": 1}),
+        StageTotal("measured", 7),
+        StageTotal("built", 6, {"build_error": 1}),
+        StageTotal("ran", 3, {"timeout": 2, "crash": 1}),
+        StageTotal("correct", 2, {"wrong_result": 1}),
     )
 
 

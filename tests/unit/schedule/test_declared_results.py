@@ -23,7 +23,7 @@ from tilewright.space.base import Postproc
 from tilewright.target import Target
 from tilewright.testing.declared_results import with_results_read, without_results_read
 from tilewright.testing.schedule_checks import assert_same_result
-from tilewright.testing.space_generation import Task, generate_design_space
+from tilewright.testing.space_generation import SpaceTask, generate_design_space
 from tilewright.testing.te_workload import create_te_workload, matmul
 
 _SHARED = Path(__file__).parents[2] / "differential"
@@ -126,7 +126,7 @@ def _finished(sketch: Schedule, kind: str, target: Target) -> Schedule | None:
     """A sketch after the default post-processors, None if they reject it."""
     sketch.enter_postproc()
     for postproc in Postproc.create(kind):
-        postproc._initialize_with_tune_context(Task(sketch.mod, target))
+        postproc._initialize_with_tune_context(SpaceTask(sketch.mod, target))
         if not postproc.apply(sketch):
             return None
     return sketch

@@ -12,7 +12,7 @@ from tilewright.schedule import Schedule
 from tilewright.script import tir as T
 from tilewright.space.postprocs import VerifyGPUCode
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 TARGET = Target("nvidia/geforce-rtx-3080")  # 48 KiB of shared memory, 1024 threads
 
@@ -95,5 +95,5 @@ def two_kernels(A: T.Buffer((4096,)), B: T.Buffer((4096,))):
 )
 def test_limits(func: Any, accepted: bool) -> None:
     step = VerifyGPUCode()
-    step._initialize_with_tune_context(Task(target=TARGET))
+    step._initialize_with_tune_context(SpaceTask(target=TARGET))
     assert step.apply(Schedule(func)) is accepted

@@ -21,7 +21,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import MODULE, matmul, nothing, tile_all
 from tilewright.tune import TuneContext, tune_tir
 from tilewright.tune.budget import Budget
-from tilewright.tune.remembered import Memory, RememberedFeatures, RememberedPrior
+from tilewright.tune.remembered import ProgramMemory, RememberedFeatures, RememberedPrior
 
 # --- budgets ------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ def test_programs_without_a_hash_are_not_remembered() -> None:
 
 
 def test_old_programs_are_forgotten() -> None:
-    memory: Memory[int] = Memory(most=2)
+    memory: ProgramMemory[int] = ProgramMemory(most=2)
     asked: list[int] = []
 
     def compute(new: Sequence[MeasureCandidate]) -> list[int]:

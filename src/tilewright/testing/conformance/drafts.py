@@ -10,21 +10,21 @@ from tilewright.schedule import Schedule, Trace
 from tilewright.space.generators import PostOrderApply
 from tilewright.target import Target
 from tilewright.testing.conformance.small_programs import small_programs
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 CPU = Target("llvm -num-cores=4")
 _KIND = "llvm"
 
 
-def task_for(module: IRModule, target: Target = CPU, seed: int = 42) -> Task:
+def task_for(module: IRModule, target: Target = CPU, seed: int = 42) -> SpaceTask:
     """A task with the space of plain CPUs."""
     space = PostOrderApply(sch_rules=_KIND, postprocs=_KIND, mutator_probs=_KIND)
-    task = Task(module, target, rand_state=seed, space_generator=space)
+    task = SpaceTask(module, target, rand_state=seed, space_generator=space)
     space._initialize_with_tune_context(task)
     return task
 
 
-def sketches_of(task: Task) -> list[Trace]:
+def sketches_of(task: SpaceTask) -> list[Trace]:
     """The sketches of a task as traces with open decisions."""
     assert task.mod is not None
     assert task.space_generator is not None

@@ -19,14 +19,14 @@ from tilewright.space.base import ScheduleRule
 from tilewright.target import Target
 from tilewright.testing.conformance.small_programs import small_programs
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 MakeRule = Callable[[], ScheduleRule]
 _SEED = 42
 
 
 def _initialized(rule: ScheduleRule, module: IRModule, target: Target) -> ScheduleRule:
-    rule._initialize_with_tune_context(Task(module, target, rand_state=_SEED))
+    rule._initialize_with_tune_context(SpaceTask(module, target, rand_state=_SEED))
     return rule
 
 

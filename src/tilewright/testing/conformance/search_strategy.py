@@ -57,7 +57,7 @@ class FixedModel(CostModel):
         return np.array([1.0 / seconds_of(candidate) for candidate in candidates])
 
 
-class Session:
+class SearchSession:
     """A strategy at work on a small program, with times that follow from the candidate."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Session:
         self.database = MemoryDatabase() if database is None else database
         self.task = task_for(self.module, seed=seed)
 
-    def begin(self, trials: int = _TRIALS, batch: int = _BATCH) -> Session:
+    def begin(self, trials: int = _TRIALS, batch: int = _BATCH) -> SearchSession:
         """Call `pre_tuning`."""
         self.strategy._initialize_with_tune_context(self.task)
         assert self.task.space_generator is not None
@@ -117,13 +117,13 @@ def _hashes(batch: list[MeasureCandidate]) -> list[str]:
 
 def check_fills_batches(make: MakeStrategy) -> None:
     """Batches have the size that was asked for; the last one only what is left of the trials."""
-    sizes = [len(batch) for batch in Session(make()).begin().batches()]
+    sizes = [len(batch) for batch in SearchSession(make()).begin().batches()]
     assert sizes == [4, 4, 2], sizes
 
 
 def check_candidates_are_finished(make: MakeStrategy) -> None:
     """Candidates are post-processed, know their arguments, and their traces repeat them."""
-    session = Session(make()).begin()
+    session = SearchSession(make()).begin()
     for batch in session.batches():
         for candidate in batch:
             trace = candidate.sch.trace
@@ -140,20 +140,20 @@ def check_nothing_twice(make: MakeStrategy) -> None:
     database = MemoryDatabase()
     seen: list[str] = []
     for seed in (1, 2):
-        for batch in Session(make(), database, seed).begin().batches():
+        for batch in SearchSession(make(), database, seed).begin().batches():
             seen += _hashes(batch)
     assert len(set(seen)) == len(seen)
 
 
 def check_is_deterministic(make: MakeStrategy) -> None:
     """A seed and the measurements decide everything."""
-    runs = [[_hashes(batch) for batch in Session(make()).begin().batches()] for _ in range(2)]
+    runs = [[_hashes(batch) for batch in SearchSession(make()).begin().batches()] for _ in range(2)]
     assert runs[0] == runs[1]
 
 
 def check_order_of_calls(make: MakeStrategy) -> None:
     """Calls out of order are refused; a search can end at any time and begin again."""
-    session = Session(make()).begin()
+    session = SearchSession(make()).begin()
     spaces = [*session.task.space_generator.generate_design_space(session.module)]  # type: ignore[union-attr]
     arguments = (_TRIALS, _BATCH, spaces, session.database, FixedModel())
     _refuses(lambda: session.strategy.pre_tuning(*arguments))
@@ -179,7 +179,7 @@ class _Broken(Postproc):
 
 def check_survives_broken_members(make: MakeStrategy) -> None:
     """A post-processor that raises rejects its candidates; the search ends, it does not raise."""
-    session = Session(make())
+    session = SearchSession(make())
     assert session.task.space_generator is not None
     session.task.space_generator.postprocs = [_Broken()]
     assert not [batch for batch in session.begin().batches() if batch]
@@ -187,8 +187,8 @@ def check_survives_broken_members(make: MakeStrategy) -> None:
 
 def check_goes_on_from_its_state(make: MakeStrategy) -> None:
     """A search that is restored proposes again what was not measured, then the same as before."""
-    whole = [_hashes(batch) for batch in Session(make()).begin().batches()]
-    session = Session(make()).begin()
+    whole = [_hashes(batch) for batch in SearchSession(make()).begin().batches()]
+    session = SearchSession(make()).begin()
     first = session.strategy.generate_measure_candidates()
     assert first is not None
     session.tell(first)
@@ -196,7 +196,7 @@ def check_goes_on_from_its_state(make: MakeStrategy) -> None:
     state = json.loads(json.dumps(session.strategy.state_dict()))
     if not state:
         return
-    resumed = Session(make(), session.database).begin()
+    resumed = SearchSession(make(), session.database).begin()
     resumed.strategy.load_state_dict(state)
     rest = [_hashes(batch) for batch in resumed.batches()]
     assert [_hashes(first), *rest] == whole
@@ -206,7 +206,7 @@ def check_clone(make: MakeStrategy) -> None:
     """A clone is another strategy with the same settings, ready for another task."""
     strategy = make()
     runs = [
-        [_hashes(batch) for batch in Session(one).begin().batches()]
+        [_hashes(batch) for batch in SearchSession(one).begin().batches()]
         for one in (strategy.clone(), strategy)
     ]
     assert strategy.clone() is not strategy

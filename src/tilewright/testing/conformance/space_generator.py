@@ -19,14 +19,14 @@ from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerato
 from tilewright.target import Target
 from tilewright.testing.conformance.small_programs import small_programs
 from tilewright.testing.schedule_checks import assert_same_result, verify_trace_roundtrip
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 MakeGenerator = Callable[[], SpaceGenerator]
 _SEED = 42
 
 
 def _space(generator: SpaceGenerator, module: IRModule, target: Target) -> list[Schedule]:
-    generator._initialize_with_tune_context(Task(module, target, rand_state=_SEED))
+    generator._initialize_with_tune_context(SpaceTask(module, target, rand_state=_SEED))
     return generator.generate_design_space(module)
 
 
@@ -44,7 +44,7 @@ def check_makes_sketches(make: MakeGenerator, target: Target) -> None:
 def check_has_members(make: MakeGenerator, target: Target) -> None:
     """Once initialised, a generator names its rules, post-processors and mutators."""
     generator = make()
-    generator._initialize_with_tune_context(Task(target=target))
+    generator._initialize_with_tune_context(SpaceTask(target=target))
     assert all(isinstance(rule, ScheduleRule) for rule in generator.sch_rules)
     assert all(isinstance(postproc, Postproc) for postproc in generator.postprocs)
     for mutator, probability in generator.mutator_probs.items():

@@ -27,14 +27,14 @@ MakeScheduler = Callable[[], TaskScheduler]
 
 
 @dataclass
-class Session:
+class SchedulerSession:
     """A scheduler at work on small tasks with fakes."""
 
     scheduler: TaskScheduler
     events: list[Event] = field(default_factory=list)
     database: MemoryDatabase = field(default_factory=MemoryDatabase)
 
-    def tune(self, tasks: int, space: Any = tile_all, **limits: int) -> Session:
+    def tune(self, tasks: int, space: Any = tile_all, **limits: int) -> SchedulerSession:
         """Tune so many tasks."""
         chosen: dict[str, Any] = {
             "max_trials_global": 24,
@@ -73,7 +73,7 @@ class Session:
 
 def check_every_task_gets_a_turn(make: MakeScheduler) -> None:
     """Before a task gets a third round, every other one has had a round."""
-    session = Session(make()).tune(3)
+    session = SchedulerSession(make()).tune(3)
     rounds = [event.task_id for event in session.events if isinstance(event, RoundMeasured)]
     seen: set[int] = set()
     for place, task_id in enumerate(rounds):
@@ -84,18 +84,20 @@ def check_every_task_gets_a_turn(make: MakeScheduler) -> None:
 
 def check_all_trials_are_used(make: MakeScheduler) -> None:
     """As many trials as allowed, not one more."""
-    assert sum(Session(make()).tune(2, max_trials_global=18).trials) == 18
+    assert sum(SchedulerSession(make()).tune(2, max_trials_global=18).trials) == 18
 
 
 def check_limit_of_a_task(make: MakeScheduler) -> None:
     """No task gets more than its share."""
-    session = Session(make()).tune(3, max_trials_per_task=6, max_trials_global=1000)
+    session = SchedulerSession(make()).tune(3, max_trials_per_task=6, max_trials_global=1000)
     assert session.trials == [6, 6, 6]
 
 
 def check_spaces_that_are_used_up(make: MakeScheduler) -> None:
     """Tasks without candidates end, and then everything does."""
-    session = Session(make()).tune(2, tile_two, max_trials_global=1000, max_trials_per_task=1000)
+    session = SchedulerSession(make()).tune(
+        2, tile_two, max_trials_global=1000, max_trials_per_task=1000
+    )
     assert session.trials == [25, 25]
     assert session.scheduler.next_task_id() == -1
 
@@ -103,7 +105,7 @@ def check_spaces_that_are_used_up(make: MakeScheduler) -> None:
 def check_finished_tasks_get_nothing(make: MakeScheduler) -> None:
     """A task that is terminated is never chosen."""
     scheduler = make()
-    Session(scheduler).tune(3, max_trials_global=3, num_trials_per_iter=1)
+    SchedulerSession(scheduler).tune(3, max_trials_global=3, num_trials_per_iter=1)
     for task in scheduler.tasks:
         task.is_terminated = False
     scheduler.tasks[1].is_terminated = True
@@ -117,12 +119,12 @@ def check_usable_again(make: MakeScheduler) -> None:
     """A scheduler serves many calls."""
     scheduler = make()
     for tasks in (3, 1):
-        assert sum(Session(scheduler).tune(tasks, max_trials_global=8).trials) == 8
+        assert sum(SchedulerSession(scheduler).tune(tasks, max_trials_global=8).trials) == 8
 
 
 def check_the_end_is_told(make: MakeScheduler) -> None:
     """The last event says how it ended."""
-    last = Session(make()).tune(1, max_trials_global=4).events[-1]
+    last = SchedulerSession(make()).tune(1, max_trials_global=4).events[-1]
     assert isinstance(last, TuningFinished)
     assert last.reason == "done"
 

@@ -18,7 +18,7 @@ from tilewright.space.generators import (
     create_space_generator,
 )
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task, decisions_of
+from tilewright.testing.space_generation import SpaceTask, decisions_of
 from tilewright.testing.te_workload import create_te_workload
 
 LLVM = Target("llvm -num-cores=4")
@@ -26,7 +26,7 @@ MODULE = as_module(create_te_workload("GMM", 0))
 
 
 def space(generator: SpaceGenerator) -> list[Schedule]:
-    generator._initialize_with_tune_context(Task(MODULE, LLVM))
+    generator._initialize_with_tune_context(SpaceTask(MODULE, LLVM))
     return generator.generate_design_space(MODULE)
 
 
@@ -55,10 +55,10 @@ def test_functions_may_return_nothing_else() -> None:
 
 def test_a_function_needs_no_target() -> None:
     generator = ScheduleFn(tile)
-    generator._initialize_with_tune_context(Task(MODULE, None))
+    generator._initialize_with_tune_context(SpaceTask(MODULE, None))
     assert len(generator.generate_design_space(MODULE)) == 1
     assert (generator.sch_rules, generator.postprocs, generator.mutator_probs) == ((), (), {})
-    generator._initialize_with_tune_context(Task(MODULE, LLVM))
+    generator._initialize_with_tune_context(SpaceTask(MODULE, LLVM))
     assert generator.postprocs
 
 
@@ -104,7 +104,7 @@ def test_unions_have_children() -> None:
 def test_functions_come_without_members() -> None:
     made = create_space_generator(tile)
     assert isinstance(made, ScheduleFn)
-    made._initialize_with_tune_context(Task(MODULE))  # no target is needed
+    made._initialize_with_tune_context(SpaceTask(MODULE))  # no target is needed
     assert (list(made.sch_rules), list(made.postprocs), dict(made.mutator_probs)) == ([], [], {})
 
 

@@ -16,7 +16,7 @@ from tilewright.script import tir as T
 from tilewright.space.base import ScheduleRule
 from tilewright.space.generators import PostOrderApply, RuleApplication, RuleStatistics
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 from tilewright.testing.te_workload import create_te_workload
 
 LLVM = Target("llvm -num-cores=4")
@@ -38,7 +38,7 @@ def space(
 ) -> tuple[PostOrderApply, list[Schedule]]:
     module = as_module(create_te_workload("SFM", 0)) if module is None else module
     generator = PostOrderApply(sch_rules=rules, postprocs=[], mutator_probs={}, **options)
-    generator._initialize_with_tune_context(Task(module, LLVM))
+    generator._initialize_with_tune_context(SpaceTask(module, LLVM))
     return generator, generator.generate_design_space(module)
 
 
@@ -177,7 +177,7 @@ def test_every_kind_of_exception_is_survived() -> None:
 def test_statistics_of_default_rules() -> None:
     generator = PostOrderApply(sch_rules="llvm", postprocs=[], mutator_probs={})
     module = as_module(create_te_workload("C2D", 0))
-    generator._initialize_with_tune_context(Task(module, LLVM))
+    generator._initialize_with_tune_context(SpaceTask(module, LLVM))
     generator.generate_design_space(module)
     found = generator.statistics
     assert found["MultiLevelTiling"] == RuleStatistics(5, 1, 0, ("conv2d_nhwc",), ())
@@ -213,7 +213,7 @@ def test_blocks_need_names_of_their_own() -> None:
 def test_defaults_need_a_target() -> None:
     generator = PostOrderApply()
     with pytest.raises(TuneError) as caught:
-        generator._initialize_with_tune_context(Task())
+        generator._initialize_with_tune_context(SpaceTask())
     assert str(caught.value) == (
         "PostOrderApply: sch_rules is to be chosen by the target, but the task has none; give "
         "TuneContext a target, or the generator its members"

@@ -25,7 +25,7 @@ from tilewright.space.mutators import (
 )
 from tilewright.space.mutators.mutate_tile_size import divisors, moved_factor
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 
 @T.prim_func
@@ -208,7 +208,7 @@ def test_numbers_chosen_from_a_list() -> None:
 
 def parallel_mutator(module: IRModule = MATMUL) -> MutateParallel:
     mutator = MutateParallel(max_jobs_per_core=16)
-    mutator._initialize_with_tune_context(Task(module, CPU))
+    mutator._initialize_with_tune_context(SpaceTask(module, CPU))
     return mutator
 
 
@@ -277,7 +277,7 @@ def located(place: int) -> Callable[[Schedule], None]:
 
 def location_mutator() -> MutateComputeLocation:
     mutator = MutateComputeLocation()
-    mutator._initialize_with_tune_context(Task(STAGES, CPU))
+    mutator._initialize_with_tune_context(SpaceTask(STAGES, CPU))
     return mutator
 
 

@@ -22,13 +22,13 @@ from tilewright.space.postprocs import (
 )
 from tilewright.target import Target
 from tilewright.testing.conformance import postproc
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 TARGET = Target("nvidia/geforce-rtx-2080")
 
 
 def initialized(step: Postproc, target: Target | None = TARGET) -> Postproc:
-    step._initialize_with_tune_context(Task(target=target))
+    step._initialize_with_tune_context(SpaceTask(target=target))
     return step
 
 
@@ -43,7 +43,7 @@ class OnAGpu:
 
         class Member(base):  # type: ignore[misc]
             def _initialize_with_tune_context(self, context: object) -> None:
-                super()._initialize_with_tune_context(Task(target=TARGET))
+                super()._initialize_with_tune_context(SpaceTask(target=TARGET))
 
         member: Postproc = Member()
         return member

@@ -14,7 +14,7 @@ from tilewright.schedule import Schedule
 from tilewright.script import tir as T
 from tilewright.space.postprocs import RewriteLayout, RewriteReductionBlock, RewriteTensorize
 from tilewright.testing.schedule_checks import verify_trace_roundtrip
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 VNNI = "dot_16x4_vnni"
 
@@ -80,7 +80,7 @@ def test_initialisation_stays_unless_asked_for() -> None:
 def test_what_does_not_fit_stays_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     sch, _ = marked("dot_4x4_i8i8s32_sdot")
     member = RewriteTensorize()
-    member._initialize_with_tune_context(Task())
+    member._initialize_with_tune_context(SpaceTask())
     with caplog.at_level(logging.WARNING, logger="tilewright.test"):
         assert member.apply(sch) is True
     assert [record.name for record in caplog.records] == ["tilewright.test"]

@@ -18,14 +18,14 @@ from tilewright.testing.gpu_programs import (
     pipelined,
     tiles_of_threads,
 )
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 TARGET = Target("nvidia/geforce-rtx-3070")
 
 
 def verifier(target: Target) -> VerifyGPUCode:
     made = VerifyGPUCode()
-    made._initialize_with_tune_context(Task(target=target))
+    made._initialize_with_tune_context(SpaceTask(target=target))
     return made
 
 

@@ -19,7 +19,7 @@ from tilewright.space.tvm.custom_rules import (
     register_custom_rule,
 )
 from tilewright.target import Target
-from tilewright.testing.space_generation import Task, generate_design_space
+from tilewright.testing.space_generation import SpaceTask, generate_design_space
 
 LLVM = Target("llvm -num-cores=4")
 
@@ -94,7 +94,7 @@ def test_unknown_rules_are_named_and_the_others_take_over(
 
 def test_a_rule_is_asked_for_a_target_first() -> None:
     with pytest.raises(TuneError, match="ApplyCustomRule needs a target"):
-        ApplyCustomRule()._initialize_with_tune_context(Task())
+        ApplyCustomRule()._initialize_with_tune_context(SpaceTask())
     sch = Schedule(matmul("x"))
     with pytest.raises(TuneError, match="must be initialised with a TuneContext"):
         ApplyCustomRule().apply(sch, sch.get_block("C"))

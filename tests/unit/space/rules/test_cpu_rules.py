@@ -22,7 +22,7 @@ from tilewright.space.rules import (
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.space_generation import (
-    Task,
+    SpaceTask,
     decisions_of,
     generate_design_space,
     with_decisions,
@@ -295,5 +295,5 @@ def test_copies_are_not_unrolled() -> None:
 @pytest.mark.parametrize("rule", [ParallelizeVectorizeUnroll(), AddRFactor()])
 def test_a_target_is_needed_to_count_cores(rule: Any) -> None:
     with pytest.raises(TuneError) as caught:
-        rule._initialize_with_tune_context(Task(IRModule({})))
+        rule._initialize_with_tune_context(SpaceTask(IRModule({})))
     assert str(caught.value) == "this schedule rule needs a target; give one to the TuneContext"

@@ -20,7 +20,7 @@ from tilewright.space.base import ScheduleRule
 from tilewright.target import Target
 from tilewright.testing.conformance import schedule_rule
 from tilewright.testing.known_gpu_sketches import SINGLE, tensor_core_rule
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 from tilewright.testing.te_workload import create_te_workload
 
 TARGET = Target("nvidia/geforce-rtx-2080")
@@ -37,7 +37,7 @@ def tensor_core(**changes: Any) -> dict[str, Any]:
 
 
 def initialized(rule: ScheduleRule, target: Target | None = TARGET) -> ScheduleRule:
-    rule._initialize_with_tune_context(Task(target=target))
+    rule._initialize_with_tune_context(SpaceTask(target=target))
     return rule
 
 

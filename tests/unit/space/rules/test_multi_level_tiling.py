@@ -23,7 +23,7 @@ from tilewright.space.rules import (
 from tilewright.target import Target
 from tilewright.testing import te_workload
 from tilewright.testing.space_generation import (
-    Task,
+    SpaceTask,
     check_sketches,
     decisions_of,
     generate_design_space,
@@ -255,5 +255,5 @@ def test_reuse_type() -> None:
 
 def test_the_context_is_optional() -> None:
     rule = MultiLevelTiling("SSRSRS")
-    rule._initialize_with_tune_context(Task())
+    rule._initialize_with_tune_context(SpaceTask())
     assert (rule.max_threads_per_block, rule.async_stages) == (None, ())

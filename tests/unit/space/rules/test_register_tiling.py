@@ -16,7 +16,7 @@ from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.rules import RegisterTiling
 from tilewright.target import Target
 from tilewright.testing import te_workload
-from tilewright.testing.space_generation import Task, sampling_steps, with_decisions
+from tilewright.testing.space_generation import SpaceTask, sampling_steps, with_decisions
 from tilewright.testing.te_workload import Tensors
 
 AVX512 = "llvm -mcpu=skylake-avx512 -num-cores=2"
@@ -27,7 +27,7 @@ def tiled(tensors: Tensors, block: str, target: str = AVX512) -> list[Schedule]:
     """What the rule makes of a block."""
     module = as_module(te.create_prim_func(list(tensors)))
     rule = RegisterTiling()
-    rule._initialize_with_tune_context(Task(module, Target(target)))
+    rule._initialize_with_tune_context(SpaceTask(module, Target(target)))
     sch = Schedule(module, seed=1)
     return rule.apply(sch, sch.get_block(block))
 

@@ -19,7 +19,7 @@ from tilewright.space.rules import (
 )
 from tilewright.target import Target
 from tilewright.testing import te_workload
-from tilewright.testing.space_generation import Task, sampling_steps
+from tilewright.testing.space_generation import SpaceTask, sampling_steps
 from tilewright.testing.te_workload import Tensors
 from tilewright.tune.context import TuneContext
 
@@ -28,7 +28,7 @@ TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores=4")
 
 def applied(rule: ScheduleRule, tensors: Tensors, block: str) -> Schedule:
     module = as_module(te.create_prim_func(list(tensors)))
-    rule._initialize_with_tune_context(Task(module, TARGET))
+    rule._initialize_with_tune_context(SpaceTask(module, TARGET))
     sch = Schedule(module, seed=1)
     (made,) = rule.apply(sch, sch.get_block(block))
     return made
@@ -113,7 +113,7 @@ def test_a_product_behind_which_something_follows_may_still_be_tiled() -> None:
     out = topi.nn.relu(topi.nn.dense(data, weight))
     module = as_module(te.create_prim_func([data, weight, out]))
     rule = FuseRows()
-    rule._initialize_with_tune_context(Task(module, TARGET))
+    rule._initialize_with_tune_context(SpaceTask(module, TARGET))
     sch = Schedule(module)
     made = rule.apply(sch, sch.get_block("compute"))
     assert [is_changed(each) for each in made] == [True, False]
@@ -207,7 +207,7 @@ def blurred(rows: int, columns: int) -> Tensors:
 def test_tiles_have_the_rows_that_they_need_of_earlier_steps() -> None:
     module = as_module(te.create_prim_func(list(blurred(512, 128))))
     rule = HaloTiling()
-    rule._initialize_with_tune_context(Task(module, TARGET))
+    rule._initialize_with_tune_context(SpaceTask(module, TARGET))
     sch = Schedule(module, seed=1)
     tiled, untiled = rule.apply(sch, sch.get_block("down"))
     assert untiled is sch

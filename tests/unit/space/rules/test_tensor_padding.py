@@ -18,7 +18,7 @@ from tilewright.space.defaults import KERNEL_INTRINSICS
 from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
 from tilewright.testing.int8_workloads import FORMS, int8_batch_matmul, int8_gemm
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 from tilewright.testing.tile_simulator import run_in_tiles
 from tilewright.tune import default_schedule
 
@@ -53,7 +53,7 @@ def module_of(tensors: tuple[te.Tensor, ...]) -> IRModule:
 def tiled(module: IRModule, block: str, target: str) -> list[Schedule]:
     names: tuple[Any, ...] = KERNEL_INTRINSICS
     rule = TensorTiling(names)
-    rule._initialize_with_tune_context(Task(module, Target(target)))
+    rule._initialize_with_tune_context(SpaceTask(module, Target(target)))
     sch = Schedule(module, seed=1, debug_mask="all")
     return rule.apply(sch, sch.get_block(block))[:-1]
 

@@ -28,7 +28,7 @@ from tilewright.space.tensor.instruction import TensorGroup, TensorTile
 from tilewright.space.tensor.tensor_tiling import TensorTiling
 from tilewright.target import Target
 from tilewright.testing.int8_workloads import int8_batch_matmul, int8_conv, int8_dense, int8_gemm
-from tilewright.testing.space_generation import Task, sampling_steps
+from tilewright.testing.space_generation import SpaceTask, sampling_steps
 from tilewright.testing.tile_simulator import run_in_tiles
 
 VNNI = "llvm -mcpu=icelake-server -num-cores=2"
@@ -48,7 +48,7 @@ def tiled(
 ) -> list[Schedule]:
     """What the rule makes of a block; the last one is what it leaves to others."""
     rule = TensorTiling(names)
-    rule._initialize_with_tune_context(Task(module, Target(target)))
+    rule._initialize_with_tune_context(SpaceTask(module, Target(target)))
     sch = Schedule(module, seed=1, debug_mask="all")
     return rule.apply(sch, sch.get_block(block))
 
@@ -362,7 +362,7 @@ def test_tensorized_and_plain_sketches_compete() -> None:
     tensors = int8_dense(64, 64, 64)
     module = module_of(tensors)
     space = DefaultSpace()
-    space._initialize_with_tune_context(Task(module, Target(VNNI)))
+    space._initialize_with_tune_context(SpaceTask(module, Target(VNNI)))
     kinds = []
     for sketch in space.generate_design_space(module):
         assert sketch.trace is not None
