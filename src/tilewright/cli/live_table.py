@@ -95,7 +95,7 @@ def table_of(progress: Progress, width: int) -> RenderableType:
 
 def _cells(state: TaskState) -> tuple[str, ...]:
     task = state.task
-    known = f" ({task.reused} known)" if task.reused else ""
+    known = f" ({task.counts.reused} known)" if task.counts.reused else ""
     return (
         state.name,
         state.shape,
@@ -159,7 +159,7 @@ class JsonLines(Display):
         match event:
             case TuningStarted(_, max_trials, budget_secs):
                 named = [
-                    {**_task_json(s), "sketches": len(s.task.sketches), "flop": s.task.flop}
+                    {**_task_json(s), "sketches": len(s.task.search.sketches), "flop": s.task.flop}
                     for s in tasks
                 ]
                 limits = {"max_trials": max_trials, "budget_secs": budget_secs}
@@ -181,7 +181,7 @@ class JsonLines(Display):
 
 def _task_line(state: TaskState) -> str:
     """A task before its first round; one that needs no more trials has no sketches either."""
-    sketches, known = len(state.task.sketches), state.task.reused
+    sketches, known = len(state.task.search.sketches), state.task.counts.reused
     parts = [
         count(sketches, "sketch", "sketches") if sketches else "",
         f"{count(known, 'trial')} known from earlier runs" if known else "",
@@ -218,8 +218,8 @@ def _figures(state: TaskState) -> dict[str, Any]:
         "gflops": task.gflops,
         "share_of_roofline": state.share,
         "trials": task.trials,
-        "reused": task.reused,
-        "failures": dict(task.failures),
+        "reused": task.counts.reused,
+        "failures": dict(task.counts.failures),
     }
 
 

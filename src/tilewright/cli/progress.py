@@ -105,7 +105,7 @@ class Progress:
     @property
     def reused(self) -> int:
         """Those among them whose measurement was known."""
-        return sum(state.task.reused for state in self.tasks)
+        return sum(state.task.counts.reused for state in self.tasks)
 
     def remaining(self) -> float | None:
         """Seconds until the end, whichever limit comes first; None: nobody knows yet."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any
 
@@ -58,8 +59,9 @@ class TaskRecords:
     workload: Workload
     target: Target | None
 
-    def all(self) -> list[TuningRecord]:
-        """All of them, failed ones too."""
+    @cached_property
+    def earlier(self) -> list[TuningRecord]:
+        """All that there were when they were first asked for, failed ones too."""
         return self._fitting(self.source.get_tuning_records_of(self.workload))
 
     def best(self, count: int) -> list[TuningRecord]:

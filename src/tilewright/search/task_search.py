@@ -56,6 +56,7 @@ class TaskSearch(SearchStrategy):
         self.random = RandomEngine(1)
         self.statistics = SearchStatistics()
         self._tuning: Tuning | None = None
+        self._handed: MeasuredRecords | None = None
 
     # --- what subclasses decide -----------------------------------------------------------------
 
@@ -100,8 +101,10 @@ class TaskSearch(SearchStrategy):
     ) -> None:
         self._check_can_begin(max_trials, num_trials_per_iter, design_spaces)
         context, mod = self.context, self.mod
-        records = None if database is None else database.task_records(mod, context.target)
-        earlier = MeasuredResults(() if records is None else records.all())
+        records, self._handed = self._handed, None
+        if records is None and database is not None:
+            records = database.task_records(mod, context.target)
+        earlier = MeasuredResults(() if records is None else records.earlier)
         tuning = Tuning(
             max_trials=max_trials,
             trials_per_iter=num_trials_per_iter,
@@ -120,6 +123,10 @@ class TaskSearch(SearchStrategy):
         )
         self._begin(tuning)
         self._tuning = tuning
+
+    def take_records(self, records: MeasuredRecords) -> None:
+        """Use records that were read already, instead of those of the next `pre_tuning`."""
+        self._handed = records
 
     def _check_can_begin(
         self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Schedule]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.records import RunnerInput, RunnerResult
+from tilewright.search.base import MeasuredRecords
 from tilewright.search.statistics import SearchStatistics
 from tilewright.support.plugins import Family
 
@@ -61,6 +62,13 @@ class Counting(Protocol):
     """A strategy that counts what becomes of its drafts."""
 
     statistics: SearchStatistics
+
+
+@runtime_checkable
+class TakesRecords(Protocol):
+    """A strategy that need not read the records of its task again."""
+
+    def take_records(self, records: MeasuredRecords) -> None: ...
 
 
 @runtime_checkable

@@ -34,7 +34,7 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
         return {}
     infos, plain = args_info_of(mod), Schedule(mod)
     found = {PLAIN: MeasureCandidate(plain, infos)}
-    best = best_of_sketches(task.ctx, task.sketches)
+    best = best_of_sketches(task.ctx, task.search.sketches)
     if best is None or structural_equal(best.mod, mod):
         return found
     return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}

@@ -139,7 +139,7 @@ def _correct(contender: Contender, scale: float, task: TaskRecord, database: Dat
     trial = record.extra.get("trial")
     is_own = record.extra.get("seed") == task.seed and record.extra.get("run") == task.run
     if is_own and isinstance(trial, int):
-        task.correct_trial(trial, secs)
+        task.counts.correct(trial, secs)
 
 
 def _secs(result: RunnerResult) -> float:

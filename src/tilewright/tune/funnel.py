@@ -46,7 +46,7 @@ def funnel_of(
     task: TaskRecord, built: Sequence[BuilderResult], results: Sequence[RunnerResult]
 ) -> Funnel:
     """The funnel of the round that was measured last."""
-    drafts = task.new_drafts(len(results))
+    drafts = task.search.new_drafts(task.ctx.search_strategy, len(results))
     proposed, legal = FunnelStage(PROPOSED, drafts.proposed), FunnelStage(LEGAL, drafts.legal)
     legal.losses.update(drafts.reasons())
     legal.losses.pop("duplicate", None)

@@ -112,8 +112,8 @@ def log_space(task: TaskRecord) -> None:
     """The program and the sketches of a task."""
     logger = task.ctx.logger
     logger.info("%s\n%s", task.ctx.task_name, task.ctx.mod)
-    logger.info("Total %d design space(s) generated", len(task.sketches))
-    for number, sketch in enumerate(task.sketches):
+    logger.info("Total %d design space(s) generated", len(task.search.sketches))
+    for number, sketch in enumerate(task.search.sketches):
         logger.info("Design space #%d:\n%s\n%s", number, sketch.mod, sketch.trace)
 
 
@@ -126,7 +126,7 @@ def log_trials(
 ) -> None:
     """The trials of a round that are not counted yet, each with its trace."""
     best = task.gflops or 0.0
-    for place in range(task.restored_count, len(results)):
+    for place in range(task.counts.restored, len(results)):
         candidate, result = candidates[place], results[place]
         number = task.round.first_trial + place + 1
         head = f"[Task #{task_id}: {task.ctx.task_name}] Trial #{number}:"

@@ -112,7 +112,7 @@ class TuningLoop:
                 options={"max_trials": options.trials, "budget_secs": options.budget_secs},
             )
         for task in self._tasks:
-            task.run = run
+            task.join_run(run)
         return run
 
     def _begin(self) -> None:
@@ -127,7 +127,7 @@ class TuningLoop:
                 with Profiler.timeit("InitializeTask"):
                     ends[number] = session.search_failure(number, start, "search space or strategy")
         if policy.cost_model is not None:
-            alive = [task for task in self._tasks if task.is_searching]
+            alive = [task for task in self._tasks if task.search.is_running]
             with Profiler.timeit("MeasureCallback/UpdateCostModel"):
                 retrain(policy.cost_model, alive, session.model_failed)
         session.tell(TuningStarted(self._tasks, self._options.trials, self._options.budget_secs))
@@ -139,8 +139,8 @@ class TuningLoop:
         """Why a task needs no search at all: everything was done by earlier calls."""
         if task.trials and self._session.trials_left(task) <= 0:
             return f"all {task.trials} trials are known already, nothing is measured again"
-        if task.finished:
-            return f"known already: {task.finished}"
+        if task.search.finished:
+            return f"known already: {task.search.finished}"
         return self._session.plateau(task)
 
     # --- the rounds -----------------------------------------------------------------------------
@@ -184,13 +184,13 @@ class TuningLoop:
 
     def _hold_final(self, task_id: int, database: Database) -> None:
         task, session = self._tasks[task_id], self._session
-        if task.rematched_at != task.trials:
+        if task.counts.rematched_at != task.trials:
             session.tell(PhaseChanged(task_id, "final", 0))
             with Profiler.timeit("Final"):
                 ranked = hold_final(task, self._measurer, session.budget.final_secs())
             for place, contender in enumerate(ranked, 1):
                 session.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
-            task.rematched_at = task.trials
+            task.counts.note_final()
         save_search(task, database)
 
     def _end_tasks(self, reason: str) -> None:
@@ -214,6 +214,6 @@ class TuningLoop:
 
     def _post_tuning(self) -> None:
         for task in self._tasks:
-            if task.is_searching:
-                task.is_searching = False
+            if task.search.is_running:
+                task.search.end()
                 task.ctx.post_tuning()

@@ -40,7 +40,7 @@ def run_round(session: TuningSession, task_id: int) -> RoundEnd:
             return RoundEnd(end)
     session.logger.info('TaskScheduler picks Task #%d: "%s"', task_id, task.ctx.task_name)
     task.begin_round(session.predictions(task, candidates), tuple(baselines))
-    counted = task.restored_count
+    counted = task.counts.restored
     allowed = candidates[: counted + session.trials_left(task)]
     some = allowed[: counted + session.budget.fitting(len(allowed) - counted)]
     measured = _measure(session, task_id, some)
@@ -66,7 +66,7 @@ def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate
     session.budget.searched(session.policy.clock() - start)
     session.empty_rounds = 0 if found else session.empty_rounds + 1
     if not failure and (found is None or session.empty_rounds >= _MOST_EMPTY_ROUNDS):
-        failure = task.finished = "the search has no more candidates"
+        failure = task.search.exhaust("the search has no more candidates")
     return found or [], failure
 
 
@@ -93,10 +93,9 @@ def _learn(
     """Count and keep the results, and tell whoever learns from them; why the task ends, if so."""
     task, results = session.tasks[task_id], measured.results
     some = list(candidates[: len(results)])
-    task.elapsed = session.earlier_secs + session.budget.elapsed
     log_trials(task_id, task, some, measured.built, results)
-    new = len(results) - task.restored_count
-    task.add_trials(some, results)
+    new = len(results) - task.counts.restored
+    task.add_trials(some, results, session.earlier_secs + session.budget.elapsed)
     failure = ""
     if len(results) == len(candidates) or task.round.baselines:
         failure = _end_round(session, task_id, some, measured)
@@ -115,8 +114,7 @@ def _end_round(
         task.end_round()
         return failure
     failure = session.search_failure(task_id, lambda: task.ctx.notify_runner_results(some, results))
-    task.end_round()
-    task.round.funnel = funnel_of(task, measured.built, results)
+    task.end_round(funnel_of(task, measured.built, results))
     return failure
 
 

@@ -63,7 +63,7 @@ class TuningSession:
     def plateau(self, task: TaskRecord) -> str:
         """Why a task is done, if it stopped improving."""
         most = self.options.plateau_trials
-        if most is None or task.trials_since_gain() < most:
+        if most is None or task.counts.since_gain < most:
             return ""
         return f"no gain in the last {most} trials"
 

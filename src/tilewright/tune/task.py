@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 from tilewright.database import TaskRecords
@@ -20,18 +18,13 @@ from tilewright.records import (
     MeasureCandidate,
     RunnerResult,
 )
-from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import flop_of
 from tilewright.search.measured import MeasuredResults
-from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
-from tilewright.tune.abilities import statistics_of
 from tilewright.tune.context import TuneContext
 from tilewright.tune.funnel import Funnel
-
-FAILED_MS = 1e9  # the latency of a candidate that failed
-# A gain smaller than this is noise: it does not keep a task from having reached its plateau.
-REAL_GAIN = 0.01
+from tilewright.tune.search_progress import SearchProgress
+from tilewright.tune.trials import TrialCounts
 
 
 @dataclass
@@ -56,30 +49,18 @@ class TaskRecord:
     seed: int | None = None
     asked_seed: int | None = None  # of the user, where the task has one drawn from it
     is_terminated: bool = False
-    is_searching: bool = False  # between `pre_tuning` and `post_tuning` of its strategy
     mod: IRModule = field(init=False)
     flop: float = field(init=False)
     row_offsets: Mapping[int, int] = field(init=False)  # arguments that rise to a number
-    sketches: list[Schedule] = field(default_factory=list)
+    counts: TrialCounts = field(default_factory=TrialCounts)
+    search: SearchProgress = field(default_factory=SearchProgress)
     round: Round = field(default_factory=Round)  # the last one
     notes: list[str] = field(default_factory=list)  # about the program itself
     records: TaskRecords | None = None  # where there is a database
     measured: MeasuredResults = field(default_factory=MeasuredResults)
-    fingerprint: str = ""  # of the space and the strategy
-    # The rest is saved, so that a later call goes on from it:
-    search_state: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""  # of the space and the strategy, as they were at first
     run: int | None = None  # in the history of the database
     elapsed: float = 0.0  # seconds since its run began, earlier calls counted in
-    rounds: int = 0  # complete ones
-    restored_count: int = 0  # candidates of an incomplete round that are counted already
-    reused: int = 0  # trials whose measurement was known already
-    latency_ms: list[float] = field(default_factory=list)
-    best_history: list[float] = field(default_factory=list)  # ms, one entry a round
-    failures: Counter[str] = field(default_factory=Counter)
-    last_error: str | None = None
-    counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
-    finished: str | None = None  # why the search had nothing more to propose
-    rematched_at: int = 0  # trials after which the best were measured against each other
 
     def __post_init__(self) -> None:
         if self.ctx.mod is None:
@@ -100,7 +81,7 @@ class TaskRecord:
     @property
     def trials(self) -> int:
         """Candidates measured so far, failed ones too."""
-        return len(self.latency_ms)
+        return len(self.counts.latency_ms)
 
     @property
     def runner_futures(self) -> None:
@@ -110,18 +91,17 @@ class TaskRecord:
     @property
     def build_error_count(self) -> int:
         """Candidates that did not compile."""
-        return self.failures["build_error"]
+        return self.counts.failures["build_error"]
 
     @property
     def run_error_count(self) -> int:
         """Candidates that compiled and failed."""
-        return sum(self.failures.values()) - self.build_error_count
+        return sum(self.counts.failures.values()) - self.build_error_count
 
     @property
     def best_secs(self) -> float | None:
         """The best running time, if there is one."""
-        best = min(self.latency_ms, default=FAILED_MS)
-        return best / 1e3 if best < FAILED_MS else None
+        return self.counts.best_secs
 
     @property
     def gflops(self) -> float | None:
@@ -135,19 +115,37 @@ class TaskRecord:
                 self.notes.append(text)
                 logger.warning("%s: %s", self.ctx.task_name, text)
 
-    def trials_since_gain(self) -> int:
-        """How many trials went by without a real improvement."""
-        best, position = FAILED_MS, 0
-        for number, latency in enumerate(self.latency_ms):
-            if latency < best * (1 - REAL_GAIN):
-                best, position = latency, number + 1
-        return self.trials - position
+    def read_records(self, records: TaskRecords, fingerprint: str) -> None:
+        """Take over what is known of the program from earlier runs; it is read once."""
+        self.records, self.measured = records, MeasuredResults(records.earlier)
+        self.fingerprint = fingerprint
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `as_json` wrote; nothing is changed if that cannot be read."""
+        counts, search = TrialCounts.from_json(state), SearchProgress.from_json(state)
+        self.run, self.elapsed = state["run"], float(state["elapsed"])
+        self.counts, self.search = counts, search
+
+    def as_json(self) -> dict[str, Any]:
+        """Where the task stands, as plain values."""
+        return {
+            "run": self.run,
+            "elapsed": self.elapsed,
+            **self.counts.as_json(),
+            **self.search.as_json(self.ctx.search_strategy),
+        }
+
+    def join_run(self, run: int) -> None:
+        """The task belongs to a run of the history."""
+        self.run = run
 
     def begin_round(
         self, predictions: Sequence[float | None], baselines: Sequence[str] = ()
     ) -> None:
         """Begin a round of candidates with these predictions, or of these baselines."""
-        self.round = Round(self.rounds, self.trials - self.restored_count, predictions, baselines)
+        self.round = Round(
+            self.counts.rounds, self.trials - self.counts.restored, predictions, baselines
+        )
 
     def look_up(self, candidates: Sequence[MeasureCandidate]) -> list[RunnerResult | None]:
         """The results of those candidates of a round that were measured before."""
@@ -156,43 +154,22 @@ class TaskRecord:
         return found
 
     def add_trials(
-        self, candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
+        self,
+        candidates: Sequence[MeasureCandidate],
+        results: Sequence[RunnerResult],
+        elapsed: float,
     ) -> None:
         """Count the results of a round, but for those that were counted already."""
-        new = range(self.restored_count, len(results))
-        for number in new:
+        for number in range(self.counts.restored, len(results)):
             self.measured.add(candidates[number], results[number])
-            self._count(results[number])
-        self.reused += sum(number in self.round.reused for number in new)
-        self.restored_count = len(results)
+        self.counts.add(results, self.round.reused)
         self.round.results = results
+        self.elapsed = elapsed
 
-    def end_round(self) -> None:
+    def end_round(self, funnel: Funnel | None = None) -> None:
         """All candidates of a round are counted."""
-        self.restored_count = 0
-        self.rounds += 1
-        self.best_history.append(min(self.latency_ms, default=FAILED_MS))
-
-    def _count(self, result: RunnerResult) -> None:
-        if result.failure is not None or not result.run_secs:
-            self.failures[result.failure.value if result.failure else "run_error"] += 1
-            self.last_error = result.error_msg
-            self.latency_ms.append(FAILED_MS)
-        else:
-            self.latency_ms.append(median(result.run_secs) * 1e3)
-
-    def correct_trial(self, trial: int, secs: Sequence[float]) -> None:
-        """Replace the latency of a trial by that of a final; no seconds: it failed there."""
-        if trial < self.trials:
-            self.latency_ms[trial] = median(secs) * 1e3 if secs else FAILED_MS
-
-    def new_drafts(self, sent: int) -> SearchStatistics:
-        """The drafts since the last call; a strategy that does not count lost none of `sent`."""
-        now = statistics_of(self.ctx.search_strategy)
-        if now is None:
-            return SearchStatistics(proposed=sent, legal=sent, sent=sent)
-        new, self.counted = now.since(self.counted), now.copy()
-        return new
+        self.counts.end_round()
+        self.round.funnel = funnel
 
     def extra_of(
         self, position: int, built: BuilderResult, result: RunnerResult

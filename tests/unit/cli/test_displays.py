@@ -53,7 +53,7 @@ class Clock:
 
 def a_task(name: str, size: int = 64) -> TaskRecord:
     task = TaskRecord(TuneContext(matmul(size, size, size), target=TARGET, task_name=name))
-    task.sketches = [Schedule(matmul(8, 8, 8))] * 3
+    task.search.sketches = [Schedule(matmul(8, 8, 8))] * 3
     return task
 
 
@@ -65,9 +65,9 @@ def measure(task: TaskRecord, *times: float | None, reused: int = 0) -> None:
         for secs in times
     ]
     candidates = [MeasureCandidate(sch, args_info_of(sch.mod)) for _ in times]
-    task.add_trials(candidates, results)
+    task.add_trials(candidates, results, 0.0)
     task.end_round()
-    task.reused += reused
+    task.counts.reused += reused
 
 
 @pytest.fixture
@@ -166,9 +166,9 @@ def test_the_last_round_is_told(clock: Clock) -> None:
 def test_tasks_that_go_on(clock: Clock) -> None:
     console, stream = plain_console()
     task = a_task("mm")
-    task.reused = 3
+    task.counts.reused = 3
     done = a_task("done")
-    done.reused, done.sketches = 1, []
+    done.counts.reused, done.search.sketches = 1, []
     PlainLines(console, Progress(clock))(TuningStarted([task, done], 16, None))
     assert stream.getvalue().splitlines() == [
         "task mm: C 64x64x64, 3 sketches, 3 trials known from earlier runs",

@@ -144,7 +144,7 @@ def test_a_reference_that_cannot_be_built(caplog: pytest.LogCaptureFixture) -> N
 
 def test_hints_for_the_runner() -> None:
     task, runner = a_task(), FakeRunner()
-    task.latency_ms = [2.0, 0.5]
+    task.counts.latency_ms = [2.0, 0.5]
     measure(FakeBuilder(), runner, task)
     first = runner.inputs[0]
     assert first.best_secs == 0.5e-3

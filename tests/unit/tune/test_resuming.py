@@ -131,7 +131,7 @@ def test_the_known_trials_are_told_at_the_start(database: Database) -> None:
     again = Call(database)
     (started,) = [event for event in again.events if isinstance(event, TuningStarted)]
     (task,) = started.tasks
-    assert (task.trials, task.reused, task.rounds) == (16, 16, 4)
+    assert (task.trials, task.counts.reused, task.counts.rounds) == (16, 16, 4)
     assert task.best_secs == min(record.mean_secs for record in database.get_all_tuning_records())
 
 
@@ -339,7 +339,7 @@ def test_what_a_strategy_proposes_again_is_not_measured_again() -> None:
     call = Call(database, 8, space=tile_all, strategy=Forgetful(), cost_model=None)
     assert len(call.measured) == 2
     (started,) = [event for event in call.events if isinstance(event, TuningStarted)]
-    assert (started.tasks[0].trials, started.tasks[0].reused) == (8, 6)
+    assert (started.tasks[0].trials, started.tasks[0].counts.reused) == (8, 6)
     assert len(database) == 2
     rounds = [event.trials for event in call.events if isinstance(event, RoundMeasured)]
     assert rounds == [2, 2, 2, 2]

@@ -31,7 +31,8 @@ from tilewright.tune.policy import (
     TaskScheduler,
     task_schedulers,
 )
-from tilewright.tune.task import FAILED_MS, TaskRecord
+from tilewright.tune.task import TaskRecord
+from tilewright.tune.trials import FAILED_MS
 
 
 def context(
@@ -116,8 +117,8 @@ def gradient_of(*histories: Sequence[float], weights: Sequence[float] = ()) -> G
     scheduler = GradientBased(seed=7)
     for number, history in enumerate(histories):
         record = TaskRecord(context(), weights[number] if weights else 1.0)
-        record.best_history, record.rounds = list(history), len(history)
-        record.latency_ms = list(history)
+        record.counts.best_history, record.counts.rounds = list(history), len(history)
+        record.counts.latency_ms = list(history)
         scheduler.tasks.append(record)
     return scheduler
 
@@ -217,10 +218,10 @@ def test_a_plateau() -> None:
 
 def test_small_gains_are_noise() -> None:
     record = TaskRecord(context())
-    record.latency_ms = [2.0, 1.0, 0.995, 0.992, 0.991]
-    assert record.trials_since_gain() == 3
-    record.latency_ms.append(0.98)
-    assert record.trials_since_gain() == 0
+    record.counts.latency_ms = [2.0, 1.0, 0.995, 0.992, 0.991]
+    assert record.counts.since_gain == 3
+    record.counts.latency_ms.append(0.98)
+    assert record.counts.since_gain == 0
 
 
 class Clock:
@@ -387,7 +388,7 @@ def test_candidates_that_fail_are_counted() -> None:
     records = session.database.get_all_tuning_records()
     assert task.trials == len(records) == 24
     failed = [record for record in records if record.failure is not None]
-    assert sum(task.failures.values()) == len(failed) > 0
+    assert sum(task.counts.failures.values()) == len(failed) > 0
     assert task.build_error_count + task.run_error_count == len(failed)
     assert task.build_error_count > 0
     assert task.run_error_count > 0

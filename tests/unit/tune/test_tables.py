@@ -9,12 +9,13 @@ from tilewright.testing.small_search import matmul
 from tilewright.tune.context import TuneContext
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.tables import statistics_table, text_table
-from tilewright.tune.task import FAILED_MS, TaskRecord
+from tilewright.tune.task import TaskRecord
+from tilewright.tune.trials import FAILED_MS
 
 
 def task(name: str, *latency_ms: float, weight: float = 1.0, done: bool = False) -> TaskRecord:
     record = TaskRecord(TuneContext(matmul, task_name=name), weight, is_terminated=done)
-    record.latency_ms = list(latency_ms)
+    record.counts.latency_ms = list(latency_ms)
     return record
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from tilewright.errors import TuneError
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.tune.policy.base import TaskScheduler, task_schedulers
-from tilewright.tune.task import FAILED_MS, TaskRecord
+from tilewright.tune.task import TaskRecord
+from tilewright.tune.trials import FAILED_MS
 
 NOTHING_KNOWN = -1e9
 
@@ -36,7 +37,7 @@ class GradientBased(TaskScheduler):
 
     def next_task_id(self) -> int:
         alive = [n for n, task in enumerate(self.tasks) if not task.is_terminated]
-        fresh = [n for n in alive if self.tasks[n].rounds == 0]
+        fresh = [n for n in alive if self.tasks[n].counts.rounds == 0]
         if fresh:
             return fresh[0]
         if not alive:
@@ -47,7 +48,7 @@ class GradientBased(TaskScheduler):
         return alive[gains.index(max(gains))]
 
     def _gain(self, task: TaskRecord) -> float:
-        best = task.best_history
+        best = task.counts.best_history
         if not best or best[-1] >= FAILED_MS:
             return NOTHING_KNOWN
         count, window = len(best), self.window_size

@@ -34,15 +34,15 @@ def retrain(model: CostModel, tasks: Sequence[TaskRecord], failed: Failed) -> No
 
 
 def _lessons_of(task: TaskRecord) -> list[Lesson]:
-    if not task.rounds or task.records is None:
+    if not task.counts.rounds or task.records is None:
         return []
     lessons: dict[int, Lesson] = {}
-    for record in task.records.all():
+    for record in task.records.earlier:
         number = record.extra.get("round")
         is_own = record.extra.get("seed") == task.seed and record.baseline != PLAIN
         if not is_own or not isinstance(number, int) or not record.extra.get("built", True):
             continue
-        if number < task.rounds:
+        if number < task.counts.rounds:
             elapsed = float(record.extra.get("elapsed", 0.0))
             lessons.setdefault(number, Lesson(task, elapsed)).records.append(record)
     for lesson in lessons.values():

@@ -10,14 +10,10 @@ the strategy proposes the same candidates again, and those that have a record ar
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from tilewright.database import Database
 from tilewright.errors import StoredDataError
-from tilewright.search.measured import MeasuredResults
-from tilewright.search.statistics import SearchStatistics
 from tilewright.support.decoding import decoding
 from tilewright.tune.resume.fingerprint import fingerprint_of
 from tilewright.tune.task import TaskRecord
@@ -27,7 +23,7 @@ FORMAT = 1
 
 def save_search(task: TaskRecord, database: Database) -> None:
     """Keep where a task stands, as of now."""
-    database.save_state(_key(task), _snapshot(task))
+    database.save_state(_key(task), {**_head(task), **task.as_json()})
 
 
 def load_search(task: TaskRecord, database: Database) -> bool:
@@ -35,15 +31,15 @@ def load_search(task: TaskRecord, database: Database) -> bool:
 
     Either way nothing that was measured of its program is measured again.
     """
-    task.records = database.task_records(task.mod, task.target)
-    task.measured = MeasuredResults(task.records.all())
-    task.fingerprint = fingerprint_of(task.ctx)
+    records = database.task_records(task.mod, task.target)
+    task.read_records(records, fingerprint_of(task.ctx))
     state = database.load_state(_key(task))
-    if not isinstance(state, Mapping) or not _fits(state, task):
+    head = _head(task)
+    if not isinstance(state, Mapping) or any(state.get(name) != head[name] for name in head):
         return False
     try:
         with decoding("what was saved of the search cannot be read", StoredDataError):
-            _restore(task, state)
+            task.restore(state)
     except StoredDataError:
         task.ctx.logger.warning("what was saved of the search cannot be read; it starts anew")
         return False
@@ -55,44 +51,5 @@ def _key(task: TaskRecord) -> str:
     return f"search/{task.records.workload.shash:x}/{task.target.fingerprint}/{task.seed}"
 
 
-def _fits(state: Mapping[str, Any], task: TaskRecord) -> bool:
-    return (state.get("format"), state.get("setting")) == (FORMAT, task.fingerprint)
-
-
-def _snapshot(task: TaskRecord) -> dict[str, Any]:
-    strategy, state = task.ctx.search_strategy, task.search_state
-    if strategy is not None and task.is_searching:
-        state = strategy.state_dict()
-    return {
-        "format": FORMAT,
-        "setting": task.fingerprint,
-        "run": task.run,
-        "elapsed": task.elapsed,
-        "rounds": task.rounds,
-        "begun": task.restored_count,
-        "latency_ms": list(task.latency_ms),
-        "best_history": list(task.best_history),
-        "failures": dict(task.failures),
-        "counted": task.counted.as_json(),
-        "last_error": task.last_error,
-        "finished": task.finished,
-        "settled": task.rematched_at,
-        "search": dict(state),
-    }
-
-
-def _restore(task: TaskRecord, state: Mapping[str, Any]) -> None:
-    rounds, restored, rematched = (int(state[name]) for name in ("rounds", "begun", "settled"))
-    latency = [float(value) for value in state["latency_ms"]]
-    history = [float(value) for value in state["best_history"]]
-    failures = Counter({str(cause): int(number) for cause, number in state["failures"].items()})
-    counted = SearchStatistics.from_json(state["counted"])
-    elapsed = float(state["elapsed"])
-    # Nothing is changed before everything was read.
-    task.rounds, task.restored_count, task.rematched_at = rounds, restored, rematched
-    task.latency_ms, task.best_history, task.failures = latency, history, failures
-    task.counted, task.elapsed = counted, elapsed
-    task.reused = len(latency)
-    task.run, task.last_error = state["run"], state["last_error"]
-    task.finished = state["finished"]
-    task.search_state = state["search"]
+def _head(task: TaskRecord) -> dict[str, object]:
+    return {"format": FORMAT, "setting": task.fingerprint}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import MachineError, TilewrightError
+from tilewright.tune.abilities import TakesRecords
 from tilewright.tune.left_alone import left_alone
 from tilewright.tune.logs import log_space
 from tilewright.tune.session import TuningSession
@@ -11,17 +12,17 @@ from tilewright.tune.task import TaskRecord
 
 def start_search(task: TaskRecord, session: TuningSession) -> None:
     """Make the sketches of a task and let its strategy begin, or go on."""
-    task.sketches = task.ctx.generate_design_space()
+    task.search.choose_from(task.ctx.generate_design_space())
     log_space(task)
     task.note(left_alone(task.mod), session.logger)
     _pre_tuning(task, session)
-    if not task.search_state:
-        task.restored_count = 0
+    if not task.search.saved:
+        task.counts.forget_restored()
         return
     strategy = task.ctx.search_strategy
     assert strategy is not None
     try:
-        strategy.load_state_dict(task.search_state)
+        strategy.load_state_dict(task.search.saved)
     except MachineError:
         raise
     except Exception as error:
@@ -30,16 +31,18 @@ def start_search(task: TaskRecord, session: TuningSession) -> None:
         session.logger.warning("the search starts anew: %s", error)
         strategy.post_tuning()
         _pre_tuning(task, session)
-        task.restored_count = 0
+        task.counts.forget_restored()
 
 
 def _pre_tuning(task: TaskRecord, session: TuningSession) -> None:
-    options, policy = session.options, session.policy
+    options, policy, strategy = session.options, session.policy, task.ctx.search_strategy
+    if isinstance(strategy, TakesRecords) and task.records is not None:
+        strategy.take_records(task.records)
     task.ctx.pre_tuning(
         options.task_trials,
         options.round_trials,
-        task.sketches,
+        task.search.sketches,
         policy.database,
         policy.cost_model,
     )
-    task.is_searching = True
+    task.search.begin()
