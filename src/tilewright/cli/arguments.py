@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType
+from typing import Annotated
 
 import typer
 
@@ -36,6 +37,6 @@ SpaceOption = Annotated[
 ]
 
 
-def work_of(name: str) -> Any:
+def work_of(name: str) -> ModuleType:
     """The module of this package that does the work of a command, so that `--help` needs none."""
     return importlib.import_module(f"tilewright.cli.{name}")

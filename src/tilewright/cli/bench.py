@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from tilewright.cli.arguments import DEFAULT_DATABASE
 from tilewright.cli.console import make_console, print_json
@@ -154,7 +153,7 @@ def _print(
 
 def _as_json(
     program: Program, target: Target, versions: Sequence[TimedVersion], notes: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     flop = flop_of(program.mod)
     return {
         "task": program.name,

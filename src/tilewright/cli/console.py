@@ -31,7 +31,7 @@ def make_console() -> Console:
     )
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a value as one line of JSON."""
     print(msgspec.json.encode(value).decode(), flush=True)
 

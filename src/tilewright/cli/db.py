@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -53,7 +52,7 @@ def _row(task: TaskSummary) -> Sequence[str]:
     )
 
 
-def _as_json(task: TaskSummary) -> dict[str, Any]:
+def _as_json(task: TaskSummary) -> dict[str, object]:
     speed = None if not task.best_secs else task.flop / task.best_secs / 1e9
     return {
         "task": task.name,

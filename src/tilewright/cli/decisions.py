@@ -41,7 +41,9 @@ def decisions_of(mod: IRModule, sketch: Schedule) -> list[Decision]:
     choices: dict[int, int] = {}
     steps = iter(range(len(trace.insts)))
 
-    def count(inst: Instruction, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+    def count(
+        inst: Instruction, inputs: Sequence[object], attrs: Sequence[object], decision: object
+    ) -> object:
         position = next(steps)
         counter = _COUNTERS.get(inst.primitive)
         if counter is not None:

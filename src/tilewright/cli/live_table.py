@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -154,7 +153,7 @@ class JsonLines(Display):
     def _show(self, event: Event) -> None:
         print_json(self._as_json(event))
 
-    def _as_json(self, event: Event) -> dict[str, Any]:
+    def _as_json(self, event: Event) -> dict[str, object]:
         tasks = self.progress.tasks
         match event:
             case TuningStarted(_, max_trials, budget_secs):
@@ -189,7 +188,7 @@ def _task_line(state: TaskState) -> str:
     return f"task {state.name}: {', '.join([state.shape, *filter(None, parts)])}"
 
 
-def _round(event: RoundMeasured) -> dict[str, Any]:
+def _round(event: RoundMeasured) -> dict[str, object]:
     stages = (
         None
         if event.funnel is None
@@ -206,11 +205,11 @@ def _round(event: RoundMeasured) -> dict[str, Any]:
     }
 
 
-def _task_json(state: TaskState) -> dict[str, Any]:
+def _task_json(state: TaskState) -> dict[str, object]:
     return {"task": state.name, "shape": state.shape}
 
 
-def _figures(state: TaskState) -> dict[str, Any]:
+def _figures(state: TaskState) -> dict[str, object]:
     """The results of a task so far, as plain values."""
     task = state.task
     return {

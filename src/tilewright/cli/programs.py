@@ -74,7 +74,7 @@ def load_function(text: str) -> Callable[..., Any]:
         functions = [known for known, value in vars(module).items() if callable(value)]
         raise TuneError(f"{path} has no function {name!r}{did_you_mean(name, functions)}")
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         try:
             return found(*arguments)
         except (Exception, SystemExit) as error:
@@ -133,7 +133,7 @@ def _programs_in(module: ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if _may_be_program(module, value)]
 
 
-def _may_be_program(module: ModuleType, value: Any) -> bool:
+def _may_be_program(module: ModuleType, value: object) -> bool:
     if not inspect.isfunction(value):
         return isinstance(value, PrimFunc | IRModule)
     if value.__module__ != module.__name__:
@@ -176,7 +176,7 @@ def _failure(path: Path, what: str, error: BaseException) -> TilewrightError:
     return TuneError(f"{path} {what}: {kind}{text}{place}")
 
 
-def _as_programs(path: Path, name: str, value: Any) -> list[Program]:
+def _as_programs(path: Path, name: str, value: object) -> list[Program]:
     """The program that a value of a file is, or returns when it is called without arguments."""
     if callable(value) and not isinstance(value, PrimFunc | IRModule):
         try:

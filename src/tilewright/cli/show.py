@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -94,7 +93,7 @@ def _flop(record: TuningRecord) -> float:
     return flop_of(record.workload.mod)
 
 
-def _facts(record: TuningRecord) -> dict[str, Any]:
+def _facts(record: TuningRecord) -> dict[str, object]:
     return {
         "record": record_id(record),
         "task": describe(record.workload.mod),

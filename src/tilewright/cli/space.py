@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.cli.console import make_console, print_json
 from tilewright.cli.decisions import Decision, decisions_of, points_of
@@ -67,7 +66,7 @@ def _large(number: int) -> str:
     return str(number) if number < 100_000 else f"{number:.1e}"
 
 
-def _as_json(number: int, sketch: Schedule, decisions: Sequence[Decision]) -> dict[str, Any]:
+def _as_json(number: int, sketch: Schedule, decisions: Sequence[Decision]) -> dict[str, object]:
     return {
         "sketch": number,
         "candidates": points_of(decisions),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rich.console import Console
 
@@ -237,7 +236,7 @@ class TaskResult:
         line = f"{head}: {seconds(self.secs)}, {speed}, record {self.record}{found}"
         return f"{line}{note and f'; {note}'}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The result as plain values."""
         return {
             "task": self.name,
@@ -328,7 +327,7 @@ class Summary:
         known = f", {reused} of them known already" if reused else ""
         return f"{count(trials, 'trial')}{known}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As plain values."""
         return {
             "event": "result",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tilewright.errors import TuneError
 from tilewright.ir import PrimFunc
@@ -78,7 +78,7 @@ def watch(context: TuneContext) -> list[RuleLog]:
     ]
 
 
-def _rule_generators(space: Any, name: str) -> list[tuple[str, PostOrderApply]]:
+def _rule_generators(space: object, name: str) -> list[tuple[str, PostOrderApply]]:
     match space:
         case PostOrderApply():
             return [(name, space)]

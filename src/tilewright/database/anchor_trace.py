@@ -93,8 +93,8 @@ def _blocks(sch: Schedule) -> list[StmtSRef]:
 def _unscheduled_after(sch: Schedule, trace: Trace) -> list[StmtSRef]:
     """Follow the trace as far as it goes; the blocks whose loops are what they were."""
     before = {block.name: _loop_kinds(block) for block in _blocks(sch)}
-    known: dict[Any, Any] = {}
-    foreign: set[Any] = set()  # handles of what this program does not have
+    known: dict[object, object] = {}
+    foreign: set[object] = set()  # handles of what this program does not have
     for inst in trace.insts:
         if not any(rv in foreign for value in inst.inputs for rv in rvs_in(value)):
             step = inst.step.with_handles(known)
@@ -109,7 +109,7 @@ def _loop_kinds(block: StmtSRef) -> list[ForKind]:
 
 def _followed(
     sch: Schedule, inst: Instruction, step: Primitive[Any], decision: Any
-) -> dict[Any, Any]:
+) -> dict[object, object]:
     """Carry out a step if it makes sense here; what became of its results."""
     match step:
         case GetBlock() if not has_block(sch, step.name):

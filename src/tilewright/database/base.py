@@ -267,11 +267,11 @@ class Database(ABC):
 
     # --- what the tuner keeps beside records ------------------------------------------------
 
-    def save_state(self, key: str, value: Any) -> None:
+    def save_state(self, key: str, value: object) -> None:
         """Keep a value made of plain JSON types. Databases on disk keep it there."""
         self.__dict__.setdefault("_states", {})[key] = value
 
-    def load_state(self, key: str) -> Any:
+    def load_state(self, key: str) -> object:
         """A value that was saved; None if there is none."""
         return self.__dict__.get("_states", {}).get(key)
 
@@ -344,7 +344,9 @@ class Database(ABC):
 
     @staticmethod
     def create(
-        kind: str | Database | Callable[[Schedule], bool] = "sqlite", *args: Any, **kwargs: Any
+        kind: str | Database | Callable[[Schedule], bool] = "sqlite",
+        *args: object,
+        **kwargs: object,
     ) -> Database:
         """A database by the name of its kind; a function becomes a `ScheduleFnDatabase`."""
         if isinstance(kind, Database):

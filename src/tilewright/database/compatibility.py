@@ -12,7 +12,6 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from tilewright.ir.tensor_intrin import features_of_intrin
 from tilewright.records import TargetIdentity, TuningRecord, read_target
@@ -127,8 +126,8 @@ def _gpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:
 
 
 def _all_shared(
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
+    ours: Mapping[str, object],
+    theirs: Mapping[str, object],
     names: tuple[str, ...],
     holds: Callable[[int, int], bool],
 ) -> bool:

@@ -11,7 +11,6 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -226,21 +225,21 @@ class JSONDatabase(TableDatabase):
 
     # --- state ------------------------------------------------------------------------------
 
-    def save_state(self, key: str, value: Any) -> None:
+    def save_state(self, key: str, value: object) -> None:
         with self._guard, self._workload_file.lock():
             states = {**self._states(), key: value}
             self._state_file.rewrite([to_json(states, f"the state {key!r}").encode()])
 
-    def load_state(self, key: str) -> Any:
+    def load_state(self, key: str) -> object:
         return self._states().get(key)
 
-    def _states(self) -> dict[str, Any]:
+    def _states(self) -> dict[str, object]:
         text = b"\n".join(self._state_file.read())
         if not text:
             return {}
         try:
             with decoding(f"{self._state_file.path} is damaged and not used", StoredDataError):
-                return msgspec.json.decode(text, type=dict[str, Any])
+                return msgspec.json.decode(text, type=dict[str, object])
         except StoredDataError as error:
             logger.warning("%s", error)
             return {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tilewright.database.base import Database, databases
 from tilewright.database.json_database import RECORD_FILE, WORKLOAD_FILE, JSONDatabase
@@ -54,7 +53,9 @@ def _opened(text: str, module_equality: str, read_only: bool) -> Database:
             f"unknown kind of database {scheme!r} in {text!r}; use a path, sqlite:///PATH, "
             "json:DIRECTORY or memory:"
         )
-    made: Any = databases.create(scheme, text, module_equality=module_equality, read_only=read_only)
+    made: object = databases.create(
+        scheme, text, module_equality=module_equality, read_only=read_only
+    )
     if not isinstance(made, Database):
         raise DatabaseError(f"{scheme!r} is not a database")
     return made

@@ -35,7 +35,7 @@ class _AnyShape(Encoder):
         super().__init__(map_free_vars=True)
         self.numbers: list[int] = []
 
-    def child(self, name: str, encode: Callable[[Encoder, Any], None], value: Any) -> None:
+    def child(self, name: str, encode: Callable[[Encoder, object], None], value: object) -> None:
         if isinstance(value, IntImm):
             self.tokens += ("number", value.dtype)
             self.numbers.append(value.value)

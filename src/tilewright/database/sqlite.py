@@ -234,7 +234,7 @@ class SQLiteDatabase(Database):
 
     # --- what the tuner keeps beside records ------------------------------------------------
 
-    def save_state(self, key: str, value: Any) -> None:
+    def save_state(self, key: str, value: object) -> None:
         text = to_json(value, f"the state {key!r}")
         with self.transaction():
             self._file.connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, text))
@@ -268,7 +268,7 @@ class SQLiteDatabase(Database):
                     found.append(Problem.of(table, row[0], error))
         return [*self._file.problems, *found, *self._history.problems()]
 
-    def _check(self, row: tuple[Any, ...]) -> None:
+    def _check(self, row: tuple[object, ...]) -> None:
         _ = self._read_or_raise(row).trace.insts
 
     def _report(self, problem: Problem) -> None:

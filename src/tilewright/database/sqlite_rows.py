@@ -50,7 +50,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 def insertion(
     record: TuningRecord, workload_id: int, workload_hash: int, target_id: int | None
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """The values for `INSERT` and `UPDATE`; the key comes first."""
     extra = dict(record.extra)
     trace = trace_text(record.trace)
@@ -80,7 +80,7 @@ def _finite(secs: float) -> float:
     return float(secs) if math.isfinite(secs) else FAILED_RUN_SECS
 
 
-def to_json(value: Any, what: str) -> str:
+def to_json(value: object, what: str) -> str:
     """A plain value as JSON."""
     try:
         return msgspec.json.encode(value, order="deterministic").decode()
@@ -91,7 +91,7 @@ def to_json(value: Any, what: str) -> str:
 
 
 def record_from_row(
-    row: tuple[Any, ...],
+    row: tuple[object, ...],
     workload: Workload,
     target: Target | None,
     identity: TargetIdentity | None,
@@ -120,6 +120,6 @@ def record_from_row(
     return record
 
 
-def object_from_json(text: str) -> Mapping[str, Any]:
+def object_from_json(text: str) -> Mapping[str, object]:
     """A JSON object of a row."""
     return _OBJECT.decode(text)

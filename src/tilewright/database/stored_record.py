@@ -25,7 +25,7 @@ class StoredTrace(Trace):
         self.text = text
         self.is_canonical = is_canonical  # written by `trace_text`
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name not in ("insts", "decisions"):
             raise AttributeError(name)
         with decoding("the stored trace is damaged", ScheduleError):

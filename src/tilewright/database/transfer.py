@@ -89,7 +89,7 @@ def _export_csv(database: Database, path: Path) -> int:
     return len(records)
 
 
-def _csv_row(record: TuningRecord) -> list[Any]:
+def _csv_row(record: TuningRecord) -> list[object]:
     extra = record.extra
     secs = record.run_secs
     return [
@@ -119,7 +119,7 @@ def _export_json(database: Database, path: Path) -> int:
     return len(records)
 
 
-def _workload_entry(workload: Workload) -> dict[str, Any]:
+def _workload_entry(workload: Workload) -> dict[str, object]:
     return {
         "name": similarity.describe(workload.mod),
         "hash": f"{workload.shash:016x}",
@@ -127,7 +127,7 @@ def _workload_entry(workload: Workload) -> dict[str, Any]:
     }
 
 
-def _record_entry(record: TuningRecord, workload: int) -> dict[str, Any]:
+def _record_entry(record: TuningRecord, workload: int) -> dict[str, object]:
     trace, run_secs, target, args_info = record.as_json()
     identity = identity_of_record(record)
     return {

@@ -34,7 +34,9 @@ class FeatureExtractor(Member, ABC):
         """One matrix a candidate."""
 
     @staticmethod
-    def create(kind: str = "per-store-feature", *args: Any, **options: Any) -> FeatureExtractor:
+    def create(
+        kind: str = "per-store-feature", *args: object, **options: object
+    ) -> FeatureExtractor:
         """An extractor by name."""
         return feature_extractors.create(kind, *args, **options)
 

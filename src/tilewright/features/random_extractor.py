@@ -22,7 +22,7 @@ class RandomFeatureExtractor(FeatureExtractor):
         self._random = np.random.RandomState(seed)
 
     @property
-    def random_state(self) -> Any:
+    def random_state(self) -> object:
         """Where the noise stands; give it back, and the same noise comes again."""
         return self._random.get_state()
 

@@ -57,9 +57,9 @@ def compile(
     database: DatabaseLike = None,
     specialize: bool | int = True,
     inplace: bool = False,
-) -> Callable[[Any], Any]: ...
+) -> Callable[[object], Any]: ...
 def compile(
-    program: Any = None,
+    program: object = None,
     target: TargetLike = None,
     *,
     tune: TuneLike = None,
@@ -97,7 +97,7 @@ def compile(
     return _compiled(program, settings)
 
 
-def _compiled(program: Any, settings: CompileSettings) -> JitFunction | JitModule:
+def _compiled(program: object, settings: CompileSettings) -> JitFunction | JitModule:
     schedules = Schedules(settings, keeps_schedule=isinstance(program, Schedule))
     functions = {
         name: JitFunction(Kernels(func, name, schedules))

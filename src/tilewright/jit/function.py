@@ -41,14 +41,14 @@ class JitFunction:
     as `specialize=` says, and all others share one.
     """
 
-    def __init__(self, kernels: Kernels, fixed: Mapping[int, Any] | None = None) -> None:
+    def __init__(self, kernels: Kernels, fixed: Mapping[int, object] | None = None) -> None:
         self._kernels = kernels
         self._fixed = fixed or {}
         self._interface = kernels.interface
         self._inputs = tuple(p for p in self._interface.inputs if p.position not in self._fixed)
         self._are_arrays = tuple(p.buffer is not None for p in self._inputs)
         self._is_quick = not any(map(self._needs_care, self._interface.parameters))
-        self._plans: dict[tuple[Any, ...], CallPlan] = {}
+        self._plans: dict[tuple[object, ...], CallPlan] = {}
         self.__name__ = self.__qualname__ = kernels.name
 
     def _needs_care(self, parameter: CallParameter) -> bool:
@@ -59,7 +59,7 @@ class JitFunction:
 
     # --- calling ---------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, *args: object, out: object = None, **named: object) -> Any:
         plan = None
         if out is None and not named and self._is_quick:
             plan = self._plan_for_plain(args)
@@ -73,7 +73,7 @@ class JitFunction:
             raise
         return made[0] if len(made) == 1 else tuple(made) or None
 
-    def _plan_for_plain(self, args: Sequence[Any]) -> CallPlan | None:
+    def _plan_for_plain(self, args: Sequence[object]) -> CallPlan | None:
         """The plan for NumPy arrays that can be taken as they are, if it was made before."""
         if len(args) != len(self._are_arrays):
             return None
@@ -86,7 +86,9 @@ class JitFunction:
             shapes.append(arg.shape)
         return self._plans.get(tuple(shapes))
 
-    def _call_with_care(self, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
+    def _call_with_care(
+        self, args: Sequence[object], named: Mapping[str, object], out: object
+    ) -> Any:
         given = self._arranged(args, named)
         call = CheckedCall(
             self._interface, self._inputs, given, out, self._kernels.settings.inplace
@@ -100,7 +102,7 @@ class JitFunction:
             plan = self._plans[key] = self._plan(call)
         return call.run(plan, self._fixed)
 
-    def _arranged(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[int, Any]:
+    def _arranged(self, args: Sequence[object], named: Mapping[str, object]) -> dict[int, object]:
         return self._interface.arranged(args, named, self._inputs)
 
     def _plan(self, call: CheckedCall) -> CallPlan:
@@ -108,7 +110,7 @@ class JitFunction:
         kernel = self._kernels.fitting(tuple(sizes.values()))
         return make_plan(self._interface, kernel, sizes, self._fixed)
 
-    def bind(self, **arrays: Any) -> JitFunction:
+    def bind(self, **arrays: object) -> JitFunction:
         """Fix arguments by name; what comes back is called with the others.
 
         Weights that a kernel wants in a layout of its own are packed once. Arrays that are bound
@@ -207,5 +209,5 @@ class JitFunction:
             state = f"compiled for {known}" if self._interface.symbols else "compiled"
         return f"<{self._interface.text(self._inputs)}, {state}>"
 
-    def __reduce__(self) -> tuple[type[JitFunction], tuple[Kernels, Mapping[int, Any]]]:
+    def __reduce__(self) -> tuple[type[JitFunction], tuple[Kernels, Mapping[int, object]]]:
         return JitFunction, (self._kernels, self._fixed)

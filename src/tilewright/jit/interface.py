@@ -75,8 +75,8 @@ class Interface:
     # --- what is written in a call ---------------------------------------------------------------
 
     def arranged(
-        self, args: Sequence[Any], named: Mapping[str, Any], inputs: Sequence[CallParameter]
-    ) -> dict[int, Any]:
+        self, args: Sequence[object], named: Mapping[str, object], inputs: Sequence[CallParameter]
+    ) -> dict[int, object]:
         """The values of a call; those without a name are for `inputs`, or for outputs, too."""
         taken = inputs
         if len(args) > len(inputs):
@@ -106,7 +106,7 @@ class Interface:
             text += f", or {count} with what it returns ({_list(self.outputs)})"
         return f"{text}, got {number}"
 
-    def targets(self, out: Any, values: dict[int, Any]) -> dict[int, Any]:
+    def targets(self, out: object, values: dict[int, object]) -> dict[int, object]:
         """The arrays that results shall go into; outputs among the arguments are taken out."""
         passed = [p.position for p in self.outputs if p.position in values]
         targets = {position: values.pop(position) for position in passed}
@@ -167,7 +167,7 @@ class Interface:
             found[symbol] = operator.index(value) if axis is None else int(np.shape(value)[axis])
         return found
 
-    def key_of(self, values: Values, targets: Values) -> tuple[Any, ...]:
+    def key_of(self, values: Values, targets: Values) -> tuple[object, ...]:
         """What calls have in common that are carried out alike, whose arguments fit.
 
         The shapes of all arrays, then scalars that are sizes, then the outputs that are given.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright.driver import build, lower, schedules_from
 from tilewright.ir import IRModule, PrimFunc, Var
@@ -73,7 +72,7 @@ class Kernels:
         """The program that is compiled for some sizes, as code generators take it."""
         return lower(self.scheduled(sizes), self.settings.target)
 
-    def tune(self, sizes: Sizes, options: Mapping[str, Any]) -> None:
+    def tune(self, sizes: Sizes, options: Mapping[str, object]) -> None:
         """Search for a better schedule, and compile again at the next call."""
         with self._lock:
             self._schedules.tune(self._specialized(sizes), sizes, options)

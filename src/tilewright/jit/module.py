@@ -30,7 +30,7 @@ class JitModule:
         except RuntimeFailure as error:
             raise AttributeError(str(error)) from None
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: object, **named: object) -> Any:
         """Call the function `main`."""
         return self["main"](*args, **named)
 

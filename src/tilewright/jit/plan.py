@@ -51,11 +51,14 @@ class CallPlan:
     run: Callable[..., None]
     results: tuple[CallResult, ...]
     # From the inputs, followed by the results, to what the kernel takes.
-    arranged: Callable[[tuple[Any, ...]], Sequence[Any]]
+    arranged: Callable[[tuple[object, ...]], Sequence[object]]
 
 
 def make_plan(
-    interface: Interface, kernel: CompiledKernel, sizes: Mapping[Var, int], fixed: Mapping[int, Any]
+    interface: Interface,
+    kernel: CompiledKernel,
+    sizes: Mapping[Var, int],
+    fixed: Mapping[int, object],
 ) -> CallPlan:
     """The plan for calls with these sizes; `fixed` are the arguments that are bound."""
     inputs = [p for p in interface.inputs if p.position not in fixed]
@@ -72,7 +75,7 @@ def make_plan(
     return CallPlan(run, tuple(results), _picker(order, len(inputs) + len(results)))
 
 
-def _picker(order: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+def _picker(order: Sequence[int], count: int) -> Callable[[tuple[object, ...]], Sequence[object]]:
     if list(order) == list(range(count)):
         return tuple
     return operator.itemgetter(*order) if len(order) > 1 else lambda all: [all[n] for n in order]

@@ -33,7 +33,7 @@ class Schedules:
     def __init__(self, settings: CompileSettings, *, keeps_schedule: bool = False) -> None:
         self.settings = settings
         self._keeps_schedule = keeps_schedule
-        self._traces: dict[Key, Any] = {}  # as JSON
+        self._traces: dict[Key, object] = {}  # as JSON
 
     def scheduled(self, module: IRModule, sizes: tuple[int, ...]) -> IRModule:
         """A module of which each function has its schedule."""
@@ -43,7 +43,7 @@ class Schedules:
         }
         return IRModule(functions, module.attrs)
 
-    def tune(self, module: IRModule, sizes: tuple[int, ...], options: Mapping[str, Any]) -> None:
+    def tune(self, module: IRModule, sizes: tuple[int, ...], options: Mapping[str, object]) -> None:
         """Search for better schedules, and choose the best that are known then."""
         with self.settings.records(writing=True) as database:
             for name, func in module.functions.items():
@@ -52,10 +52,10 @@ class Schedules:
                 if found is not None:
                     self._remember((name, sizes, has_bound_weights(func)), found)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "machine": self._target.fingerprint}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """A schedule for one machine may be wrong for another, which then chooses its own."""
         machine = state.pop("machine")
         self.__dict__.update(state)

@@ -31,7 +31,7 @@ class CompileSettings:
     """How programs are compiled."""
 
     target: Target
-    tuning: Mapping[str, Any] | None = None  # options of `tune_tir`; None: without a search
+    tuning: Mapping[str, object] | None = None  # options of `tune_tir`; None: without a search
     database: Database | str | None = None  # one that is given by its path is opened when needed
     max_sizes: int = SPECIALIZED_SIZES  # that get a kernel of their own
     inplace: bool = False
@@ -50,15 +50,15 @@ class CompileSettings:
     def __deepcopy__(self, memo: object) -> CompileSettings:
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """An open database stays here; what was chosen from it travels with the functions."""
         path = self.database if isinstance(self.database, str) else None
         return {**vars(self), "database": path, "_memory": MemoryDatabase()}
 
 
-def parse_tuning(given: TuneLike) -> Mapping[str, Any] | None:
+def parse_tuning(given: TuneLike) -> Mapping[str, object] | None:
     """The options of the tuner behind `tune=`; None: no search."""
-    options: dict[str, Any]
+    options: dict[str, object]
     match given:
         case None | False:
             return None
@@ -79,7 +79,7 @@ def parse_tuning(given: TuneLike) -> Mapping[str, Any] | None:
     return {"console": False, **options}
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
+def _check_names(options: Mapping[str, object]) -> None:
     known = [name for name in inspect.signature(tune_tir).parameters if name not in _OWN]
     for name in options:
         if name in _OWN:

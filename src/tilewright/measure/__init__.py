@@ -7,7 +7,7 @@ started often.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.measure.artifact import load_artifact as load_artifact
@@ -48,7 +48,7 @@ _NAMES = {
 _SOURCES = {name: source for source, names in _NAMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     source = _SOURCES.get(name)
     if source is None:
         raise AttributeError(f"module 'tilewright.measure' has no attribute {name!r}")

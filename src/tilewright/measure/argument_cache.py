@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def accesses_of(function: CompiledFunction) -> tuple[Access, ...]:
     return tuple(spec.access for spec in function.signature)
 
 
-def packed(module: Module, args: Sequence[Any]) -> list[Any]:
+def packed(module: Module, args: Sequence[object]) -> list[object]:
     """The arguments as a candidate takes them: weights in the layout that it wants."""
     arranged = list(args)
     for position, pack in packers_of(module).items():
@@ -136,8 +136,8 @@ class ArgumentCache:
     """Keeps the arguments and the expected results of the workload that came last."""
 
     def __init__(self) -> None:
-        self._expectations: dict[tuple[Any, ...], Expectation] = {}
-        self._sets: dict[tuple[Any, ...], list[ArgumentSet]] = {}
+        self._expectations: dict[tuple[object, ...], Expectation] = {}
+        self._sets: dict[tuple[object, ...], list[ArgumentSet]] = {}
 
     def argument_sets(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.measure.futures import FinishedFuture
 from tilewright.records import (
@@ -29,7 +28,7 @@ class Builder(ABC):
         return [FinishedFuture(result) for result in self.build(build_inputs)]
 
     @staticmethod
-    def create(kind: str = "local", *args: Any, **options: Any) -> Builder:
+    def create(kind: str = "local", *args: object, **options: object) -> Builder:
         """A builder by name."""
         return builders.create(kind, *args, **options)
 
@@ -42,7 +41,7 @@ class Runner(ABC):
         """One future for each input, in order."""
 
     @staticmethod
-    def create(kind: str = "local", *args: Any, **options: Any) -> Runner:
+    def create(kind: str = "local", *args: object, **options: object) -> Runner:
         """A runner by name; the local one runs one candidate at a time, whatever `max_workers`."""
         if kind == "local":
             options.pop("max_workers", None)

@@ -54,7 +54,7 @@ class BuildRequest(msgspec.Struct, frozen=True):
     """A candidate to compile; the artefact goes into a new folder below `folder`."""
 
     module: str
-    target: dict[str, Any]
+    target: dict[str, object]
     folder: str
     params: dict[str, Parameter] | None = None
     f_build: str | None = None

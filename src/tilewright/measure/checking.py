@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,5 +81,5 @@ def _beyond(expected: Array, actual: Array, tolerance: float) -> Array:
     return ~same
 
 
-def _shown(array: Array, place: tuple[int, ...]) -> Any:
+def _shown(array: Array, place: tuple[int, ...]) -> object:
     return array[place].item() if array[place].dtype.kind != "V" else float(array[place])

@@ -44,9 +44,9 @@ def default_alloc_argument(
 
 def default_run_evaluator(
     rt_mod: Module,
-    device: Any,
+    device: object,
     evaluator_config: EvaluatorConfig,
-    repeated_args: Sequence[Sequence[Any]],
+    repeated_args: Sequence[Sequence[object]],
 ) -> list[float]:
     """Run times in seconds, `repeat` of them for each set of arguments."""
     return evaluate_as_tvm(rt_mod[rt_mod.entry_name], repeated_args, evaluator_config)

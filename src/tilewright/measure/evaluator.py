@@ -36,7 +36,7 @@ class EvaluatorConfig:
                 raise TuneError(
                     f"EvaluatorConfig: {name} must be a whole number from 1, got {value!r}"
                 )
-        least: Any = self.min_repeat_ms
+        least: object = self.min_repeat_ms
         if not isinstance(least, int | float) or not least >= 0:
             raise TuneError(f"EvaluatorConfig: min_repeat_ms must be 0 or more, got {least!r}")
 
@@ -64,7 +64,7 @@ class AdaptiveProtocol:
         return f"median of {self.rows} rows of {self.row_ms:g} ms"
 
     def first_look(
-        self, function: CompiledFunction, args: Sequence[Any], best: float | None
+        self, function: CompiledFunction, args: Sequence[object], best: float | None
     ) -> FirstLook:
         """Run a function a few times, once if that says enough."""
         cold = function.run_in_a_row(args)
@@ -93,12 +93,12 @@ class AdaptiveProtocol:
         is_slow = secs * 1e3 > _SLOW_ROWS * self.row_ms
         return min(self.rows, _ROWS_OF_SLOW) if is_slow else self.rows
 
-    def row(self, function: CompiledFunction, args: Sequence[Any], secs: float) -> float:
+    def row(self, function: CompiledFunction, args: Sequence[object], secs: float) -> float:
         """Seconds of a run, the mean of one row; `secs` says what to expect."""
         number = _runs_in(self.row_ms, secs)
         return function.run_in_a_row(args, number) / number
 
-    def full(self, function: CompiledFunction, args: Sequence[Any], secs: float) -> list[float]:
+    def full(self, function: CompiledFunction, args: Sequence[object], secs: float) -> list[float]:
         """Seconds of a run, once for each row."""
         return [self.row(function, args, secs) for _ in range(self.rows_for(secs))]
 
@@ -125,7 +125,7 @@ def _runs_in(milliseconds: float, secs: float) -> int:
 
 
 def evaluate_as_tvm(
-    function: CompiledFunction, sets: Sequence[Sequence[Any]], config: EvaluatorConfig
+    function: CompiledFunction, sets: Sequence[Sequence[object]], config: EvaluatorConfig
 ) -> list[float]:
     """Run times under TVM's protocol: `repeat` of them for each set of arguments."""
     evaluator = function.time_evaluator(

@@ -180,10 +180,10 @@ class _Widener(BufferRewriter):
         var = self._vars[node.var] = Var(node.var.name, value.dtype)
         return replace(node, var=var, value=value, body=self.visit(node.body))
 
-    def visit_let(self, node: Let) -> Any:
+    def visit_let(self, node: Let) -> object:
         return self._bind(node)
 
-    def visit_let_stmt(self, node: LetStmt) -> Any:
+    def visit_let_stmt(self, node: LetStmt) -> object:
         return self._bind(node)
 
     # --- what is left alone, and what depends on the types as they are ---

@@ -129,6 +129,6 @@ def with_twins(mod: IRModule) -> str | None:
     return save_json(twins) if twins is not mod and flop_of(mod) <= limit else None
 
 
-def _wrap(array: Any) -> Parameter:
+def _wrap(array: object) -> Parameter:
     values = np.asarray(array)
     return Parameter(str(from_numpy(values.dtype)), values.shape, values.tobytes())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.errors import MachineError, RegistryError, TuneError
 from tilewright.measure.hooks import Hook, importable_name, resolve_hook
@@ -24,7 +23,7 @@ class HookPlacement:
     """
 
     pool: WorkerPool | None
-    hooks: Mapping[str, str | Callable[..., Any]]
+    hooks: Mapping[str, str | Callable[..., object]]
 
 
 def place(
@@ -82,7 +81,7 @@ def _what_workers_miss(pool: WorkerPool, names: Mapping[str, str]) -> str:
 
 def _resolved_here(
     owner: str, hooks: Mapping[str, Hook], initializer: Hook | None, reason: str
-) -> dict[str, Callable[..., Any]]:
+) -> dict[str, Callable[..., object]]:
     functions = {}
     try:
         if initializer is not None:

@@ -84,7 +84,9 @@ def inputs_of(mod: IRModule, target: Target) -> list[Array]:
     return ArgumentSet.random(infos, accesses_of(function), SEED, positive=False).arrays
 
 
-def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any]) -> TimedVersion:
+def python_function(
+    name: str, call: Callable[[], object], output: Callable[[], object]
+) -> TimedVersion:
     """A version of somebody else's, called from Python."""
 
     def run(number: int) -> float:
@@ -96,7 +98,7 @@ def python_function(name: str, call: Callable[[], Any], output: Callable[[], Any
     return TimedVersion(name, run, lambda: [np.asarray(output())], settle=True)
 
 
-def require_numbers(name: str, result: Any) -> None:
+def require_numbers(name: str, result: object) -> None:
     """What a function of the user's own returned must be an array of numbers."""
     found = np.asarray(result)
     if found.dtype.kind not in _NUMBERS and not str(found.dtype).startswith(_SMALL_FLOATS):

@@ -6,7 +6,7 @@ Each name is imported when it is first used, because most programs need few of t
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices import (
@@ -48,7 +48,7 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'tilewright.runtime' has no attribute {name!r}")

@@ -26,7 +26,7 @@ class BoundFunction:
     Bound arrays must not be written to: whether a call would see it depends on the kernel.
     """
 
-    def __init__(self, function: CompiledFunction, fixed: Mapping[int, Any]) -> None:
+    def __init__(self, function: CompiledFunction, fixed: Mapping[int, object]) -> None:
         self._function = function
         self._fixed = dict(fixed)
         self.name = function.name
@@ -34,7 +34,7 @@ class BoundFunction:
             spec for position, spec in enumerate(function.signature) if position not in fixed
         )
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: object) -> None:
         self._function(*self._arranged(args))
 
     def time_evaluator(self, *options: Any, **named: Any) -> Callable[..., BenchmarkResult]:
@@ -42,7 +42,7 @@ class BoundFunction:
         evaluator = self._function.time_evaluator(*options, **named)
         return lambda *args: evaluator(*self._arranged(args))
 
-    def _arranged(self, args: Sequence[Any]) -> list[Any]:
+    def _arranged(self, args: Sequence[object]) -> list[object]:
         if len(args) != len(self.signature):
             takes = ", ".join(map(describe, self.signature))
             raise ArgumentError(
@@ -68,7 +68,7 @@ def packed_shape(packer: CompiledFunction) -> tuple[int, ...]:
     return tuple(evaluate_extent(extent, {}) for extent in packer.signature[1].shape)
 
 
-def bind(module: Module, arrays: Mapping[str, Any]) -> BoundFunction:
+def bind(module: Module, arrays: Mapping[str, object]) -> BoundFunction:
     """Fix arguments of the entry of a module, by name; see `Module.bind`."""
     packers, prepacked = packers_of(module), None
     if not packers and (prepacked := module.prepacked()) is not None:
@@ -97,7 +97,7 @@ def _position(module: Module, name: str, positions: Mapping[str, int]) -> int:
 
 
 def _require_all(
-    module: Module, fixed: Mapping[int, Any], packers: Mapping[int, CompiledFunction]
+    module: Module, fixed: Mapping[int, object], packers: Mapping[int, CompiledFunction]
 ) -> None:
     """A kernel for packed weights takes all of them so, but its callers know no packed ones."""
     missing = [packers[n].signature[0].name for n in packers if n not in fixed]
@@ -108,7 +108,7 @@ def _require_all(
         )
 
 
-def _packed(packer: CompiledFunction, weight: Any) -> Any:
+def _packed(packer: CompiledFunction, weight: object) -> object:
     target = ndarray.empty(packed_shape(packer), packer.signature[1].dtype)
     packer(weight, target)
     return target

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tilewright.codegen.artifact import Artifact, Kernel, Library
 from tilewright.codegen.base import Texts
@@ -52,14 +51,14 @@ class CompiledFunction:
         # The same function for arrays that overlap; None: such arguments are refused.
         self.for_overlaps: Callable[[], CompiledFunction] | None = None
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: object) -> None:
         function, (slots, keep) = self._bound(args)
         status = function._run(slots)
         del keep
         if status:
             raise self._failure(status)
 
-    def _bound(self, args: Sequence[Any]) -> tuple[CompiledFunction, BoundArguments]:
+    def _bound(self, args: Sequence[object]) -> tuple[CompiledFunction, BoundArguments]:
         """The arguments as compiled code takes them, and the function that may be given them."""
         try:
             return self, self._binder.bind(args)
@@ -99,7 +98,10 @@ class CompiledFunction:
         return _Evaluator(self, options, f_preproc, flush)
 
     def measure(
-        self, args: Sequence[Any], options: EvaluatorOptions, prepare: Callable[[], object] | None
+        self,
+        args: Sequence[object],
+        options: EvaluatorOptions,
+        prepare: Callable[[], object] | None,
     ) -> tuple[BenchmarkResult, int]:
         """Seconds of a run, and how many runs a row had in the end."""
         function, (slots, keep) = self._bound(args)
@@ -110,7 +112,7 @@ class CompiledFunction:
             raise self._failure(outcome.status)
         return outcome.result, outcome.number
 
-    def run_in_a_row(self, args: Sequence[Any], number: int = 1) -> float:
+    def run_in_a_row(self, args: Sequence[object], number: int = 1) -> float:
         """Run `number` times back to back, without warm-up; the seconds of all runs together."""
         function, (slots, keep) = self._bound(args)
         timing = self.device.api.time(function._run, slots, number)
@@ -140,13 +142,13 @@ class _Evaluator:
     flush: bool = False
     _number: int = field(default=0, init=False)
 
-    def __call__(self, *args: Any) -> BenchmarkResult:
+    def __call__(self, *args: object) -> BenchmarkResult:
         values = {**vars(self.options), "number": self._number or self.options.number}
         prepare = self._preparation(args)
         result, self._number = self.function.measure(args, EvaluatorOptions(**values), prepare)
         return result
 
-    def _preparation(self, args: Sequence[Any]) -> Callable[[], object] | None:
+    def _preparation(self, args: Sequence[object]) -> Callable[[], object] | None:
         if self.flush or self.f_preproc == _FLUSH_ALL_BUT_FIRST:
             signature = self.function.signature
             cold = [
@@ -160,7 +162,7 @@ class _Evaluator:
         return None
 
 
-def _memory_of(array: Any) -> tuple[int, int]:
+def _memory_of(array: object) -> tuple[int, int]:
     view = view_of(array)
     if view is None or view.device != "cpu":
         return 0, 0
@@ -227,7 +229,7 @@ class Module:
         kernels = [name for name in self._infos if packing_of(name) is None]
         return kernels[0] if "main" not in kernels and len(kernels) == 1 else "main"
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: object) -> None:
         self[self.entry_name](*args)
 
     def __getitem__(self, name: str) -> CompiledFunction:
@@ -265,7 +267,7 @@ class Module:
     def __len__(self) -> int:
         return len(self._infos)
 
-    def bind(self, **arrays: Any) -> BoundFunction:
+    def bind(self, **arrays: object) -> BoundFunction:
         """Fix arguments of the entry by name; what comes back takes the others, in their order.
 
         Weights that the kernel wants in a layout of its own are packed here, once, where a plain

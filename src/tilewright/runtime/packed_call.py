@@ -134,7 +134,7 @@ def _tensor_at(address: int) -> np.ndarray[Any, Any]:
     return shared_in_numpy(view, to_numpy(view.dtype))
 
 
-_READERS: dict[str, Callable[[int], Any]] = {
+_READERS: dict[str, Callable[[int], object]] = {
     "i": lambda address: ctypes.c_int64.from_address(address).value,
     "u": lambda address: ctypes.c_uint64.from_address(address).value,
     "b": lambda address: ctypes.c_int64.from_address(address).value != 0,

@@ -31,11 +31,11 @@ class PackedFunc:
 
     __slots__ = ("function", "name")
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
         self.name = name
         self.function = function
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> object:
         return self.function(*args)
 
     def __repr__(self) -> str:

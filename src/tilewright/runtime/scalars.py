@@ -18,7 +18,7 @@ from tilewright.ir.numpy_bridge import to_numpy
 _SLOT_BYTES = 8
 
 
-def scalar_slot(where: str, dtype: str, value: Any) -> bytes:
+def scalar_slot(where: str, dtype: str, value: object) -> bytes:
     """The bytes of one number; `where` names the argument in an error."""
     kind = DType(dtype)
     if kind.lanes > 1:
@@ -33,7 +33,7 @@ def scalar_slot(where: str, dtype: str, value: Any) -> bytes:
     return _float_slot(where, kind, value) if kind.is_float else _int_slot(where, kind, value)
 
 
-def quick_converter(dtype: str) -> Callable[[Any], int | None]:
+def quick_converter(dtype: str) -> Callable[[object], int | None]:
     """A function from the usual Python number to its slot, or to None for a closer look."""
     kind = DType(dtype)
     if kind in _FLOAT_LAYOUTS:
@@ -43,11 +43,11 @@ def quick_converter(dtype: str) -> Callable[[Any], int | None]:
     return lambda value: None
 
 
-def _quick_integer(low: int, high: int) -> Callable[[Any], int | None]:
+def _quick_integer(low: int, high: int) -> Callable[[object], int | None]:
     # All bits of the type set: the slot of a negative number is its two's complement.
     mask = high - low
 
-    def convert(value: Any) -> int | None:
+    def convert(value: object) -> int | None:
         return value & mask if type(value) is int and low <= value <= high else None
 
     return convert
@@ -57,10 +57,10 @@ def _quick_integer(low: int, high: int) -> Callable[[Any], int | None]:
 _FLOAT_LAYOUTS = {"float64": ("<d", "<Q"), "float32": ("<f", "<I"), "float16": ("<e", "<H")}
 
 
-def _quick_float(written: str, read: str) -> Callable[[Any], int | None]:
+def _quick_float(written: str, read: str) -> Callable[[object], int | None]:
     pack, unpack = struct.Struct(written).pack, struct.Struct(read).unpack
 
-    def convert(value: Any) -> int | None:
+    def convert(value: object) -> int | None:
         if type(value) is not float:
             return None
         try:
@@ -119,7 +119,7 @@ def _float_slot(where: str, kind: DType, value: Any) -> bytes:
     return stored.tobytes().ljust(_SLOT_BYTES, b"\0")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "None"
     kind = type(value).__name__

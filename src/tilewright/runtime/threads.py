@@ -30,9 +30,9 @@ _CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 class _NativePool:
     """The pool's C functions that Python calls."""
 
-    set_num_threads: Callable[[int], Any]
+    set_num_threads: Callable[[int], object]
     num_threads: Callable[[], int]
-    set_spin_ns: Callable[[int], Any]
+    set_spin_ns: Callable[[int], object]
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tilewright.cost_model.base import CostModel
 from tilewright.ir import IRModule
@@ -67,21 +67,21 @@ class SearchStrategy(Member, ABC):
     def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
         """Candidates that were measured without being proposed: they need not be."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Everything a search needs to go on in another process, as plain JSON values.
 
         Taken between calls. Empty: the search cannot go on, it starts anew.
         """
         return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on, after `pre_tuning`, from what `state_dict` returned.
 
         Candidates that were proposed but not measured by then are proposed again.
         """
 
     @staticmethod
-    def create(kind: str = "evolutionary", *args: Any, **options: Any) -> SearchStrategy:
+    def create(kind: str = "evolutionary", *args: object, **options: object) -> SearchStrategy:
         """A strategy by name."""
         return search_strategies.create(kind, *args, **options)
 

@@ -241,7 +241,7 @@ class EvolutionarySearch(TaskSearch):
 
     # --- resuming -------------------------------------------------------------------------------
 
-    def _more_state(self) -> dict[str, Any]:
+    def _more_state(self) -> dict[str, object]:
         return {
             "engine": self._engine.state,
             "empty_iters": self._empty_iters,

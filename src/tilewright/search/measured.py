@@ -69,7 +69,7 @@ class KnownCandidates:
         """Remember a draft."""
         self.hashes.add(draft.shash)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain values."""
         return {
             "hashes": [f"{shash:016x}" for shash in sorted(self.hashes)],

@@ -83,7 +83,7 @@ class ReplayFunc(RandomSearch):
             return None
         return tuning.replayer.finish(spaces[self.random.integer(0, len(spaces))])
 
-    def _more_state(self) -> dict[str, Any]:
+    def _more_state(self) -> dict[str, object]:
         space = self.space
         return {"generator": space.rand_state if isinstance(space, HasRandState) else None}
 

@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.ir import IRModule, structural_hash
@@ -95,7 +94,7 @@ class Replayer:
         apply = partial(trace.apply_to_schedule, remove_postproc=True, is_final=True)
         return self._applied(apply, seed)
 
-    def replay_json(self, trace: Any) -> Draft | None:
+    def replay_json(self, trace: object) -> Draft | None:
         """The draft of a trace in JSON form whose decisions are all taken."""
         return self._applied(partial(Trace.apply_json_to_schedule, trace), seed=1)
 

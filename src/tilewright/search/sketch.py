@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.errors import TuneError
 from tilewright.schedule import Schedule, Trace
@@ -54,7 +54,7 @@ class Sketch:
         return self.number, tuple(_frozen(decision) for decision in decisions)
 
 
-def _frozen(decision: Any) -> Hashable:
+def _frozen(decision: object) -> Hashable:
     return tuple(decision) if isinstance(decision, list) else decision
 
 

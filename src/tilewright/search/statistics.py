@@ -60,7 +60,7 @@ class SearchStatistics:
             lines.append(f"Mutator [{cause}]: {count} failure(s)")
         return "\n".join(lines)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain values."""
         return {
             item.name: dict(value) if isinstance(value, Counter) else value

@@ -71,11 +71,11 @@ class TaskSearch(SearchStrategy):
         """How many trials a batch with so many results counts for."""
         return tuning.trials_per_iter
 
-    def _more_state(self) -> dict[str, Any]:
+    def _more_state(self) -> dict[str, object]:
         """What else must be kept."""
         return {}
 
-    def _load_more_state(self, tuning: Tuning, state: Mapping[str, Any]) -> None:
+    def _load_more_state(self, tuning: Tuning, state: Mapping[str, object]) -> None:
         """Take that back."""
 
     # --- the contract ---------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class TaskSearch(SearchStrategy):
 
     # --- resuming -------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         tuning = self._running("state_dict")
         return {
             "strategy": self.kind,
@@ -219,7 +219,7 @@ class TaskSearch(SearchStrategy):
         tuning.replayer.statistics = self.statistics
 
 
-def traces_as_json(drafts: Sequence[Draft]) -> list[Any]:
+def traces_as_json(drafts: Sequence[Draft]) -> list[object]:
     """The traces of drafts as plain values."""
     return [draft.trace.as_json(remove_postproc=True) for draft in drafts]
 

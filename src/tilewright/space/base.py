@@ -66,7 +66,7 @@ class DefaultLists:
     """
 
     def __init__(self) -> None:
-        self._makers: dict[str, Callable[..., Any]] = {}
+        self._makers: dict[str, Callable[..., object]] = {}
 
     def register(self, what: str) -> Callable[[MakerT], MakerT]:
         """Decorator: a function makes the default members of one contract."""
@@ -77,7 +77,7 @@ class DefaultLists:
 
         return add
 
-    def make(self, what: str, *args: Any, **kwargs: Any) -> Any:
+    def make(self, what: str, *args: object, **kwargs: object) -> Any:
         """Call it."""
         return self._makers[what](*args, **kwargs)
 
@@ -142,7 +142,7 @@ class Mutator(Member, ABC):
     Whoever calls `apply` without a seed gets a random one, whatever a subclass asks for.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "apply" in vars(cls):
             cls.apply = _with_any_seed(cls.apply)  # type: ignore[method-assign]

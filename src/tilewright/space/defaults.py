@@ -44,7 +44,7 @@ class MemberSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _spec(name: str, **options: Any) -> MemberSpec:
+def _spec(name: str, **options: object) -> MemberSpec:
     return MemberSpec(name, MappingProxyType(options))
 
 
@@ -77,7 +77,7 @@ def kind_of_target(target: Target) -> str:
 # --- schedule rules -----------------------------------------------------------------------------
 
 
-def _cpu_tiling(max_innermost_factor: int) -> dict[str, Any]:
+def _cpu_tiling(max_innermost_factor: int) -> dict[str, object]:
     return {
         "structure": "SSRSRS",
         "max_innermost_factor": max_innermost_factor,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.records import RunnerInput, RunnerResult
@@ -75,7 +75,7 @@ class TakesRecords(Protocol):
 class Configured(Protocol):
     """A strategy that tells the settings that make it another search."""
 
-    def settings(self) -> Mapping[str, Any]: ...
+    def settings(self) -> Mapping[str, object]: ...
 
 
 @runtime_checkable
@@ -87,7 +87,7 @@ class SelfRating(Protocol):
 
 
 def make_member(
-    given: MemberT | str, family: Family[MemberT], closing: ExitStack, **options: Any
+    given: MemberT | str, family: Family[MemberT], closing: ExitStack, **options: object
 ) -> MemberT:
     """A builder or a runner by name, closed at the end; one that was given stays open."""
     if not isinstance(given, str):
@@ -128,7 +128,13 @@ def statistics_of(strategy: object) -> SearchStatistics | None:
     return found if isinstance(found, SearchStatistics) else None
 
 
-def settings_of(strategy: object) -> Mapping[str, Any] | None:
+def hand_records(strategy: object, records: MeasuredRecords | None) -> None:
+    """Give a strategy the records of its task that were read already."""
+    if records is not None and isinstance(strategy, TakesRecords):
+        strategy.take_records(records)
+
+
+def settings_of(strategy: object) -> Mapping[str, object] | None:
     """The settings of a strategy."""
     return strategy.settings() if isinstance(strategy, Configured) else None
 

@@ -33,7 +33,7 @@ class MeasureCallback(ABC):
     @abstractmethod
     def apply(
         self,
-        task_scheduler: Any,
+        task_scheduler: object,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         builder_results: Sequence[BuilderResult],
@@ -87,7 +87,7 @@ class RemoveBuildArtifact(MeasureCallback):
 
     def apply(
         self,
-        task_scheduler: Any,
+        task_scheduler: object,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         builder_results: Sequence[BuilderResult],

@@ -145,7 +145,7 @@ class TuneContext:
 
 
 def _space_generator(
-    given: SpaceGenerator | str | Callable[..., Any] | None,
+    given: SpaceGenerator | str | Callable[..., object] | None,
 ) -> SpaceGenerator | None:
     if given is None or isinstance(given, SpaceGenerator):
         return given

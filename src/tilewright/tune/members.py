@@ -31,7 +31,7 @@ def make_database(given: Database | str, work_dir: str | Path | None, equality: 
     """The database itself, or one of that kind in the directory; in memory without one."""
     if isinstance(given, Database):
         return given
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if work_dir is None and given in ("sqlite", "json"):
         given = "memory"
     elif work_dir is not None and given != "memory":
@@ -73,7 +73,7 @@ def make_cost_model(given: CostModel | str | None, cores: int) -> CostModel | No
         return given
     if given == "none":
         return None
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if given in ("gbdt", "xgb"):
         options = {
             "extractor": RememberedFeatures(feature_extractors.create("per-store-feature")),

@@ -47,7 +47,7 @@ class SearchProgress:
         new, self.counted = now.since(self.counted), now.copy()
         return new
 
-    def as_json(self, strategy: SearchStrategy | None) -> dict[str, Any]:
+    def as_json(self, strategy: SearchStrategy | None) -> dict[str, object]:
         """Plain values, under the names that databases have them."""
         is_asked = self.is_running and strategy is not None
         state = strategy.state_dict() if is_asked and strategy else self.saved

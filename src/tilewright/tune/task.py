@@ -126,7 +126,7 @@ class TaskRecord:
         self.run, self.elapsed = state["run"], float(state["elapsed"])
         self.counts, self.search = counts, search
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Where the task stands, as plain values."""
         return {
             "run": self.run,

@@ -78,7 +78,7 @@ class TrialCounts:
         if trial < len(self.latency_ms):
             self.latency_ms[trial] = median(secs) * 1e3 if secs else FAILED_MS
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain values, under the names that databases have them."""
         return {
             "rounds": self.rounds,

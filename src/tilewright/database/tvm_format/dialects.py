@@ -19,13 +19,15 @@ class Dialect:
     """The names and shapes of one version."""
 
     name: str
-    node: Callable[[str, Mapping[str, Any]], dict[str, Any]]  # kind and fields -> entry of a graph
-    array: Callable[[list[int]], dict[str, Any]]
+    node: Callable[
+        [str, Mapping[str, object]], dict[str, object]
+    ]  # kind and fields -> entry of a graph
+    array: Callable[[list[int]], dict[str, object]]
     mapping: Callable[[list[int], list[int]], dict[str, Any]]  # positions of keys and values
-    text: Callable[[str], dict[str, Any]]
-    operator: Callable[[str], dict[str, Any]]
-    document: Callable[[list[Any], int], dict[str, Any]]
-    nothing: Mapping[str, Any]
+    text: Callable[[str], dict[str, object]]
+    operator: Callable[[str], dict[str, object]]
+    document: Callable[[list[object], int], dict[str, object]]
+    nothing: Mapping[str, object]
     attr_prefix: str  # of attributes such as `tir.noalias`
     has_plain_numbers: bool  # numbers in attributes need no node of their own
     marks_blocks: bool  # functions with blocks carry the attribute `s_tir`
@@ -59,8 +61,8 @@ _WITHOUT_SPAN = {"IRModule", "DictAttrs", "SourceMap", "BufferRegion", "MatchBuf
 
 
 def _chosen(
-    kind: str, fields: Mapping[str, Any], unwanted: Mapping[str, set[str]]
-) -> dict[str, Any]:
+    kind: str, fields: Mapping[str, object], unwanted: Mapping[str, set[str]]
+) -> dict[str, object]:
     left_out = unwanted.get(kind, set())
     chosen = {name: value for name, value in fields.items() if name not in left_out}
     if kind not in _WITHOUT_SPAN and "span" not in left_out:
@@ -68,12 +70,12 @@ def _chosen(
     return chosen
 
 
-def _node_025(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _node_025(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
     name = _PREFIX_OF_KIND.get(kind, "tirx.") + _RENAMED_025.get(kind, kind)
     return {"type": name, "data": _chosen(kind, fields, _ONLY_014)}
 
 
-def _node_014(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _node_014(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
     name = kind if kind in _PREFIX_OF_KIND else f"tir.{kind}"
     chosen = _chosen(kind, fields, _ONLY_025)
     return {"type_key": name, "attrs": {key: str(chosen[key]) for key in sorted(chosen)}}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import struct
 from json.encoder import encode_basestring
-from typing import Any
 
 import msgspec
 
@@ -22,7 +21,7 @@ _LENGTH = struct.Struct("<Q")
 _WORKLOAD_LINE = msgspec.json.Decoder(tuple[str, str])
 
 
-def dumps(value: Any) -> str:
+def dumps(value: object) -> str:
     """JSON without spaces, with sorted keys, and with 20 digits for floating-point numbers."""
     match value:
         case str():

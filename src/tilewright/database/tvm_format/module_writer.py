@@ -56,15 +56,15 @@ class _Graph:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.nodes: list[Any] = [dict(dialect.nothing)]
+        self.nodes: list[object] = [dict(dialect.nothing)]
         self._positions: dict[int, int] = {}  # of nodes that may be shared, by identity
         self._texts: dict[str, int] = {}
 
-    def _append(self, entry: dict[str, Any]) -> int:
+    def _append(self, entry: dict[str, object]) -> int:
         self.nodes.append(entry)
         return len(self.nodes) - 1
 
-    def add(self, kind: str, /, **fields: Any) -> int:
+    def add(self, kind: str, /, **fields: object) -> int:
         """An object with positions of others, numbers and types as fields."""
         return self._append(self.dialect.node(kind, fields))
 
@@ -75,7 +75,7 @@ class _Graph:
             self._texts[text] = self._append(self.dialect.text(text))
         return self._texts[text]
 
-    def array(self, values: Iterable[Any]) -> int:
+    def array(self, values: Iterable[object]) -> int:
         return self._append(self.dialect.array([self.value(value) for value in values]))
 
     def mapping(self, values: Mapping[Any, Any]) -> int:
@@ -84,7 +84,7 @@ class _Graph:
             self.dialect.mapping(keys, [self.value(item) for item in values.values()])
         )
 
-    def value(self, value: Any) -> int:
+    def value(self, value: object) -> int:
         """A node, a plain value, or a container of them."""
         match value:
             case None:
@@ -110,7 +110,7 @@ class _Graph:
 
     # --- nodes ---
 
-    def node(self, node: Any) -> int:
+    def node(self, node: object) -> int:
         """The position of a node; the same node is written once."""
         position = self._positions.get(id(node))
         if position is None:

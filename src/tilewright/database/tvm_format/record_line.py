@@ -51,7 +51,7 @@ def record_content(record: TuningRecord, dialect: Dialect) -> str:
     return dumps([trace_in_dialect(trace, dialect), run_secs, _description(record), args_info])
 
 
-def _description(record: TuningRecord) -> Mapping[str, Any] | None:
+def _description(record: TuningRecord) -> Mapping[str, object] | None:
     """The target of a record; a CPU that was detected is named, for elsewhere it is another."""
     if record.identity is not None:
         return record.identity.description
@@ -101,7 +101,7 @@ class RecordLineReader:
         return self._arguments[text]
 
 
-def _read_target(description: Mapping[str, Any]) -> Target | None:
+def _read_target(description: Mapping[str, object]) -> Target | None:
     """The target as it was given, if it is this machine: the CPU was named when it was written."""
     target = read_target(description)
     if target is None or not target.is_cpu:

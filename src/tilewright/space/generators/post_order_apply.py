@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.ir import Block, IRModule
@@ -158,7 +157,7 @@ def _is_open(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> bool:
     return isinstance(rule, ApplyCustomRule) or SCHEDULE_RULE not in sref.block.annotations
 
 
-def _checked(rule: str, made: Any) -> Sequence[Schedule]:
+def _checked(rule: str, made: object) -> Sequence[Schedule]:
     """The schedules that a rule returned; an empty list drops the sketch."""
     if not isinstance(made, (list, tuple)) or not all(isinstance(s, Schedule) for s in made):
         raise TuneError(f"schedule rule {rule} must return a list of schedules, got {made!r}")

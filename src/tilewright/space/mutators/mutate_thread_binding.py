@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.schedule import Trace
 from tilewright.schedule.primitives.loop_kind import Bind
 from tilewright.schedule.primitives.split import Split
@@ -24,7 +22,7 @@ class MutateThreadBinding(RedrawMutator):
     def draws(self, trace: Trace) -> list[Draw]:
         """Of numbers by which a loop was split whose inner half is bound to threadIdx.x."""
         drawn = categorical_draws(trace)
-        by_inner_loop: dict[Any, Draw] = {}
+        by_inner_loop: dict[object, Draw] = {}
         found: list[Draw] = []
         for inst in main_part(trace):
             match inst.step:

@@ -27,7 +27,7 @@ class ReuseType:
         for name, value in (("req", req), ("levels", tuple(levels)), ("scope", scope)):
             object.__setattr__(self, name, value)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The form in which rules of TVM take it."""
         return {"req": self.req, "levels": list(self.levels), "scope": self.scope}
 

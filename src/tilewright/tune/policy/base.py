@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
@@ -52,7 +51,7 @@ class TaskScheduler(ABC):
         """The task of the next round; -1 if none is left."""
 
     @staticmethod
-    def create(kind: str = "gradient", *args: Any, **options: Any) -> TaskScheduler:
+    def create(kind: str = "gradient", *args: object, **options: object) -> TaskScheduler:
         """A scheduler by name."""
         return task_schedulers.create(kind, *args, **options)
 

@@ -55,7 +55,7 @@ def _member(member: object) -> str:
     return f"{_name(type(member))}{sorted(_plain(attributes).items())}"
 
 
-def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(attributes: Mapping[str, object]) -> dict[str, object]:
     """Numbers and texts; what begins with an underscore is state, and so are random numbers."""
     return {
         name: value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.errors import MachineError, TilewrightError
-from tilewright.tune.abilities import TakesRecords
+from tilewright.tune.abilities import hand_records
 from tilewright.tune.left_alone import left_alone
 from tilewright.tune.logs import log_space
 from tilewright.tune.session import TuningSession
@@ -35,9 +35,8 @@ def start_search(task: TaskRecord, session: TuningSession) -> None:
 
 
 def _pre_tuning(task: TaskRecord, session: TuningSession) -> None:
-    options, policy, strategy = session.options, session.policy, task.ctx.search_strategy
-    if isinstance(strategy, TakesRecords) and task.records is not None:
-        strategy.take_records(task.records)
+    options, policy = session.options, session.policy
+    hand_records(task.ctx.search_strategy, task.records)
     task.ctx.pre_tuning(
         options.task_trials,
         options.round_trials,
