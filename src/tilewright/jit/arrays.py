@@ -14,9 +14,8 @@ from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.runtime import dlpack, ndarray
 from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.tensor_view import address_of
+from tilewright.runtime.tensor_view import Array, address_of
 
-Array: TypeAlias = np.ndarray[Any, Any]
 # From memory that we allocated to an array of some kind, without a copy.
 Wrap: TypeAlias = Callable[[Array], Any]
 

@@ -7,18 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tilewright.arith import Analyzer
 from tilewright.errors import ArgumentError
 from tilewright.ir import Buffer, IntImm, Var, substitute
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.jit.arrays import Array, copy_of
+from tilewright.jit.arrays import copy_of
 from tilewright.jit.interface import CallParameter, Interface
 from tilewright.jit.kernels import CompiledKernel
 from tilewright.lowering.argument_roles import Role
 from tilewright.lowering.host_abi import describe
 from tilewright.runtime.cpu_device import aligned_memory
+from tilewright.runtime.tensor_view import Array, ElementType
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class CallResult:
     position: int
     source: int | None  # the number of the input that it starts as a copy of
     shape: tuple[int, ...] = ()
-    dtype: np.dtype[Any] | None = None
+    dtype: ElementType | None = None
     is_zeroed: bool = False  # since the function may leave elements alone
     obstacle: str = ""  # why it cannot be allocated
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tilewright.ir import DType
 from tilewright.ir.numpy_bridge import from_numpy, to_numpy
-from tilewright.runtime.tensor_view import address_of
+from tilewright.runtime.tensor_view import Array as Array, ElementType, address_of
 
-Array = np.ndarray[Any, Any]
 Access = Literal["r", "w", "rw", ""]
 
 
@@ -39,7 +38,7 @@ _SMALL_INTEGERS = 8
 class GuardedArray:
     """An array inside of a larger piece of memory, so that writing past its ends can be noticed."""
 
-    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, dtype: ElementType, shape: tuple[int, ...]) -> None:
         size = math.prod(shape) * dtype.itemsize
         memory = np.empty(size + 2 * GUARD_BYTES + _ALIGNMENT, np.uint8)
         start = -(address_of(memory) + GUARD_BYTES) % _ALIGNMENT + GUARD_BYTES

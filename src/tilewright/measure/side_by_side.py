@@ -7,23 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.driver import build
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.measure.argument_cache import accesses_of, entry_of, packed
-from tilewright.measure.arguments import ArgumentSet, TensorSpec
+from tilewright.measure.arguments import ArgumentSet, Array, TensorSpec
 from tilewright.measure.checking import difference
 from tilewright.measure.row_offsets import row_offsets_in
 from tilewright.measure.tolerance import rounding_of
 from tilewright.records import args_info_of
 from tilewright.target import Target
 
-Array = npt.NDArray[Any]
 SEED = 1
 _NUMBERS, _SMALL_FLOATS = "biufc", ("bfloat16", "float8")
 ROUNDS = 7

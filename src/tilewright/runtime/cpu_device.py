@@ -18,17 +18,17 @@ from tilewright.codegen.host.shared_library import PACKED_TYPE
 from tilewright.native.platform import platform_of
 from tilewright.native.timer_ir import evicts_lines
 from tilewright.runtime.devices import DEVICE_APIS, DeviceApi, Timing
-from tilewright.runtime.tensor_view import address_of
+from tilewright.runtime.tensor_view import Array, ElementType, address_of
 from tilewright.target.isa import host
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 _READ_THROUGH_BYTES = 256 << 20
 
 
-def aligned_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def aligned_memory(shape: tuple[int, ...], dtype: ElementType) -> Array:
     """An array with undefined elements, aligned to a cache line, as NumPy's own."""
     raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
-    made: np.ndarray[Any, Any] = np.ndarray(shape, dtype, raw, -address_of(raw) % ALIGNMENT)
+    made: Array = np.ndarray(shape, dtype, raw, -address_of(raw) % ALIGNMENT)
     return made
 
 

@@ -31,6 +31,7 @@ from tilewright.native.abi import NO_HANDLER
 from tilewright.runtime.dlpack import SUBBYTE_PADDED, DLTensor, view_of_tensor
 from tilewright.runtime.ndarray import shared_in_numpy
 from tilewright.runtime.registry import get_global_func
+from tilewright.runtime.tensor_view import Array
 
 _FIRST_TICKET = -2
 # Several threads of one kernel may fail; the kernel reports one, the others are forgotten in time.
@@ -127,7 +128,7 @@ def _text_at(address: int) -> str:
     return ctypes.string_at(pointer).decode(errors="replace") if pointer else ""
 
 
-def _tensor_at(address: int) -> np.ndarray[Any, Any]:
+def _tensor_at(address: int) -> Array:
     """A NumPy array over the kernel's memory."""
     tensor = DLTensor.from_address(ctypes.c_void_p.from_address(address).value or 0)
     view = view_of_tensor(tensor, SUBBYTE_PADDED, None)

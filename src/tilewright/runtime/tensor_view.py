@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from tilewright.runtime import dlpack
 from tilewright.runtime.dlpack import TensorView
+
+Array: TypeAlias = np.ndarray[Any, Any]
+ElementType: TypeAlias = np.dtype[Any]
 
 # NumPy's flags as `array.flags.num` has them.
 C_CONTIGUOUS: Final = 0x0001
@@ -33,7 +36,7 @@ def view_of(array: Any) -> TensorView | None:
     return None
 
 
-def _view_of_numpy(array: np.ndarray[Any, Any]) -> TensorView:
+def _view_of_numpy(array: Array) -> TensorView:
     size = array.itemsize
     whole = size > 0 and all(stride % size == 0 for stride in array.strides)
     return TensorView(
@@ -59,7 +62,7 @@ def data_offset() -> int | None:
     return offset if found == probe.__array_interface__["data"][0] else None
 
 
-def address_of(array: np.ndarray[Any, Any]) -> int:
+def address_of(array: Array) -> int:
     """The address of the first element."""
     offset = data_offset()
     if offset is None:

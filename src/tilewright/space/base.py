@@ -191,7 +191,7 @@ class SpaceGenerator(Member, ABC):
         return made
 
 
-schedule_rules: Family[Any] = Family("schedule rule", "tilewright.schedule_rule")
-postprocs: Family[Any] = Family("post-processor", "tilewright.postproc")
-mutators: Family[Any] = Family("mutator", "tilewright.mutator")
-space_generators: Family[Any] = Family("space generator", "tilewright.space_generator")
+schedule_rules: Family[ScheduleRule] = Family("schedule rule", "tilewright.schedule_rule")
+postprocs: Family[Postproc] = Family("post-processor", "tilewright.postproc")
+mutators: Family[Mutator] = Family("mutator", "tilewright.mutator")
+space_generators: Family[SpaceGenerator] = Family("space generator", "tilewright.space_generator")

@@ -6,7 +6,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.measure.interrupts import delayed_interrupts
 from tilewright.records import (
@@ -19,6 +19,9 @@ from tilewright.records import (
 from tilewright.support.plugins import Family
 from tilewright.tune.funnel import keep_funnel
 from tilewright.tune.resume.saved_search import save_search
+
+if TYPE_CHECKING:
+    from tilewright.tune.policy import TaskScheduler
 
 measure_callbacks: Family[MeasureCallback] = Family(
     "measure callback", "tilewright.measure_callback"
@@ -33,7 +36,7 @@ class MeasureCallback(ABC):
     @abstractmethod
     def apply(
         self,
-        task_scheduler: object,
+        task_scheduler: TaskScheduler,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         builder_results: Sequence[BuilderResult],
@@ -57,7 +60,7 @@ class AddToDatabase(MeasureCallback):
 
     def apply(
         self,
-        task_scheduler: Any,
+        task_scheduler: TaskScheduler,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         builder_results: Sequence[BuilderResult],
@@ -87,7 +90,7 @@ class RemoveBuildArtifact(MeasureCallback):
 
     def apply(
         self,
-        task_scheduler: object,
+        task_scheduler: TaskScheduler,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         builder_results: Sequence[BuilderResult],
@@ -108,7 +111,7 @@ class UpdateCostModel(MeasureCallback):
 
     def apply(
         self,
-        task_scheduler: Any,
+        task_scheduler: TaskScheduler,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         builder_results: Sequence[BuilderResult],

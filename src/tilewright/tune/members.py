@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.prior import AnalyticPrior
@@ -25,6 +25,7 @@ from tilewright.tune.remembered import RememberedFeatures, RememberedPrior
 
 SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
 REPLAY = "replay"
+MemberT = TypeVar("MemberT")
 
 
 def make_database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
@@ -93,8 +94,7 @@ def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy 
         return EvolutionarySearch.frugal(
             population_size=48, genetic_num_iters=2, init_min_unmeasured=8
         )
-    chosen: SearchStrategy | str = copy_of(given)
-    return chosen
+    return copy_of(given)
 
 
 def _has_own_sketches(space: object) -> bool:
@@ -105,6 +105,6 @@ def _has_own_sketches(space: object) -> bool:
     return bool(mutators) and all(isinstance(each, MutateCategorical) for each in mutators)
 
 
-def copy_of(member: Any) -> Any:
+def copy_of(member: MemberT) -> MemberT:
     """A member for one task; names and functions are shared."""
     return member.clone() if isinstance(member, Member) else member

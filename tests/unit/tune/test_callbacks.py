@@ -34,6 +34,7 @@ from tilewright.tune.callbacks import (
     default_callbacks,
     measure_callbacks,
 )
+from tilewright.tune.policy import RoundRobin
 
 
 class Seen(MeasureCallback):
@@ -221,10 +222,7 @@ def test_without_it_nothing_is_kept() -> None:
 
 
 def test_without_a_database_there_is_nothing_to_do() -> None:
-    class Scheduler:
-        database = None
-
-    AddToDatabase().apply(Scheduler(), 0, [], [], [])
+    AddToDatabase().apply(RoundRobin(), 0, [], [], [])
 
 
 # --- RemoveBuildArtifact ------------------------------------------------------------------------

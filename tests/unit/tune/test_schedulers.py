@@ -282,7 +282,7 @@ def test_events_tell_the_story() -> None:
     assert isinstance(started, TuningStarted)
     assert started.tasks == session.scheduler.tasks
     assert (started.max_trials, started.budget_secs) == (5, None)
-    assert len(started.tasks[0].sketches) == 1
+    assert len(started.tasks[0].search.sketches) == 1
     story = [
         (event.phase, event.candidates) if isinstance(event, PhaseChanged) else type(event).__name__
         for event in middle

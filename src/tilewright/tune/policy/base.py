@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
@@ -122,30 +123,15 @@ class TaskScheduler(ABC):
 
     # --- what schedulers written for TVM read and call ------------------------------------------
 
-    @property
-    def tasks_(self) -> list[TaskRecord]:
-        """All tasks."""
-        return self.tasks
+    tasks_ = property(attrgetter("tasks"))
+    database_ = property(attrgetter("database"))
+    cost_model_ = property(attrgetter("cost_model"))
+    measure_callbacks_ = property(attrgetter("measure_callbacks"))
 
     @property
     def remaining_tasks_(self) -> int:
         """How many tasks are not finished."""
         return sum(not task.is_terminated for task in self.tasks)
-
-    @property
-    def database_(self) -> Database | None:
-        """The database that records go into."""
-        return self.database
-
-    @property
-    def cost_model_(self) -> CostModel | None:
-        """The model that candidates are chosen by."""
-        return self.cost_model
-
-    @property
-    def measure_callbacks_(self) -> list[MeasureCallback]:
-        """The callbacks after each round."""
-        return self.measure_callbacks
 
     def touch_task(self, task_id: int) -> None:  # noqa: B027  (nobody need override it)
         """Join what is running of a task if it is done: nothing is running."""
