@@ -242,7 +242,7 @@ def test_folders_of_artefacts_are_removed(tmp_path: Path) -> None:
         BuilderResult("fake:123"),
         BuilderResult(str(tmp_path / "gone" / "kernel.o")),
     ]
-    RemoveBuildArtifact().apply(None, 0, [], built, [])
+    RemoveBuildArtifact().apply(RoundRobin(), 0, [], built, [])
     assert list(tmp_path.iterdir()) == [other]
 
 
