@@ -51,7 +51,7 @@ class TensorInfo:
         return ["TENSOR", self.dtype, list(self.shape)]
 
     @staticmethod
-    def from_json(json_obj: Any) -> TensorInfo:
+    def from_json(json_obj: object) -> TensorInfo:
         """Read back what `as_json` wrote."""
         match json_obj:
             case ["TENSOR", str(dtype), list(shape)]:
@@ -309,13 +309,13 @@ class TuningRecord:
             None if self.args_info is None else [info.as_json() for info in self.args_info],
         ]
 
-    def _target_description(self) -> Mapping[str, Any] | None:
+    def _target_description(self) -> Mapping[str, object] | None:
         if self.identity is not None:
             return self.identity.description
         return None if self.target is None else self.target.export()
 
     @staticmethod
-    def from_json(json_obj: Any, workload: Workload) -> TuningRecord:
+    def from_json(json_obj: object, workload: Workload) -> TuningRecord:
         """Read back what `as_json` wrote; nothing is replayed."""
         match json_obj:
             case [trace, list() | None as run_secs, dict() | None as target, list() | None as args]:
@@ -382,7 +382,7 @@ class TuningRecord:
         return sum(self.run_secs) / len(self.run_secs)
 
 
-def read_target(description: Mapping[str, Any]) -> Target | None:
+def read_target(description: Mapping[str, object]) -> Target | None:
     """The target of a record, without attributes that only other versions know; None: unknown."""
     try:
         kind = get_kind(str(description.get("kind")))
