@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord
@@ -28,7 +27,7 @@ class Run:
     finished: float | None = None
     seed: int | None = None
     target: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class History(ABC):
         *,
         target: str = "",
         seed: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> int:
         """A new run; its number goes into the records' `extra["run"]`."""
         run = Run(0, name, "running", time.time(), None, seed, target, dict(options or {}))
@@ -195,5 +194,5 @@ class MemoryHistory(History):
         return [count for key, count in self._counts.items() if _of(key, run, task)]
 
 
-def _of(key: tuple[Any, ...], run: int | None, task: str | None) -> bool:
+def _of(key: tuple[object, ...], run: int | None, task: str | None) -> bool:
     return run in (None, key[0]) and task in (None, key[1])

@@ -79,7 +79,7 @@ class SQLiteHistory(History):
         self,
         kind: type[_RowT],
         condition: str,
-        values: Sequence[Any] = (),
+        values: Sequence[object] = (),
         report: Callable[[Problem], object] | None = None,
     ) -> list[_RowT]:
         """What the rows hold; one that is damaged is reported and skipped."""

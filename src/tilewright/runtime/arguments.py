@@ -49,7 +49,7 @@ class _ShortForm(NamedTuple):
 
     dtype: np.dtype[Any] | None
     flags: int
-    convert: Callable[[Any], int | None] | None
+    convert: Callable[[object], int | None] | None
     names_extent: bool  # a number that shapes are checked against
 
 
@@ -79,12 +79,12 @@ class ArgumentBinder:
         self.device = device
         self.signature = tuple(signature)
         self.no_alias = no_alias
-        self._known: dict[tuple[Any, ...], _Checked] = {}
+        self._known: dict[tuple[object, ...], _Checked] = {}
         self._offset = data_offset()
         on_cpu = self._offset is not None and device == "cpu"
         self._short = _short_forms(self.signature) if on_cpu else None
 
-    def bind(self, args: Sequence[Any]) -> BoundArguments:
+    def bind(self, args: Sequence[object]) -> BoundArguments:
         """Check `args` and lay them out."""
         if self._short is not None and len(args) == len(self._short):
             slots = self._bind_quickly(self._short, args)
@@ -92,10 +92,10 @@ class ArgumentBinder:
                 return slots, ()  # the caller holds the arrays
         return self._bind_carefully(args)
 
-    def _bind_quickly(self, short: tuple[_ShortForm, ...], args: Sequence[Any]) -> bytes | None:
+    def _bind_quickly(self, short: tuple[_ShortForm, ...], args: Sequence[object]) -> bytes | None:
         offset = self._offset
         assert offset is not None
-        key: list[Any] = []
+        key: list[object] = []
         values: list[int] = []
         for arg, (dtype, flags, convert, names_extent) in zip(args, short, strict=True):
             if convert is not None:
@@ -127,7 +127,7 @@ class ArgumentBinder:
             return pack(*arranged(values))
         return pack(*values)
 
-    def _bind_carefully(self, args: Sequence[Any]) -> BoundArguments:
+    def _bind_carefully(self, args: Sequence[object]) -> BoundArguments:
         if len(args) != len(self.signature):
             expected = ", ".join(describe(spec) for spec in self.signature)
             count = len(self.signature)
@@ -160,7 +160,7 @@ class ArgumentBinder:
     def _where(self, position: int) -> str:
         return f"{self.function}(): argument {position} ({self.signature[position].name})"
 
-    def _view(self, position: int, arg: Any) -> TensorView | None:
+    def _view(self, position: int, arg: object) -> TensorView | None:
         spec = self.signature[position]
         if spec.kind == "scalar":
             return None
@@ -214,7 +214,7 @@ class ArgumentBinder:
     ) -> None:
         if len(self._known) >= _REMEMBERED_SHAPES:
             self._known.clear()
-        key: list[Any] = []
+        key: list[object] = []
         for form, part, view in zip(short, parts, views, strict=True):
             extent = int.from_bytes(part, "little") if form.names_extent else None
             key.append(view.shape if view is not None else extent)

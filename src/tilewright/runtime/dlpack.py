@@ -110,7 +110,7 @@ def device_of(array: Any) -> str:
     return name if name == "cpu" else f"{name}:{device_id}"
 
 
-def borrow(array: Any) -> TensorView:
+def borrow(array: object) -> TensorView:
     """The memory behind an array of another library, which must be the CPU's.
 
     What the library itself raises comes out as an ArgumentError that repeats it.

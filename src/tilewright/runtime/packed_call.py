@@ -23,8 +23,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from tilewright.errors import ArgumentError, RuntimeFailure
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.native.abi import NO_HANDLER

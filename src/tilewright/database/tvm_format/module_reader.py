@@ -72,7 +72,7 @@ def read_module(text: str | bytes) -> IRModule:
 # --- containers and attributes ------------------------------------------------------------------
 
 
-def _value(graph: ObjectGraph, content: Any) -> Any:
+def _value(graph: ObjectGraph, content: object) -> object:
     return content
 
 
@@ -84,7 +84,7 @@ def _map(graph: ObjectGraph, content: Any) -> dict[Any, Any]:
     return dict(zip(items[::2], items[1::2], strict=True))
 
 
-def _dict_attrs(graph: ObjectGraph, fields: Fields) -> dict[str, Any]:
+def _dict_attrs(graph: ObjectGraph, fields: Fields) -> dict[str, object]:
     values = graph.object_at(fields["__dict__"]) or {}
     named = {str(key).replace("tirx.", "tir.", 1): value for key, value in values.items()}
     # How TVM of today tells functions with blocks from lowered ones.
@@ -92,7 +92,7 @@ def _dict_attrs(graph: ObjectGraph, fields: Fields) -> dict[str, Any]:
     return named
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Texts and integers of annotations are plain values in our IR."""
     if isinstance(value, StringImm):
         return value.value
@@ -158,7 +158,7 @@ def _node(node_class: type[Node]) -> Maker:
     """A node that has the same fields; one that may be None may be missing."""
     described = msgspec.structs.fields(node_class)
 
-    def make(graph: ObjectGraph, fields: Fields) -> Any:
+    def make(graph: ObjectGraph, fields: Fields) -> object:
         values = []
         for item in described:
             content = fields[item.name] if item.required else fields.get(item.name, 0)
@@ -184,7 +184,7 @@ def _field(graph: ObjectGraph, kind: Any, content: Any) -> Any:
     return int(found) if kind is int else found
 
 
-def _for(graph: ObjectGraph, fields: Fields) -> Any:
+def _for(graph: ObjectGraph, fields: Fields) -> object:
     step = graph.object_at(fields.get("step", 0))
     if step is not None and not (isinstance(step, IntImm) and step.value == 1):
         raise ScheduleError("a module with a loop in steps cannot be read")
@@ -225,7 +225,7 @@ def _module(graph: ObjectGraph, fields: Fields) -> IRModule:
     return IRModule(made, {key: _plain(value) for key, value in attrs.items()})
 
 
-def _nothing(graph: ObjectGraph, content: Any) -> None:
+def _nothing(graph: ObjectGraph, content: object) -> None:
     return None
 
 
