@@ -48,12 +48,14 @@ test: $(INSTALLED_DEV) ## set up if needed, then run all tests
 	@$(BIN)/python -m pytest -W error -q -n $(JOBS) -m "not slow" $(ARGS)
 
 .PHONY: lint
-lint: $(INSTALLED_DEV) ## style, formatting, types, layers, sizes
+lint: $(INSTALLED_DEV) ## style, formatting, types, layers, sizes, dead code, names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_report.py
+	$(BIN)/python tools/dead_code.py
+	$(BIN)/python tools/names_lint.py
 
 .PHONY: format
 format: $(INSTALLED_DEV) ## rewrite the sources in the house style

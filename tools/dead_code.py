@@ -38,7 +38,8 @@ ALLOWED = {
     "get_deps_by_src", "root_mark", "inline_mark", "inverse_nhwc", "inverse_nchw", "with_host",
     "terminate_task", "tasks_", "remaining_tasks_", "database_", "cost_model_",
     "measure_callbacks_", "resize1d", "resize3d", "InstructionKind", "train_verbose",
-    "create_module", "_fields_", "cpu_kind",
+    "create_module", "_fields_", "cpu_kind", "data_size", "group_hash",
+    "run_error_count", "pids",
 }  # fmt: skip
 
 

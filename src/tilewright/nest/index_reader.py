@@ -229,11 +229,13 @@ class IndexReader:
     def _is_sum_of_counters(self, form: Affine) -> bool:
         """True for `x + y` where both count from zero: nothing of it can leave a division.
 
-        The same holds for quotients `x // d`.
+        The same holds for quotients `x // d`, but not for one alone, since `x // d // e` is one.
         """
         if form.base or any([scale != 1 for scale in form.terms.values()]):
             return False
         counters = [each.a if type(each) is FloorDiv else each for each in form.terms]
+        if len(counters) == 1 and counters[0] not in form.terms:
+            return False
         if len(set(counters)) < len(counters) or not all([type(var) is Var for var in counters]):
             return False
         ends = [self.bound(term) or _NOWHERE for term in form.terms]

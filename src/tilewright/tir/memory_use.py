@@ -1,4 +1,4 @@
-"""How much memory lowered programs allocate."""
+"""Memory that lowered programs allocate."""
 
 from __future__ import annotations
 

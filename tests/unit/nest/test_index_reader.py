@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.arith import Analyzer
-from tilewright.arith.affine import affine_of
+from tilewright.arith.affine import Affine, affine_of
 from tilewright.ir import DType, Range, Var, const, floordiv, floormod
 from tilewright.nest.index_reader import IndexReader
 
@@ -25,3 +25,22 @@ def test_digits_of_digits(inner: int, outer: int) -> None:
             read = reader.read(index).expr(x.dtype)
             expected = affine_of(analyzer.simplify(index)).expr(x.dtype)
             assert str(read) == str(expected)
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 8, 12])
+@pytest.mark.parametrize("inner", [2, 4, 6])
+def test_digits_of_sums(inner: int, divisor: int) -> None:
+    x, y = (Var(name, DType("int32")) for name in "xy")
+    for total in (floordiv(x, inner) + y, floordiv(x, inner) + floordiv(y, 2), x * inner + y):
+        for digit in (floormod, floordiv):
+            reader, analyzer = IndexReader(), Analyzer()
+            for var, extent in ((x, EXTENT), (y, 8)):
+                reader.enter_loop(var, 0, extent)
+                analyzer.bind(var, Range(const(0), const(extent)))
+            read = reader.read(digit(total, divisor))
+            expected = affine_of(analyzer.simplify(digit(total, divisor)))
+            assert _terms(read) == _terms(expected)
+
+
+def _terms(form: Affine) -> dict[str, int]:
+    return {str(term): scale for term, scale in form.terms.items()}
