@@ -260,12 +260,9 @@ class _Resolver(Rewriter):
         form = self._reader.read(index)
         if form.base or not form.terms:
             return None
-        common = gcd(*form.terms.values())
-        if common > 1:
-            form, limit = (
-                Affine({t: s // common for t, s in form.terms.items()}),
-                -(-limit // common),
-            )
+        factor = min(form.terms.values())
+        if factor > 1 and all([scale == factor for scale in form.terms.values()]):
+            form, limit = Affine(dict.fromkeys(form.terms, 1)), -(-limit // factor)
         parts = [(scale, self._reader.bound(term)) for term, scale in form.terms.items()]
         low, high = _sum_of_bounds(parts)
         if low is None:

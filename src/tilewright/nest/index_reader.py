@@ -156,16 +156,20 @@ class IndexReader:
         return known
 
     def _as_one_object(self, term: PrimExpr) -> PrimExpr:
-        """A term that the simplifier made, as the object that `direct` has for it."""
-        if type(term) in _DIVISIONS and isinstance(term.b, IntImm):  # type: ignore[attr-defined]
-            form = affine_of(term.a)  # type: ignore[attr-defined]
-            key = (type(term), term.b.value, form.base, frozenset(form.terms.items()))  # type: ignore[attr-defined]
-            known = self._quotients.get(key)
-            if known is not None and len(known.terms) == 1:
-                return next(iter(known.terms))
-            dividend = self._as_one_object(term.a)  # type: ignore[attr-defined]
-            if isinstance(dividend, Var) or type(dividend) is FloorMod:
-                return self._one_object(type(term), dividend, term.b.value)  # type: ignore[attr-defined]
+        """A term that the simplifier made, as the object that is known for it."""
+        if not isinstance(term, _DIVISIONS) or not isinstance(term.b, IntImm):
+            return term
+        form = affine_of(term.a)
+        parts = {self._as_one_object(part): scale for part, scale in form.terms.items()}
+        key = (type(term), term.b.value, form.base, frozenset(parts.items()))
+        known = self._quotients.get(key)
+        if known is not None and len(known.terms) == 1:
+            return next(iter(known.terms))
+        dividend = self._as_one_object(term.a)
+        if isinstance(dividend, Var) or type(dividend) is FloorMod:
+            return self._one_object(type(term), dividend, term.b.value)
+        if known is None:
+            self._quotients[key] = Affine({term: 1}, 0, False)
         return term
 
     def read(self, index: PrimExpr) -> Affine:
@@ -220,7 +224,10 @@ class IndexReader:
         if known is None:
             known = self._leading_digit(kind, rest, divisor)
             if known is None and self._is_sum_of_counters(rest):
-                known = Affine({kind(rest.expr(dtype), const(divisor, dtype)): 1}, 0, False)
+                # In the order of the simplifier: falling divisors, variables last.
+                parts = sorted(rest.terms, key=_divisor_of, reverse=True)
+                total = Affine(dict.fromkeys(parts, 1)).expr(dtype)
+                known = Affine({kind(total, const(divisor, dtype)): 1}, 0, False)
             if known is None:
                 known = self._simplify(kind(rest.expr(dtype), const(divisor, dtype)))
             self._quotients[key] = known
@@ -349,6 +356,14 @@ def _rest(index: Affine, divisor: int) -> tuple[Terms, int]:
 def _multiples(index: Affine, divisor: int) -> Terms:
     """The terms whose scales are multiples of `divisor`, over it."""
     return {t: scale // divisor for t, scale in index.terms.items() if scale % divisor == 0}
+
+
+def _divisor_of(term: PrimExpr) -> int:
+    """The number that a term is divided by; a variable counts as not divided."""
+    match term:
+        case FloorDiv(b=IntImm(value=divisor)):
+            return divisor
+    return 1
 
 
 def _may_join(left: Affine, right: Affine) -> bool:

@@ -31,7 +31,12 @@ def test_digits_of_digits(inner: int, outer: int) -> None:
 @pytest.mark.parametrize("inner", [2, 4, 6])
 def test_digits_of_sums(inner: int, divisor: int) -> None:
     x, y = (Var(name, DType("int32")) for name in "xy")
-    for total in (floordiv(x, inner) + y, floordiv(x, inner) + floordiv(y, 2), x * inner + y):
+    for total in (
+        floordiv(x, inner) + y,
+        floordiv(x, inner) + floordiv(y, 2),
+        x + floordiv(y, 2),
+        x * inner + y,
+    ):
         for digit in (floormod, floordiv):
             reader, analyzer = IndexReader(), Analyzer()
             for var, extent in ((x, EXTENT), (y, 8)):
@@ -44,3 +49,13 @@ def test_digits_of_sums(inner: int, divisor: int) -> None:
 
 def _terms(form: Affine) -> dict[str, int]:
     return {str(term): scale for term, scale in form.terms.items()}
+
+
+def test_what_was_read_reads_as_the_same_objects() -> None:
+    reader = IndexReader()
+    x, y = Var("x", DType("int32")), Var("y", DType("int32"))
+    reader.enter_loop(x, 0, 4)
+    reader.enter_loop(y, 0, 2)
+    once = reader.read(floormod(floordiv(x + floordiv(y, 2), 2) * 3 + y, 2))
+    again = reader.read(once.expr(x.dtype))
+    assert [*map(id, again.terms)] == [*map(id, once.terms)]
