@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 from tilewright.codegen.artifact import Library
 from tilewright.codegen.base import Backend, Texts
-from tilewright.codegen.host.code_key import build_key
+from tilewright.codegen.build_key import build_key
 from tilewright.codegen.host.code_store import code_store
 from tilewright.codegen.module_info import FunctionInfo, ModuleInfo, why_unrunnable
 from tilewright.codegen.registry import DEFAULT_KIND, find_backend, has_backend

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright import driver
-from tilewright.codegen.host.code_key import build_key
+from tilewright.codegen.build_key import build_key
 from tilewright.codegen.host.code_store import CodeStore, open_store
 from tilewright.codegen.host.kept_code import keep_module, recall_module
 from tilewright.codegen.llvm.compiler import host_machine

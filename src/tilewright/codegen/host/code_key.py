@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import platform
 from functools import lru_cache
 from pathlib import Path
 
-from tilewright.ir import IRModule
-from tilewright.ir.json import save_json
-from tilewright.lowering.context import PassContext
-from tilewright.target import Target
-from tilewright.target.intrin_rules import rules_from_outside
 from tilewright.version import __version__
 
 _CPUINFO = Path("/proc/cpuinfo")
 # Lines of a processor that say where or how it is just now.
 _PASSING_STATE = ("processor", "cpu mhz", "bogomips", "apicid", "initial apicid", "core id")
 _FOLDERS = ("arith", "codegen", "ir", "lowering", "native", "runtime", "target")
-
-
-def build_key(module: IRModule, target: Target, compiler: str = "") -> str | None:
-    """The key of a program that is compiled now; None if something is in play that has no text."""
-    context = PassContext.current()
-    if context.instruments or context.option("tir.add_lower_pass") or rules_from_outside():
-        return None
-    options = [context.opt_level, dict(context.config), sorted(context.disabled_pass)]
-    text = json.dumps([target.export(), options], sort_keys=True, default=str)
-    return key_of(text, compiler, save_json(module))
 
 
 def key_of(*parts: str) -> str:
