@@ -83,9 +83,9 @@ class Meter:
         self.library = loading.load_objects([compiler.compile_ir(SOURCE)], threads.symbols())
         self.launches = Launches(self.library["launches"])
 
-    def best(self, threads: int, task: str, pauses: int, times: int) -> float:
+    def best(self, count: int, task: str, pauses: int, times: int) -> float:
         """Nanoseconds a region of two items, the best of five series."""
-        threads.set_num_threads(threads)
+        threads.set_num_threads(count)
         address = self.library[task]
         self.launches(address, pauses, 2, 100)
         return min(float(self.launches(address, pauses, 2, times)) / times for _ in range(5))

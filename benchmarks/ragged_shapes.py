@@ -26,7 +26,7 @@ from tilewright.space.base import schedule_rules
 from tilewright.space.generators import PostOrderApply
 from tilewright.target import Target
 from tilewright.testing import te_workload
-from tilewright.testing.space_generation import Task
+from tilewright.testing.space_generation import SpaceTask
 
 TARGET = Target("llvm -num-cores=1")
 RULES = ("InlineConstantScalars", "FuseRows", "RegisterTiling", "ReduceInVectors", "SpatialPass")
@@ -140,7 +140,7 @@ def _candidates(func: PrimFunc, count: int) -> Iterator[Schedule]:
     module = IRModule({"main": func})
     rules = [schedule_rules.create(name) for name in RULES]
     generator = PostOrderApply(sch_rules=rules, postprocs=[], mutator_probs={})
-    generator._initialize_with_tune_context(Task(module, TARGET, rand_state=1))
+    generator._initialize_with_tune_context(SpaceTask(module, TARGET, rand_state=1))
     sketches = generator.generate_design_space(module)
     seen: set[str] = set()
     for seed in range(1, 4 * count):
