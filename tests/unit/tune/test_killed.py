@@ -87,7 +87,10 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     before: list[str] = []
     for _ in range(KILLS):
         if killed_after(path, chance.uniform(0, takes / 4)):
-            path.unlink()  # it is done: begin anew, there are kills left
+            # It is done: begin anew, there are kills left. Its log goes, too, or SQLite would take
+            # it for that of the new file.
+            for file in tmp_path.glob("killed.db*"):
+                file.unlink()
             before = []
             continue
         found = programs(path)
