@@ -105,7 +105,7 @@ def test_wrong_kernels_are_found_out(local: dict[str, Any]) -> None:
             sch.unsafe_set_dtype(block, 0, "float16")
 
     database = tune_tir(
-        relu, "llvm", max_trials_global=4, space=wrong_sometimes, strategy="replay-func",
+        relu, "llvm", max_trials_global=8, space=wrong_sometimes, strategy="replay-func",
         cost_model=None, seed=1, database=MemoryDatabase(), **local,
     )  # fmt: skip
     kinds = [record.failure for record in database.get_all_tuning_records()]
