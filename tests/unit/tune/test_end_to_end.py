@@ -104,9 +104,10 @@ def test_wrong_kernels_are_found_out(local: dict[str, Any]) -> None:
         if loop_node.extent.value > 4:
             sch.unsafe_set_dtype(block, 0, "float16")
 
+    # With this seed a wrong one comes first; later ones may be too slow to be worth comparing.
     database = tune_tir(
-        relu, "llvm", max_trials_global=8, space=wrong_sometimes, strategy="replay-func",
-        cost_model=None, seed=1, database=MemoryDatabase(), **local,
+        relu, "llvm", max_trials_global=4, space=wrong_sometimes, strategy="replay-func",
+        cost_model=None, seed=6, database=MemoryDatabase(), **local,
     )  # fmt: skip
     kinds = [record.failure for record in database.get_all_tuning_records()]
     assert set(kinds) == {None, FailureKind.WRONG_RESULT}
