@@ -30,6 +30,7 @@ from tilewright.ir import IRModule, as_module
 from tilewright.records import args_info_of
 from tilewright.report.roofline import flop_of
 from tilewright.report.units import gflops, seconds
+from tilewright.runtime.cpu_device import aligned_memory
 from tilewright.workloads import CONFIGS, create_te_workload
 
 BUDGET = 25.0  # with what comes before and after it, the demo takes half a minute
@@ -39,6 +40,7 @@ PROGRAMS = {  # of the usual workloads
 }
 ROWS, ROW_SECS = 9, 0.02
 TOLERANCE = 1e-4
+FLOAT32 = np.dtype("float32")
 
 Timer = Callable[[int], float]  # seconds of a run, the mean of so many in a row
 
@@ -63,9 +65,10 @@ class Program:
         self.mod = as_module(self.func)
         self.flop = flop_of(self.mod)
         random = np.random.default_rng(0)
-        self.arrays = [
-            random.random(info.shape, dtype=np.float32) for info in args_info_of(self.mod)
-        ]
+        # They begin at cache lines, as the tensors of frameworks do; NumPy's begin anywhere.
+        self.arrays = [aligned_memory(info.shape, FLOAT32) for info in args_info_of(self.mod)]
+        for array in self.arrays:
+            array[...] = random.random(array.shape, dtype=np.float32)
         self.expected = np.array([])
         self.versions: list[Version] = []
 

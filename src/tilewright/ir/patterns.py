@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tilewright.ir.buffer import BufferLoad
-from tilewright.ir.node import Node, NodeT, children, map_children
+from tilewright.ir.node import Node, NodeT, map_children, nodes_in
 from tilewright.ir.stmt import SeqStmt, flattened
 
 Kind = TypeVar("Kind", bound=Node)
@@ -14,12 +14,19 @@ Kind = TypeVar("Kind", bound=Node)
 
 def walk(node: Node, *, into: Callable[[Any], bool] | None = None) -> Iterator[Any]:
     """A node and all below it, parents first; `into` says below which nodes to go."""
-    pending = [node]
+    pending: list[Any] = [node]
     while pending:
         current = pending.pop()
         yield current
         if current.child_fields and (into is None or into(current)):
-            pending += [*children(current)][::-1]
+            if current.has_annotations and current.annotations:
+                pending += [*nodes_in(current.annotations)][::-1]
+            for name in current.child_fields[::-1]:  # `children`, last first, without a generator
+                value = getattr(current, name)
+                if type(value) is tuple:
+                    pending += value[::-1]
+                elif value is not None:
+                    pending.append(value)
 
 
 def nodes_of(node: Node, kind: type[Kind]) -> Iterator[Kind]:

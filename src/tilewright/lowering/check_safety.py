@@ -221,6 +221,8 @@ class _Checker(Visitor):
         """The exact smallest and largest value of an index, or None if that is not known."""
         if isinstance(index, IntImm):
             return index.value, index.value
+        if isinstance(index, Var):
+            return self._ranges.get(index)
         lanes, stride = 1, 0
         if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
             lanes, stride, index = index.lanes, index.stride.value, index.base

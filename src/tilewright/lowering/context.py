@@ -126,7 +126,11 @@ class PassContext:
 
     def run(self, step: Pass, module: IRModule, target: Target | None) -> IRModule:
         """Run a pass unless somebody objects; instruments see the module before and after."""
-        if step.name in self.disabled_pass or not all(self._tell("should_run", module, step)):
+        if step.name in self.disabled_pass:
+            return module
+        if not self.instruments:
+            return step(module, target)
+        if not all(self._tell("should_run", module, step)):
             return module
         list(self._tell("run_before_pass", module, step))
         result = step(module, target)

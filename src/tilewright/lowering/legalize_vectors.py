@@ -41,7 +41,7 @@ from tilewright.ir import (
     uses_var,
 )
 from tilewright.ir.op import Op
-from tilewright.ir.patterns import walk
+from tilewright.ir.patterns import nodes_of, walk
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.remove_no_op import has_effect
 from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter, with_lets
@@ -62,7 +62,7 @@ def _is_known(dtype: DType) -> bool:
 
 def _has_unknown_vectors(node: Node) -> bool:
     """Is there a vector that LLVM is not known to compile?"""
-    if isinstance(node, PrimExpr):
+    if isinstance(node, PrimExpr) and node.dtype.lanes > 1:
         is_long = node.dtype.lanes > LONG and isinstance(node, _WIDENING)
         if is_long or not _is_known(node.dtype):
             return True
@@ -227,4 +227,6 @@ class _Splitter(StmtRewriter):
 @function_pass
 def LegalizeVectors(func: PrimFunc) -> PrimFunc:
     """Take vectors of unusual lengths apart."""
-    return func.with_body(_Splitter().rewrite(func.body))
+    exprs = nodes_of(func.body, PrimExpr)
+    has_vectors = any(expr.dtype.lanes > 1 for expr in exprs)
+    return func.with_body(_Splitter().rewrite(func.body)) if has_vectors else func
