@@ -9,22 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from tilewright.ir import (
-    Add,
-    DType,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Sub,
-    Var,
-    children,
-    const,
-    uses_var,
-)
+from tilewright import ir
 
-Terms = dict[PrimExpr, Any]  # numbers or arrays
+Terms = dict[ir.PrimExpr, Any]  # numbers or arrays
 Bound = tuple[Any, Any]  # smallest and largest value
 STILL: Bound = (0, 0)  # of a variable that does not run
 
@@ -38,12 +25,12 @@ class Affine:
         self.terms = terms
         self.base = base
         if is_plain is None:
-            is_plain = all([isinstance(term, Var) for term in terms])
+            is_plain = all([isinstance(term, ir.Var) for term in terms])
         self.is_plain = is_plain  # all terms are variables
-        self._variables: set[Var] | None = None
+        self._variables: set[ir.Var] | None = None
 
     @property
-    def variables(self) -> Set[PrimExpr]:
+    def variables(self) -> Set[ir.PrimExpr]:
         """The variables that the form uses, those inside of terms included."""
         if self.is_plain:
             return self.terms.keys()
@@ -51,9 +38,9 @@ class Affine:
             self._variables = set().union(*map(used_vars, self.terms))
         return self._variables
 
-    def variable_terms(self) -> list[tuple[Var, Any]]:
+    def variable_terms(self) -> list[tuple[ir.Var, Any]]:
         """The terms that are variables."""
-        return [(term, scale) for term, scale in self.terms.items() if isinstance(term, Var)]
+        return [(term, scale) for term, scale in self.terms.items() if isinstance(term, ir.Var)]
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """`self + factor * other`, without joining terms that divide the same variable."""
@@ -75,7 +62,7 @@ class Affine:
         scaled = {term: scale * factor for term, scale in self.terms.items()}
         return Affine(scaled, self.base * factor, self.is_plain)
 
-    def bounds(self, bound_of: Callable[[PrimExpr], Bound]) -> Bound:
+    def bounds(self, bound_of: Callable[[ir.PrimExpr], Bound]) -> Bound:
         """The smallest and the largest value, from those of the terms."""
         low = high = self.base
         for term, scale in self.terms.items():
@@ -92,7 +79,7 @@ class Affine:
             total = total + abs(scale) * (high - low)
         return total
 
-    def in_order(self) -> Iterator[tuple[PrimExpr | None, int]]:
+    def in_order(self) -> Iterator[tuple[ir.PrimExpr | None, int]]:
         """The terms as they are printed: falling scales; None stands for the base."""
         ordered = sorted(self.terms.items(), key=_falling_scale) if len(self.terms) > 1 else None
         positive = True
@@ -105,23 +92,23 @@ class Affine:
         if self.base < 0 or (positive and self.base > 0):
             yield None, self.base
 
-    def expr(self, dtype: DType) -> PrimExpr:
+    def expr(self, dtype: ir.DType) -> ir.PrimExpr:
         """The same sum as an expression."""
-        result: PrimExpr | None = None
+        result: ir.PrimExpr | None = None
         for term, scale in self.in_order():
             if term is None or abs(scale) != 1:
-                size = const(abs(scale), dtype)
-                term = size if term is None else Mul(term, size)
+                size = ir.const(abs(scale), dtype)
+                term = size if term is None else ir.Mul(term, size)
             if result is None:
-                result = term if scale > 0 else Sub(const(0, dtype), term)
+                result = term if scale > 0 else ir.Sub(ir.const(0, dtype), term)
             else:
-                result = Add(result, term) if scale > 0 else Sub(result, term)
-        return const(0, dtype) if result is None else result
+                result = ir.Add(result, term) if scale > 0 else ir.Sub(result, term)
+        return ir.const(0, dtype) if result is None else result
 
 
 def affine_in(
-    expr: PrimExpr, is_variable: Callable[[Var], bool]
-) -> tuple[Affine, list[PrimExpr]] | None:
+    expr: ir.PrimExpr, is_variable: Callable[[ir.Var], bool]
+) -> tuple[Affine, list[ir.PrimExpr]] | None:
     """`expr` as a form in the variables that `is_variable` accepts, and other parts of the sum.
 
     None where such a variable is in one of those parts.
@@ -129,7 +116,7 @@ def affine_in(
     form = affine_of(expr)
     chosen: Terms = {var: scale for var, scale in form.variable_terms() if is_variable(var)}
     others = [term for term in form.terms if term not in chosen]
-    if any(uses_var(term, is_variable) for term in others):
+    if any(ir.uses_var(term, is_variable) for term in others):
         return None
     return Affine(chosen, form.base, True), others
 
@@ -158,54 +145,56 @@ def is_dense(coefficients: Iterable[int], extents: Iterable[int]) -> bool:
     return True
 
 
-_DIVISIONS = frozenset({FloorDiv, FloorMod})
+_DIVISIONS = frozenset({ir.FloorDiv, ir.FloorMod})
 
 
-def undivided(term: PrimExpr) -> PrimExpr:
+def undivided(term: ir.PrimExpr) -> ir.PrimExpr:
     """What a term divides by constants, or takes remainders of."""
-    while type(term) in _DIVISIONS and type(term.b) is IntImm:  # type: ignore[attr-defined]
+    while type(term) in _DIVISIONS and type(term.b) is ir.IntImm:  # type: ignore[attr-defined]
         term = term.a  # type: ignore[attr-defined]
     return term
 
 
-def used_vars(expr: PrimExpr) -> set[Var]:
+def used_vars(expr: ir.PrimExpr) -> set[ir.Var]:
     """The variables of an expression."""
     expr = undivided(expr)
-    if isinstance(expr, Var):
+    if isinstance(expr, ir.Var):
         return {expr}
-    return set().union(*(used_vars(part) for part in children(expr) if isinstance(part, PrimExpr)))
+    return set().union(
+        *(used_vars(part) for part in ir.children(expr) if isinstance(part, ir.PrimExpr))
+    )
 
 
-def only_variable(term: PrimExpr) -> Var | None:
+def only_variable(term: ir.PrimExpr) -> ir.Var | None:
     """The one variable that a term uses; None if there are several."""
     inner = undivided(term)
-    if isinstance(inner, Var):
+    if isinstance(inner, ir.Var):
         return inner
     used = used_vars(inner)
     return used.pop() if len(used) == 1 else None
 
 
-def _falling_scale(item: tuple[PrimExpr, int]) -> int:
+def _falling_scale(item: tuple[ir.PrimExpr, int]) -> int:
     return -item[1]
 
 
-def affine_of(expr: PrimExpr) -> Affine:
+def affine_of(expr: ir.PrimExpr) -> Affine:
     """An expression as a sum, as it stands; anything but sums and scales is a term."""
     terms: Terms = {}
     base = _collect(expr, 1, terms)
     return Affine({term: scale for term, scale in terms.items() if scale}, base)
 
 
-def _collect(expr: PrimExpr, factor: int, terms: Terms) -> int:
+def _collect(expr: ir.PrimExpr, factor: int, terms: Terms) -> int:
     """Add `factor * expr` to `terms`; its constant part is returned."""
     match expr:
-        case IntImm(value=value):
+        case ir.IntImm(value=value):
             return factor * value
-        case Add(a=a, b=b):
+        case ir.Add(a=a, b=b):
             return _collect(a, factor, terms) + _collect(b, factor, terms)
-        case Sub(a=a, b=b):
+        case ir.Sub(a=a, b=b):
             return _collect(a, factor, terms) + _collect(b, -factor, terms)
-        case Mul(a=a, b=IntImm(value=times)) | Mul(a=IntImm(value=times), b=a):
+        case ir.Mul(a=a, b=ir.IntImm(value=times)) | ir.Mul(a=ir.IntImm(value=times), b=a):
             return _collect(a, factor * times, terms)
     terms[expr] = terms.get(expr, 0) + factor
     return 0

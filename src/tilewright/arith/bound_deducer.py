@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.bounds import ConstIntBound
 from tilewright.arith.interval import (
@@ -15,24 +16,11 @@ from tilewright.arith.interval import (
     evaluate,
 )
 from tilewright.arith.linear import WHOLE, LinearForm
-from tilewright.ir import (
-    GE,
-    GT,
-    LE,
-    LT,
-    ExprLike,
-    PrimExpr,
-    Var,
-    convert,
-    floordiv,
-    subtract,
-    uses_var,
-)
 
 
 def deduce_bound(
-    var: Var,
-    condition: ExprLike,
+    var: ir.Var,
+    condition: ir.ExprLike,
     hint_map: DomainMap | None = None,
     relax_map: DomainMap | None = None,
 ) -> IntervalSet:
@@ -45,16 +33,18 @@ def deduce_bound(
     for other, domain in (hint_map or {}).items():
         if other is not var:
             _bind_constant_domain(analyzer, other, domain)
-    simple = analyzer.simplify(convert(condition))
-    if not isinstance(simple, (LT, LE, GT, GE)) or not simple.a.dtype.is_int:
+    simple = analyzer.simplify(ir.convert(condition))
+    if not isinstance(simple, (ir.LT, ir.LE, ir.GT, ir.GE)) or not simple.a.dtype.is_int:
         return NOTHING
-    below, above = (simple.a, simple.b) if isinstance(simple, (LT, LE)) else (simple.b, simple.a)
-    limit = -1 if isinstance(simple, (LT, GT)) else 0
+    below, above = (
+        (simple.a, simple.b) if isinstance(simple, (ir.LT, ir.LE)) else (simple.b, simple.a)
+    )
+    limit = -1 if isinstance(simple, (ir.LT, ir.GT)) else 0
     difference = analyzer.linear_form(below).plus(analyzer.linear_form(above), -1)
     return _solve(analyzer, var, difference, limit, simple.a, relax_map or {})
 
 
-def _bind_constant_domain(analyzer: Analyzer, var: Var, domain: Domain) -> None:
+def _bind_constant_domain(analyzer: Analyzer, var: ir.Var, domain: Domain) -> None:
     interval = as_interval(domain)
     if not (interval.has_lower_bound and interval.has_upper_bound):
         return
@@ -65,10 +55,10 @@ def _bind_constant_domain(analyzer: Analyzer, var: Var, domain: Domain) -> None:
 
 def _solve(
     analyzer: Analyzer,
-    var: Var,
+    var: ir.Var,
     form: LinearForm,
     limit: int,
-    sample: PrimExpr,
+    sample: ir.PrimExpr,
     relax_map: DomainMap,
 ) -> IntervalSet:
     """`var` such that `form <= limit` for the largest value of everything else."""
@@ -80,17 +70,17 @@ def _solve(
     largest = _largest(analyzer, analyzer.from_linear_form(rest, sample.dtype), relax_map)
     if largest is None:
         return NOTHING
-    room = subtract(limit, largest)  # scale * var <= room
+    room = ir.subtract(limit, largest)  # scale * var <= room
     if scale > 0:
-        return IntervalSet(NEGATIVE_INFINITY, analyzer.simplify(floordiv(room, scale)))
-    smallest = subtract(0, floordiv(room, -scale))
+        return IntervalSet(NEGATIVE_INFINITY, analyzer.simplify(ir.floordiv(room, scale)))
+    smallest = ir.subtract(0, ir.floordiv(room, -scale))
     return IntervalSet(analyzer.simplify(smallest), POSITIVE_INFINITY)
 
 
-def _mentions(expr: PrimExpr, var: Var) -> bool:
-    return uses_var(expr, lambda other: other is var)
+def _mentions(expr: ir.PrimExpr, var: ir.Var) -> bool:
+    return ir.uses_var(expr, lambda other: other is var)
 
 
-def _largest(analyzer: Analyzer, rest: PrimExpr, relax_map: DomainMap) -> PrimExpr | None:
+def _largest(analyzer: Analyzer, rest: ir.PrimExpr, relax_map: DomainMap) -> ir.PrimExpr | None:
     found = evaluate(rest, relax_map, analyzer)
     return found.max_value if found.has_upper_bound else None

@@ -9,37 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Broadcast,
-    Call,
-    Cast,
-    Div,
-    DType,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Op,
-    Or,
-    PrimExpr,
-    Ramp,
-    Select,
-    SizeVar,
-    Sub,
-    Var,
-)
+from tilewright import ir
 
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
@@ -60,15 +30,15 @@ class ConstIntBound(NamedTuple):
 
 EVERYTHING: Final = ConstIntBound(NEG_INF, POS_INF)
 BOOLEAN: Final = ConstIntBound(0, 1)
-_dtype_bounds: dict[DType, ConstIntBound] = {}
+_dtype_bounds: dict[ir.DType, ConstIntBound] = {}
 
 
-def is_index_type(dtype: DType) -> bool:
+def is_index_type(dtype: ir.DType) -> bool:
     """Signed integers of 32 bits and more, whose arithmetic does not overflow by assumption."""
     return dtype.code == "int" and dtype.bits >= 32
 
 
-def dtype_bound(dtype: DType) -> ConstIntBound:
+def dtype_bound(dtype: ir.DType) -> ConstIntBound:
     """The values a type can hold."""
     known = _dtype_bounds.get(dtype)
     if known is None:
@@ -76,7 +46,7 @@ def dtype_bound(dtype: DType) -> ConstIntBound:
     return known
 
 
-def _compute_dtype_bound(dtype: DType) -> ConstIntBound:
+def _compute_dtype_bound(dtype: ir.DType) -> ConstIntBound:
     if dtype.is_bool:
         return BOOLEAN
     if dtype.is_int and dtype.bits < 64:
@@ -175,20 +145,20 @@ def union_bounds(a: ConstIntBound, b: ConstIntBound) -> ConstIntBound:
     return ConstIntBound(min(a[0], b[0]), max(a[1], b[1]))
 
 
-def _of_constant(_: Facts, expr: IntImm) -> ConstIntBound:
+def _of_constant(_: Facts, expr: ir.IntImm) -> ConstIntBound:
     value = _clamp(expr.value)
     return ConstIntBound(value, value)
 
 
-def _of_var(facts: Facts, expr: Var) -> ConstIntBound:
+def _of_var(facts: Facts, expr: ir.Var) -> ConstIntBound:
     known = facts.var_bounds.get(expr)
     if known is not None:
         return known
     whole = dtype_bound(expr.dtype)
-    return ConstIntBound(0, whole[1]) if isinstance(expr, SizeVar) else whole
+    return ConstIntBound(0, whole[1]) if isinstance(expr, ir.SizeVar) else whole
 
 
-def _of_cast(facts: Facts, expr: Cast) -> ConstIntBound:
+def _of_cast(facts: Facts, expr: ir.Cast) -> ConstIntBound:
     source, target = expr.value.dtype, dtype_bound(expr.dtype)
     if not (source.is_integral or source.is_bool):
         return target
@@ -196,19 +166,19 @@ def _of_cast(facts: Facts, expr: Cast) -> ConstIntBound:
     return value if target[0] <= value[0] and value[1] <= target[1] else target
 
 
-def _of_select(facts: Facts, expr: Select) -> ConstIntBound:
+def _of_select(facts: Facts, expr: ir.Select) -> ConstIntBound:
     return union_bounds(facts.bound(expr.true_value), facts.bound(expr.false_value))
 
 
-def _of_ramp(facts: Facts, expr: Ramp) -> ConstIntBound:
+def _of_ramp(facts: Facts, expr: ir.Ramp) -> ConstIntBound:
     steps = mul_bounds(facts.bound(expr.stride), ConstIntBound(0, expr.lanes - 1))
     return add_bounds(facts.bound(expr.base), steps)
 
 
-def _of_floormod(facts: Facts, expr: FloorMod) -> ConstIntBound:
+def _of_floormod(facts: Facts, expr: ir.FloorMod) -> ConstIntBound:
     result = floormod_bounds(facts.bound(expr.a), facts.bound(expr.b))
     divisor = expr.b
-    if type(divisor) is not IntImm or divisor.value <= 1 or type(expr.a) is Var:
+    if type(divisor) is not ir.IntImm or divisor.value <= 1 or type(expr.a) is ir.Var:
         return result
     coeff, base = facts.modular(expr.a).gcd_with(divisor.value)
     if coeff <= 1:
@@ -217,31 +187,31 @@ def _of_floormod(facts: Facts, expr: FloorMod) -> ConstIntBound:
     return ConstIntBound(max(result[0], base), min(result[1], divisor.value - coeff + base))
 
 
-def _bitwise_and(facts: Facts, expr: Call) -> ConstIntBound:
+def _bitwise_and(facts: Facts, expr: ir.Call) -> ConstIntBound:
     a, b = facts.bound(expr.args[0]), facts.bound(expr.args[1])
     limits = [bound[1] for bound in (a, b) if bound[0] >= 0]
     return ConstIntBound(0, min(limits)) if limits else dtype_bound(expr.dtype)
 
 
-def _shift_right(facts: Facts, expr: Call) -> ConstIntBound:
+def _shift_right(facts: Facts, expr: ir.Call) -> ConstIntBound:
     a, b = facts.bound(expr.args[0]), facts.bound(expr.args[1])
     if b[0] < 0 or b[1] > 63:
         return dtype_bound(expr.dtype)
     return div_bounds(a, ConstIntBound(1 << b[0], 1 << b[1]), _floor_quotient)
 
 
-def _shift_left(facts: Facts, expr: Call) -> ConstIntBound:
+def _shift_left(facts: Facts, expr: ir.Call) -> ConstIntBound:
     a, b = facts.bound(expr.args[0]), facts.bound(expr.args[1])
     if b[0] < 0 or b[1] > 62:
         return dtype_bound(expr.dtype)
     return mul_bounds(a, ConstIntBound(1 << b[0], 1 << b[1]))
 
 
-def _if_then_else(facts: Facts, expr: Call) -> ConstIntBound:
+def _if_then_else(facts: Facts, expr: ir.Call) -> ConstIntBound:
     return union_bounds(facts.bound(expr.args[1]), facts.bound(expr.args[2]))
 
 
-_CALLS: dict[str, Callable[[Facts, Call], ConstIntBound]] = {
+_CALLS: dict[str, Callable[[Facts, ir.Call], ConstIntBound]] = {
     "tir.bitwise_and": _bitwise_and,
     "tir.shift_right": _shift_right,
     "tir.shift_left": _shift_left,
@@ -252,8 +222,8 @@ _CALLS: dict[str, Callable[[Facts, Call], ConstIntBound]] = {
 }
 
 
-def _of_call(facts: Facts, expr: Call) -> ConstIntBound:
-    rule = _CALLS.get(expr.op.name) if isinstance(expr.op, Op) else None
+def _of_call(facts: Facts, expr: ir.Call) -> ConstIntBound:
+    rule = _CALLS.get(expr.op.name) if isinstance(expr.op, ir.Op) else None
     return dtype_bound(expr.dtype) if rule is None else rule(facts, expr)
 
 
@@ -263,33 +233,33 @@ def _pairwise(
     return lambda facts, expr: combine(facts.bound(expr.a), facts.bound(expr.b))
 
 
-def _boolean(_: Facts, __: PrimExpr) -> ConstIntBound:
+def _boolean(_: Facts, __: ir.PrimExpr) -> ConstIntBound:
     return BOOLEAN
 
 
 BOUND_OF: dict[type, Callable[[Facts, Any], ConstIntBound]] = {
-    IntImm: _of_constant,
-    Var: _of_var,
-    SizeVar: _of_var,
-    Cast: _of_cast,
-    Select: _of_select,
-    Ramp: _of_ramp,
-    Broadcast: lambda facts, expr: facts.bound(expr.value),
-    Call: _of_call,
-    Add: _pairwise(add_bounds),
-    Sub: _pairwise(sub_bounds),
-    Mul: _pairwise(mul_bounds),
-    Div: _pairwise(lambda a, b: div_bounds(a, b, _trunc_quotient)),
-    Mod: _pairwise(truncmod_bounds),
-    FloorDiv: _pairwise(lambda a, b: div_bounds(a, b, _floor_quotient)),
-    FloorMod: _of_floormod,
-    Min: _pairwise(lambda a, b: ConstIntBound(min(a[0], b[0]), min(a[1], b[1]))),
-    Max: _pairwise(lambda a, b: ConstIntBound(max(a[0], b[0]), max(a[1], b[1]))),
-    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _boolean),
+    ir.IntImm: _of_constant,
+    ir.Var: _of_var,
+    ir.SizeVar: _of_var,
+    ir.Cast: _of_cast,
+    ir.Select: _of_select,
+    ir.Ramp: _of_ramp,
+    ir.Broadcast: lambda facts, expr: facts.bound(expr.value),
+    ir.Call: _of_call,
+    ir.Add: _pairwise(add_bounds),
+    ir.Sub: _pairwise(sub_bounds),
+    ir.Mul: _pairwise(mul_bounds),
+    ir.Div: _pairwise(lambda a, b: div_bounds(a, b, _trunc_quotient)),
+    ir.Mod: _pairwise(truncmod_bounds),
+    ir.FloorDiv: _pairwise(lambda a, b: div_bounds(a, b, _floor_quotient)),
+    ir.FloorMod: _of_floormod,
+    ir.Min: _pairwise(lambda a, b: ConstIntBound(min(a[0], b[0]), min(a[1], b[1]))),
+    ir.Max: _pairwise(lambda a, b: ConstIntBound(max(a[0], b[0]), max(a[1], b[1]))),
+    **dict.fromkeys((ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not), _boolean),
 }
 
 
-def compute_bound(facts: Facts, expr: PrimExpr) -> ConstIntBound:
+def compute_bound(facts: Facts, expr: ir.PrimExpr) -> ConstIntBound:
     """The bound of `expr` from those of its parts (`facts.bound` adds memory and constraints)."""
     rule = BOUND_OF.get(type(expr))
     whole = dtype_bound(expr.dtype)

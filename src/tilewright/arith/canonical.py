@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
+from tilewright import ir
 from tilewright.arith.bounds import ConstIntBound, dtype_bound, is_index_type
 from tilewright.arith.interning import has_side_effect
 from tilewright.arith.linear import (
@@ -24,40 +25,14 @@ from tilewright.arith.linear import (
 )
 from tilewright.arith.rewrite import RewriteSimplifier
 from tilewright.arith.rule_compiler import fits
-from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    BinaryOp,
-    BufferLoad,
-    Cast,
-    DType,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Let,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    Sub,
-    Var,
-    const,
-    map_children,
-)
 
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
 
 # How often simplifying an atom may bring another sum to light; tables and forms could disagree.
 _MAX_UNFOLDING = 8
-_LINEAR = frozenset({Add, Sub, Mul, FloorDiv, FloorMod})
-_COMPARED = frozenset({EQ, NE, LT, LE, GT, GE, Min, Max})
+_LINEAR = frozenset({ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod})
+_COMPARED = frozenset({ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.Min, ir.Max})
 
 
 class CanonicalSimplifier:
@@ -68,7 +43,7 @@ class CanonicalSimplifier:
         self._rewriter = rewriter
         self._unfolding = 0
 
-    def visit(self, expr: PrimExpr) -> PrimExpr:
+    def visit(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """The canonical form of `expr`."""
         memory = self._facts.canonical
         known = memory.get(expr)
@@ -78,50 +53,54 @@ class CanonicalSimplifier:
             memory[known] = known
         return known
 
-    def _simplify(self, expr: PrimExpr) -> PrimExpr:
-        if isinstance(expr, (Var, IntImm, FloatImm)):
+    def _simplify(self, expr: ir.PrimExpr) -> ir.PrimExpr:
+        if isinstance(expr, (ir.Var, ir.IntImm, ir.FloatImm)):
             return self._rewriter.visit(expr)
         dtype = expr.dtype
         is_linear = type(expr) in _LINEAR and dtype.lanes == 1 and is_index_type(dtype)
-        if is_linear or (isinstance(expr, Cast) and widens_index(expr)):
+        if is_linear or (isinstance(expr, ir.Cast) and widens_index(expr)):
             try:
                 return self.to_expr(self.to_form(expr), dtype)
             except NotLinear:
                 return self._other(expr)
         return self._other(expr)
 
-    def _other(self, expr: PrimExpr) -> PrimExpr:
+    def _other(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """A node that is not linear: canonical children, then the rule tables."""
-        if isinstance(expr, Let):
+        if isinstance(expr, ir.Let):
             return expr
         interner = self._facts.interner
-        if isinstance(expr, BinaryOp):
+        if isinstance(expr, ir.BinaryOp):
             a, b = self.visit(expr.a), self.visit(expr.b)
             if type(expr) in _COMPARED and a.dtype.lanes == 1 and is_index_type(a.dtype):
                 decided = self._decide(type(expr), a, b)
                 if decided is not None:
                     return interner.intern(decided)
             return self._rewriter.reduce_root(interner.binary(type(expr), a, b))
-        changed = map_children(expr, lambda n: self.visit(n) if isinstance(n, PrimExpr) else n)
-        if isinstance(expr, BufferLoad):  # no table has a rule for loads; keep canonical indices
+        changed = ir.map_children(
+            expr, lambda n: self.visit(n) if isinstance(n, ir.PrimExpr) else n
+        )
+        if isinstance(expr, ir.BufferLoad):  # no table has a rule for loads; keep canonical indices
             return interner.intern(changed)
         return self._rewriter.visit(changed) if changed is not expr else expr
 
-    def _decide(self, kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    def _decide(
+        self, kind: type[ir.BinaryOp], a: ir.PrimExpr, b: ir.PrimExpr
+    ) -> ir.PrimExpr | None:
         """A comparison, minimum or maximum that the bounds of the difference settle."""
         try:
             difference = self.to_form(a).plus(self.to_form(b), -1)
         except NotLinear:
             return None
         low, high = self.bound_of_form(difference, a.dtype)
-        if kind in (Min, Max):
+        if kind in (ir.Min, ir.Max):
             if high <= 0:
-                return a if kind is Min else b
-            return (b if kind is Min else a) if low >= 0 else None
+                return a if kind is ir.Min else b
+            return (b if kind is ir.Min else a) if low >= 0 else None
         verdict = _VERDICTS[kind](low, high)
-        return None if verdict is None else const(verdict, "bool")
+        return None if verdict is None else ir.const(verdict, "bool")
 
-    def bound_of_form(self, form: LinearForm, dtype: DType) -> ConstIntBound:
+    def bound_of_form(self, form: LinearForm, dtype: ir.DType) -> ConstIntBound:
         """Bounds of the form, also from what is known of its sum as a whole."""
         low, high = bound_of_terms(self._facts, form.terms.items(), form.base)
         if self._facts.expr_bounds and len(form.terms) > 1:
@@ -134,36 +113,36 @@ class CanonicalSimplifier:
 
     # --- from expressions to forms ---
 
-    def to_form(self, expr: PrimExpr) -> LinearForm:
+    def to_form(self, expr: ir.PrimExpr) -> LinearForm:
         """The linear form of a scalar index expression."""
         match expr:
-            case IntImm(value=value):
+            case ir.IntImm(value=value):
                 return constant_form(value)
-            case Add(a=a, b=b):
+            case ir.Add(a=a, b=b):
                 return self.to_form(a).plus(self.to_form(b))
-            case Sub(a=a, b=b):
+            case ir.Sub(a=a, b=b):
                 return self.to_form(a).plus(self.to_form(b), -1)
-            case Mul(a=a, b=b):
+            case ir.Mul(a=a, b=b):
                 return self._product(self.to_form(a), self.to_form(b), expr.dtype)
-            case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
                 return self.divide(self.to_form(a), divisor, expr.dtype)
-            case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
+            case ir.FloorMod(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
                 return self.remainder(self.to_form(a), divisor, expr.dtype)
-            case Cast() if widens_index(expr):
+            case ir.Cast() if widens_index(expr):
                 return self._widened(self.to_form(expr.value), expr.dtype)
-            case FloorDiv() | FloorMod():
+            case ir.FloorDiv() | ir.FloorMod():
                 a, b = self.visit(expr.a), self.visit(expr.b)
                 node = self._facts.interner.binary(type(expr), a, b)
                 return self._form_of_atom(self._rewriter.reduce_root(node), node)
-            case Var():
+            case ir.Var():
                 return self._form_of_atom(self._rewriter.visit(expr), expr)
         if has_side_effect(expr):
             raise NotLinear
         return self._form_of_atom(self.visit(expr), expr)
 
-    def _form_of_atom(self, simplified: PrimExpr, original: PrimExpr) -> LinearForm:
+    def _form_of_atom(self, simplified: ir.PrimExpr, original: ir.PrimExpr) -> LinearForm:
         """An atom, unless simplifying it brought a linear expression to light."""
-        if isinstance(simplified, IntImm):
+        if isinstance(simplified, ir.IntImm):
             return constant_form(simplified.value)
         if simplified is original or type(simplified) not in _LINEAR:
             return atom_form(simplified)
@@ -175,7 +154,7 @@ class CanonicalSimplifier:
         finally:
             self._unfolding -= 1
 
-    def _product(self, a: LinearForm, b: LinearForm, dtype: DType) -> LinearForm:
+    def _product(self, a: LinearForm, b: LinearForm, dtype: ir.DType) -> LinearForm:
         if not b.terms:
             return a.times(b.base)
         if not a.terms:
@@ -183,23 +162,23 @@ class CanonicalSimplifier:
         a_scale, b_scale = _single_scale(a), _single_scale(b)
         left = self.to_expr(a.divided_exactly(a_scale), dtype)
         right = self.to_expr(b.divided_exactly(b_scale), dtype)
-        if isinstance(right, Mul):  # x * (y * z) reads x * y * z
-            left, right = Mul(left, right.a), right.b
+        if isinstance(right, ir.Mul):  # x * (y * z) reads x * y * z
+            left, right = ir.Mul(left, right.a), right.b
         interner = self._facts.interner
         atom = interner.product(interner.intern(left), interner.intern(right))
         return atom_form(atom, scale=a_scale * b_scale)
 
-    def _widened(self, form: LinearForm, dtype: DType) -> LinearForm:
+    def _widened(self, form: LinearForm, dtype: ir.DType) -> LinearForm:
         intern = self._facts.interner.intern
         terms = {
-            (intern(Cast(dtype, atom)), lower, upper): scale
+            (intern(ir.Cast(dtype, atom)), lower, upper): scale
             for (atom, lower, upper), scale in form.terms.items()
         }
         return LinearForm(terms, form.base)
 
     # --- division ---
 
-    def divide(self, form: LinearForm, divisor: int, dtype: DType) -> LinearForm:
+    def divide(self, form: LinearForm, divisor: int, dtype: ir.DType) -> LinearForm:
         """`floor(form / divisor)`."""
         if divisor == 1:
             return form
@@ -212,7 +191,7 @@ class CanonicalSimplifier:
             return quotient.plus(self._divide_rest(LinearForm(rest), divisor, dtype))
         return quotient.plus(self._divide_rest(LinearForm(rest, form.base), divisor, dtype))
 
-    def _divide_rest(self, rest: LinearForm, divisor: int, dtype: DType) -> LinearForm:
+    def _divide_rest(self, rest: LinearForm, divisor: int, dtype: ir.DType) -> LinearForm:
         low, high = self.bound_of_form(rest, dtype)
         if low // divisor == high // divisor:
             return constant_form(low // divisor)
@@ -229,7 +208,7 @@ class CanonicalSimplifier:
             return atom_form(atom, lower * divisor, upper)
         return atom_form(self.to_expr(rest, dtype), divisor)
 
-    def remainder(self, form: LinearForm, divisor: int, dtype: DType) -> LinearForm:
+    def remainder(self, form: LinearForm, divisor: int, dtype: ir.DType) -> LinearForm:
         """`form mod divisor`, between 0 and `divisor - 1`."""
         if divisor == 1:
             return constant_form(0)
@@ -246,7 +225,7 @@ class CanonicalSimplifier:
                 return candidate.plus(constant_form(-(low // divisor) * divisor))
         return self._remainder_of_rest(reduced, divisor, dtype)
 
-    def _remainder_of_rest(self, rest: LinearForm, divisor: int, dtype: DType) -> LinearForm:
+    def _remainder_of_rest(self, rest: LinearForm, divisor: int, dtype: ir.DType) -> LinearForm:
         common = rest.scale_gcd(divisor)
         if common > 1:
             inner = self.remainder(rest.divided_exactly(common), divisor // common, dtype)
@@ -282,18 +261,18 @@ class CanonicalSimplifier:
 
     # --- back to expressions ---
 
-    def to_expr(self, form: LinearForm, dtype: DType) -> PrimExpr:
+    def to_expr(self, form: LinearForm, dtype: ir.DType) -> ir.PrimExpr:
         """The form as an expression: positive terms, a positive base, negative terms, the rest."""
         form = self._with_atoms_opened(self._with_divisions_undone(form))
         ordered = sorted(form.terms.items(), key=_falling)
         positive = [term for term in ordered if term[1] > 0]
         negative = [term for term in ordered if term[1] < 0]
-        result: PrimExpr | None = None
+        result: ir.PrimExpr | None = None
         for split, scale in positive:
             term = self._term(split, scale, dtype)
-            result = term if result is None else self._make(Add, result, term)
+            result = term if result is None else self._make(ir.Add, result, term)
         if form.base > 0 and result is not None:
-            result = self._make(Add, result, _constant(form.base, dtype))
+            result = self._make(ir.Add, result, _constant(form.base, dtype))
         if result is None:
             if len(negative) == 1 and form.base == 0:
                 return self._term(*negative[0], dtype)
@@ -301,9 +280,9 @@ class CanonicalSimplifier:
             if not negative:
                 return self._facts.interner.intern(result)
         for split, scale in negative:
-            result = self._make(Sub, result, self._term(split, -scale, dtype))
+            result = self._make(ir.Sub, result, self._term(split, -scale, dtype))
         if form.base < 0:
-            result = self._make(Sub, result, _constant(-form.base, dtype))
+            result = self._make(ir.Sub, result, _constant(-form.base, dtype))
         return result
 
     def _with_divisions_undone(self, form: LinearForm) -> LinearForm:
@@ -331,30 +310,30 @@ class CanonicalSimplifier:
         opened = form
         for split, scale in form.terms.items():
             atom, lower, upper = split
-            if lower == 1 and upper == WHOLE and type(atom) in (Add, Sub):
+            if lower == 1 and upper == WHOLE and type(atom) in (ir.Add, ir.Sub):
                 terms = dict(opened.terms)
                 del terms[split]
                 opened = LinearForm(terms, opened.base).plus(self.to_form(atom), scale)
         return opened if opened is form else self._with_atoms_opened(opened)
 
-    def _term(self, split: Split, scale: int, dtype: DType) -> PrimExpr:
+    def _term(self, split: Split, scale: int, dtype: ir.DType) -> ir.PrimExpr:
         atom, lower, upper = split
         expr = atom
         if upper != WHOLE:
-            expr = self._make(FloorMod, expr, _constant(upper, dtype))
+            expr = self._make(ir.FloorMod, expr, _constant(upper, dtype))
         if lower != 1:
-            expr = self._make(FloorDiv, expr, _constant(lower, dtype))
-        return expr if scale == 1 else self._make(Mul, expr, _constant(scale, dtype))
+            expr = self._make(ir.FloorDiv, expr, _constant(lower, dtype))
+        return expr if scale == 1 else self._make(ir.Mul, expr, _constant(scale, dtype))
 
-    def _make(self, kind: type[BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    def _make(self, kind: type[ir.BinaryOp], a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
         interner = self._facts.interner
         return interner.binary(kind, interner.intern(a), interner.intern(b))
 
 
-def _constant(value: int, dtype: DType) -> PrimExpr:
+def _constant(value: int, dtype: ir.DType) -> ir.PrimExpr:
     if not fits(value, dtype):
         raise NotLinear
-    return const(value, dtype)
+    return ir.const(value, dtype)
 
 
 def _falling(term: tuple[Split, int]) -> tuple[int, int, int]:
@@ -369,7 +348,7 @@ def _single_scale(form: LinearForm) -> int:
     return 1
 
 
-def widens_index(expr: Cast) -> bool:
+def widens_index(expr: ir.Cast) -> bool:
     """True for the cast of an index to a type that holds all its values."""
     source = expr.value.dtype
     return (
@@ -381,11 +360,11 @@ def widens_index(expr: Cast) -> bool:
 
 
 _Verdict: TypeAlias = Callable[[int, int], bool | None]
-_VERDICTS: dict[type[BinaryOp], _Verdict] = {
-    LT: lambda low, high: True if high < 0 else False if low >= 0 else None,
-    LE: lambda low, high: True if high <= 0 else False if low > 0 else None,
-    GT: lambda low, high: True if low > 0 else False if high <= 0 else None,
-    GE: lambda low, high: True if low >= 0 else False if high < 0 else None,
-    EQ: lambda low, high: False if low > 0 or high < 0 else True if low == high == 0 else None,
-    NE: lambda low, high: True if low > 0 or high < 0 else False if low == high == 0 else None,
+_VERDICTS: dict[type[ir.BinaryOp], _Verdict] = {
+    ir.LT: lambda low, high: True if high < 0 else False if low >= 0 else None,
+    ir.LE: lambda low, high: True if high <= 0 else False if low > 0 else None,
+    ir.GT: lambda low, high: True if low > 0 else False if high <= 0 else None,
+    ir.GE: lambda low, high: True if low >= 0 else False if high < 0 else None,
+    ir.EQ: lambda low, high: False if low > 0 or high < 0 else True if low == high == 0 else None,
+    ir.NE: lambda low, high: True if low > 0 or high < 0 else False if low == high == 0 else None,
 }

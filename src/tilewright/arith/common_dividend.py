@@ -8,44 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.ir import (
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    PrimExpr,
-    Rewriter,
-    floormod,
-    post_order_visit,
-    structural_equal,
-)
 
 
-def with_common_dividends(indices: Sequence[PrimExpr]) -> list[PrimExpr] | None:
+def with_common_dividends(indices: Sequence[ir.PrimExpr]) -> list[ir.PrimExpr] | None:
     """The indices with remainders of what others are quotients of; None if nothing changes."""
-    dividends: dict[int, list[PrimExpr]] = {}
+    dividends: dict[int, list[ir.PrimExpr]] = {}
 
     def collect(node: object) -> None:
         match node:
-            case FloorDiv(a=dividend, b=IntImm(value=divisor)) if divisor > 0:
+            case ir.FloorDiv(a=dividend, b=ir.IntImm(value=divisor)) if divisor > 0:
                 dividends.setdefault(divisor, []).append(dividend)
 
     for index in indices:
-        post_order_visit(index, collect)
+        ir.post_order_visit(index, collect)
     rewriter = _Remainders(dividends)
     changed = [rewriter.rewrite(index) for index in indices] if dividends else indices
     same = all(new is old for new, old in zip(changed, indices, strict=True))
     return None if same else list(changed)
 
 
-class _Remainders(Rewriter):
-    def __init__(self, dividends: dict[int, list[PrimExpr]]) -> None:
+class _Remainders(ir.Rewriter):
+    def __init__(self, dividends: dict[int, list[ir.PrimExpr]]) -> None:
         self._dividends = dividends
         self._form_of = Analyzer().linear_form
 
-    def visit_floor_mod(self, node: FloorMod) -> PrimExpr:
-        made: FloorMod = self.generic_visit(node)
-        if not isinstance(made.b, IntImm):
+    def visit_floor_mod(self, node: ir.FloorMod) -> ir.PrimExpr:
+        made: ir.FloorMod = self.generic_visit(node)
+        if not isinstance(made.b, ir.IntImm):
             return made
         divisor = made.b.value
         known = [
@@ -53,6 +44,6 @@ class _Remainders(Rewriter):
             for dividend in self._dividends.get(divisor, ())
             if self._form_of(dividend).is_congruent(self._form_of(made.a), divisor)
         ]
-        if not known or any(structural_equal(dividend, made.a) for dividend in known):
+        if not known or any(ir.structural_equal(dividend, made.a) for dividend in known):
             return made
-        return floormod(known[0], divisor)
+        return ir.floormod(known[0], divisor)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import eval_set
 from tilewright.arith.iter_factors import rest_of
@@ -25,32 +26,6 @@ from tilewright.arith.iter_map_inverse import IterMapInverse
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.arith.region import to_range
 from tilewright.errors import ArithError, IRError
-from tilewright.ir import (
-    FALSE,
-    TRUE,
-    DType,
-    ExprLike,
-    IntImm,
-    Node,
-    PrimExpr,
-    Range,
-    Rewriter,
-    StringImm,
-    Var,
-    add,
-    const,
-    convert,
-    equal,
-    floordiv,
-    floormod,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-    multiply,
-    not_equal,
-    substitute,
-)
 from tilewright.ir.json import register_node_class
 
 
@@ -61,14 +36,14 @@ class _AxisSeparator:
         return "IndexMap.AXIS_SEPARATOR"
 
 
-class IndexMap(Node, frozen=True):
+class IndexMap(ir.Node, frozen=True):
     """`initial_indices -> final_indices`, with an inverse if its author gave one."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("final_indices",)
     AXIS_SEPARATOR: ClassVar[Any] = _AxisSeparator()
 
-    initial_indices: tuple[Var, ...]
-    final_indices: tuple[PrimExpr, ...]
+    initial_indices: tuple[ir.Var, ...]
+    final_indices: tuple[ir.PrimExpr, ...]
     inverse_index_map: IndexMap | None = None
 
     # --- construction ---
@@ -104,14 +79,14 @@ class IndexMap(Node, frozen=True):
         index_dtype: str = "int64",
     ) -> tuple[IndexMap, list[int]]:
         """As `from_func`, with the positions at which AXIS_SEPARATOR stood in the result."""
-        dtype = DType(index_dtype)
+        dtype = ir.DType(index_dtype)
         leading, named = _parameter_names(mapping_function, ndim)
-        leading_vars = [Var(name, dtype) for name in leading]
-        named_vars = {name: Var(name, dtype) for name in named}
+        leading_vars = [ir.Var(name, dtype) for name in leading]
+        named_vars = {name: ir.Var(name, dtype) for name in named}
         initial = (*leading_vars, *named_vars.values())
         result = mapping_function(*leading_vars, **named_vars)
         items = list(result) if isinstance(result, (list, tuple, Iterator)) else [result]
-        final: list[PrimExpr] = []
+        final: list[ir.PrimExpr] = []
         separators: list[int] = []
         for item in items:
             if item is IndexMap.AXIS_SEPARATOR:
@@ -126,25 +101,29 @@ class IndexMap(Node, frozen=True):
     # --- application ---
 
     def map_indices(
-        self, indices: Sequence[ExprLike], analyzer: Analyzer | None = None
-    ) -> list[PrimExpr]:
+        self, indices: Sequence[ir.ExprLike], analyzer: Analyzer | None = None
+    ) -> list[ir.PrimExpr]:
         """The new indices of the element at `indices`, simplified."""
         self._check_rank("indices", len(indices))
-        nodes = [convert(index) for index in indices]
-        symbolic = [node.dtype for node in nodes if not isinstance(node, IntImm)]
+        nodes = [ir.convert(index) for index in indices]
+        symbolic = [node.dtype for node in nodes if not isinstance(node, ir.IntImm)]
         adapted = self.with_dtype(symbolic[0]) if symbolic else self
         dtype = adapted._dtype
-        nodes = [const(n.value, dtype) if isinstance(n, IntImm) else n for n in nodes]
+        nodes = [ir.const(n.value, dtype) if isinstance(n, ir.IntImm) else n for n in nodes]
         mapping = dict(zip(adapted.initial_indices, nodes, strict=True))
         simplify = (analyzer or Analyzer()).simplify
-        return [simplify(substitute(index, mapping)) for index in adapted.final_indices]
+        return [simplify(ir.substitute(index, mapping)) for index in adapted.final_indices]
 
-    def map_ranges(self, ranges: Sequence[Range], analyzer: Analyzer | None = None) -> list[Range]:
+    def map_ranges(
+        self, ranges: Sequence[ir.Range], analyzer: Analyzer | None = None
+    ) -> list[ir.Range]:
         """The ranges of the new indices; an outer box where the map is not exact."""
         self._check_rank("ranges", len(ranges))
         adapted = self.with_dtype(ranges[0].min.dtype) if ranges else self
         domains = dict(zip(adapted.initial_indices, ranges, strict=True))
-        found = detect_iter_map(adapted.final_indices, domains, TRUE, IterMapLevel.NO_CHECK, False)
+        found = detect_iter_map(
+            adapted.final_indices, domains, ir.TRUE, IterMapLevel.NO_CHECK, False
+        )
         checker = analyzer or Analyzer()
         if not found.errors:
             exact = _ranges_of(found, checker)
@@ -153,8 +132,8 @@ class IndexMap(Node, frozen=True):
         return [to_range(eval_set(i, domains, checker), checker) for i in adapted.final_indices]
 
     def map_shape(
-        self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None
-    ) -> list[PrimExpr]:
+        self, shape: Sequence[ir.ExprLike], analyzer: Analyzer | None = None
+    ) -> list[ir.PrimExpr]:
         """The shape of the new layout."""
         self._check_rank("dimensions", len(shape))
         ranges = _ranges_from_shape(shape, self._dtype)
@@ -177,7 +156,7 @@ class IndexMap(Node, frozen=True):
 
     # --- inversion ---
 
-    def inverse(self, shape: Sequence[ExprLike | Range]) -> IndexMap:
+    def inverse(self, shape: Sequence[ir.ExprLike | ir.Range]) -> IndexMap:
         """The inverse of a map that is a bijection on `shape`."""
         if self.inverse_index_map is not None:
             return self.inverse_index_map
@@ -185,42 +164,44 @@ class IndexMap(Node, frozen=True):
         return self._inverted(found, self._output_vars(), self._input_ranges(shape))[0]
 
     def non_surjective_inverse(
-        self, shape: Sequence[ExprLike | Range]
-    ) -> tuple[IndexMap, PrimExpr]:
+        self, shape: Sequence[ir.ExprLike | ir.Range]
+    ) -> tuple[IndexMap, ir.PrimExpr]:
         """The inverse of a map that may pad, and the condition on the new indices for padding."""
         ranges = self._input_ranges(shape)
         if self.inverse_index_map is not None:
-            return self.inverse_index_map, FALSE
+            return self.inverse_index_map, ir.FALSE
         found = self._detect(shape, IterMapLevel.NO_CHECK)
         outputs = self._output_vars()
         inverse, solved = self._inverted(found, outputs, ranges)
         analyzer = Analyzer()
         for var, domain in zip(outputs, self.map_ranges(ranges), strict=True):
             analyzer.bind(var, domain)
-        predicate = FALSE
+        predicate = ir.FALSE
         for padded in found.padding:
             condition = _is_padding(padded, solved.value_of[padded.mark])
-            if isinstance(padded.divisor, IntImm):
+            if isinstance(padded.divisor, ir.IntImm):
                 condition = analyzer.simplify(condition)
-            predicate = logical_or(predicate, condition)
+            predicate = ir.logical_or(predicate, condition)
         return inverse, predicate
 
-    def _detect(self, shape: Sequence[ExprLike | Range], level: IterMapLevel) -> IterMapResult:
+    def _detect(
+        self, shape: Sequence[ir.ExprLike | ir.Range], level: IterMapLevel
+    ) -> IterMapResult:
         domains = dict(zip(self.initial_indices, self._input_ranges(shape), strict=True))
-        found = detect_iter_map(self.final_indices, domains, TRUE, level, False)
+        found = detect_iter_map(self.final_indices, domains, ir.TRUE, level, False)
         if found.errors:
             raise ArithError(f"{self} has no inverse on this shape: {'; '.join(found.errors)}")
         return found
 
     def _inverted(
-        self, found: IterMapResult, outputs: Sequence[Var], ranges: Sequence[Range]
+        self, found: IterMapResult, outputs: Sequence[ir.Var], ranges: Sequence[ir.Range]
     ) -> tuple[IndexMap, IterMapInverse]:
         solved = IterMapInverse(found.indices, outputs)
         final = []
         for var, domain in zip(self.initial_indices, ranges, strict=True):
             value = solved.variables.get(var)
             if value is None:
-                if not (isinstance(domain.extent, IntImm) and domain.extent.value == 1):
+                if not (isinstance(domain.extent, ir.IntImm) and domain.extent.value == 1):
                     raise ArithError(f"{self} has no inverse: it loses the index {var.name}")
                 value = domain.min
             final.append(value)
@@ -240,10 +221,10 @@ class IndexMap(Node, frozen=True):
 
     def with_dtype(self, dtype: str) -> IndexMap:
         """The same map on indices of another integer type."""
-        target = DType(dtype)
+        target = ir.DType(dtype)
         if target is self._dtype:
             return self
-        fresh = {var: Var(var.name, target) for var in self.initial_indices}
+        fresh = {var: ir.Var(var.name, target) for var in self.initial_indices}
         retype = _Retype(fresh, self._dtype, target)
         inverse = self.inverse_index_map
         return IndexMap(
@@ -269,8 +250,8 @@ class IndexMap(Node, frozen=True):
     # --- helpers ---
 
     @property
-    def _dtype(self) -> DType:
-        return self.initial_indices[0].dtype if self.initial_indices else DType("int64")
+    def _dtype(self) -> ir.DType:
+        return self.initial_indices[0].dtype if self.initial_indices else ir.DType("int64")
 
     def _check_rank(self, what: str, given: int) -> None:
         if given != len(self.initial_indices):
@@ -278,30 +259,32 @@ class IndexMap(Node, frozen=True):
                 f"{self} takes {len(self.initial_indices)} {what}, but {given} were given"
             )
 
-    def _input_ranges(self, shape: Sequence[ExprLike | Range]) -> list[Range]:
+    def _input_ranges(self, shape: Sequence[ir.ExprLike | ir.Range]) -> list[ir.Range]:
         self._check_rank("dimensions", len(shape))
         return _ranges_from_shape(shape, self._dtype)
 
-    def _output_vars(self) -> list[Var]:
-        return [Var(f"axis{i}", self._dtype) for i in range(len(self.final_indices))]
+    def _output_vars(self) -> list[ir.Var]:
+        return [ir.Var(f"axis{i}", self._dtype) for i in range(len(self.final_indices))]
 
 
 register_node_class(IndexMap)
 
 
-class _Retype(Rewriter):
+class _Retype(ir.Rewriter):
     """Replaces variables, and gives constants of one integer type another."""
 
-    def __init__(self, variables: Mapping[Var, Var], source: DType, target: DType) -> None:
+    def __init__(
+        self, variables: Mapping[ir.Var, ir.Var], source: ir.DType, target: ir.DType
+    ) -> None:
         self._variables = variables
         self._source = source
         self._target = target
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return self._variables.get(node, node)
 
-    def visit_int_imm(self, node: IntImm) -> PrimExpr:
-        return const(node.value, self._target) if node.dtype is self._source else node
+    def visit_int_imm(self, node: ir.IntImm) -> ir.PrimExpr:
+        return ir.const(node.value, self._target) if node.dtype is self._source else node
 
 
 def _parameter_names(function: Callable[..., Any], ndim: int | None) -> tuple[list[str], list[str]]:
@@ -324,60 +307,60 @@ def _parameter_names(function: Callable[..., Any], ndim: int | None) -> tuple[li
     return [*leading, *(f"{variadic[0]}_{i}" for i in range(missing) if variadic)], named
 
 
-def _index_expr(item: Any, dtype: DType) -> PrimExpr:
+def _index_expr(item: Any, dtype: ir.DType) -> ir.PrimExpr:
     if isinstance(item, int) and not isinstance(item, bool):
-        return const(item, dtype)
+        return ir.const(item, dtype)
     try:
-        found = convert(item)
+        found = ir.convert(item)
     except ValueError:
         found = None
-    if found is None or isinstance(found, StringImm):
+    if found is None or isinstance(found, ir.StringImm):
         raise ArithError(f"an index map must return indices or AXIS_SEPARATOR, not {item!r}")
     return found
 
 
-def _ranges_from_shape(shape: Sequence[ExprLike | Range], dtype: DType) -> list[Range]:
+def _ranges_from_shape(shape: Sequence[ir.ExprLike | ir.Range], dtype: ir.DType) -> list[ir.Range]:
     ranges = []
     for extent in shape:
-        if isinstance(extent, Range):
+        if isinstance(extent, ir.Range):
             ranges.append(extent)
-        elif isinstance(extent, PrimExpr) and not isinstance(extent, IntImm):
-            ranges.append(Range(const(0, extent.dtype), extent))
+        elif isinstance(extent, ir.PrimExpr) and not isinstance(extent, ir.IntImm):
+            ranges.append(ir.Range(ir.const(0, extent.dtype), extent))
         else:
-            ranges.append(Range(const(0, dtype), const(int(extent), dtype)))  # type: ignore[arg-type]
+            ranges.append(ir.Range(ir.const(0, dtype), ir.const(int(extent), dtype)))  # type: ignore[arg-type]
     return ranges
 
 
-def _ranges_of(found: IterMapResult, analyzer: Analyzer) -> list[Range] | None:
+def _ranges_of(found: IterMapResult, analyzer: Analyzer) -> list[ir.Range] | None:
     """The ranges of the outputs of an iterator map; None where an output runs backwards."""
     ranges = []
     for total in found.indices:
         if not total.args:
-            ranges.append(Range(total.base, const(1, total.dtype)))
+            ranges.append(ir.Range(total.base, ir.const(1, total.dtype)))
             continue
         (split,) = total.args
         if not analyzer.can_prove(split.scale > 0):
             return None
-        extent = analyzer.simplify(multiply(split.extent, split.scale))
-        ranges.append(Range(total.base, extent))
+        extent = analyzer.simplify(ir.multiply(split.extent, split.scale))
+        ranges.append(ir.Range(total.base, extent))
     return ranges
 
 
-def _is_padding(padded: PaddedMark, value: PrimExpr) -> PrimExpr:
+def _is_padding(padded: PaddedMark, value: ir.PrimExpr) -> ir.PrimExpr:
     """The condition that a value of a padded iterator is not a real one."""
     divisor = padded.divisor
-    block, within = floordiv(value, divisor), floormod(value, divisor)
-    condition = FALSE
+    block, within = ir.floordiv(value, divisor), ir.floormod(value, divisor)
+    condition = ir.FALSE
     if padded.left_pad:
-        condition = logical_and(equal(block, 0), less(within, padded.left_pad))
-    used = add(padded.extent, padded.left_pad)
-    last, rest = floordiv(used, divisor), floormod(used, divisor)
-    has_rest = not_equal(rest_of(used, divisor), 0)
-    in_last = logical_and(has_rest, equal(block, last))
-    return logical_or(condition, logical_and(in_last, less_equal(rest, within)))
+        condition = ir.logical_and(ir.equal(block, 0), ir.less(within, padded.left_pad))
+    used = ir.add(padded.extent, padded.left_pad)
+    last, rest = ir.floordiv(used, divisor), ir.floormod(used, divisor)
+    has_rest = ir.not_equal(rest_of(used, divisor), 0)
+    in_last = ir.logical_and(has_rest, ir.equal(block, last))
+    return ir.logical_or(condition, ir.logical_and(in_last, ir.less_equal(rest, within)))
 
 
-def _constant(extent: PrimExpr) -> int:
-    if not isinstance(extent, IntImm):
+def _constant(extent: ir.PrimExpr) -> int:
+    if not isinstance(extent, ir.IntImm):
         raise ArithError(f"the shape of the new layout is not constant: {extent}")
     return extent.value

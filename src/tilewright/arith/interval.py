@@ -5,76 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
-from tilewright.ir import (
-    HANDLE,
-    Add,
-    BinaryOp,
-    Broadcast,
-    Call,
-    Cast,
-    ExprLike,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Node,
-    Op,
-    PrimExpr,
-    Ramp,
-    Range,
-    Select,
-    Sub,
-    Var,
-    add,
-    cast,
-    const,
-    convert,
-    floordiv,
-    floormod,
-    maximum,
-    minimum,
-    multiply,
-    subtract,
-    uses_var,
-    wrap_int,
-)
+from tilewright import ir
 
 
 class Prover(Protocol):
     """What evaluating intervals needs of an analyzer."""
 
-    def simplify(self, expr: ExprLike) -> PrimExpr: ...
-    def can_prove(self, condition: ExprLike) -> bool: ...
-    def can_prove_equal(self, a: ExprLike, b: ExprLike) -> bool: ...
-    def can_prove_less(self, a: ExprLike, b: ExprLike) -> bool: ...
+    def simplify(self, expr: ir.ExprLike) -> ir.PrimExpr: ...
+    def can_prove(self, condition: ir.ExprLike) -> bool: ...
+    def can_prove_equal(self, a: ir.ExprLike, b: ir.ExprLike) -> bool: ...
+    def can_prove_less(self, a: ir.ExprLike, b: ir.ExprLike) -> bool: ...
 
 
-POSITIVE_INFINITY: Final = Var("pos_inf", HANDLE)
-NEGATIVE_INFINITY: Final = Var("neg_inf", HANDLE)
+POSITIVE_INFINITY: Final = ir.Var("pos_inf", ir.HANDLE)
+NEGATIVE_INFINITY: Final = ir.Var("neg_inf", ir.HANDLE)
 
 
-class IntervalSet(Node, frozen=True):
+class IntervalSet(ir.Node, frozen=True):
     """The integers from `min_value` to `max_value`, both included; either may be infinite."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("min_value", "max_value")
-    min_value: PrimExpr
-    max_value: PrimExpr
+    min_value: ir.PrimExpr
+    max_value: ir.PrimExpr
 
     @staticmethod
-    def of(min_value: ExprLike, max_value: ExprLike) -> IntervalSet:
-        return IntervalSet(convert(min_value), convert(max_value))
+    def of(min_value: ir.ExprLike, max_value: ir.ExprLike) -> IntervalSet:
+        return IntervalSet(ir.convert(min_value), ir.convert(max_value))
 
     @staticmethod
-    def from_range(domain: Range) -> IntervalSet:
-        if isinstance(domain.extent, IntImm) and domain.extent.value == 1:
+    def from_range(domain: ir.Range) -> IntervalSet:
+        if isinstance(domain.extent, ir.IntImm) and domain.extent.value == 1:
             return IntervalSet(domain.min, domain.min)
-        return IntervalSet(domain.min, subtract(add(domain.min, domain.extent), 1))
+        return IntervalSet(domain.min, ir.subtract(ir.add(domain.min, domain.extent), 1))
 
     @staticmethod
-    def point(value: ExprLike) -> IntervalSet:
-        node = convert(value)
+    def point(value: ir.ExprLike) -> IntervalSet:
+        node = ir.convert(value)
         return IntervalSet(node, node)
 
     @property
@@ -107,22 +73,22 @@ class IntervalSet(Node, frozen=True):
 
 EVERYTHING: Final = IntervalSet(NEGATIVE_INFINITY, POSITIVE_INFINITY)
 NOTHING: Final = IntervalSet(POSITIVE_INFINITY, NEGATIVE_INFINITY)
-Domain: TypeAlias = IntervalSet | Range
-DomainMap: TypeAlias = Mapping[Var, Domain]
+Domain: TypeAlias = IntervalSet | ir.Range
+DomainMap: TypeAlias = Mapping[ir.Var, Domain]
 
 
 def as_interval(domain: Domain) -> IntervalSet:
     return domain if isinstance(domain, IntervalSet) else IntervalSet.from_range(domain)
 
 
-def evaluate(expr: ExprLike | Range, domains: DomainMap, prover: Prover) -> IntervalSet:
+def evaluate(expr: ir.ExprLike | ir.Range, domains: DomainMap, prover: Prover) -> IntervalSet:
     """An interval that holds every value of `expr` while the variables range over `domains`."""
     evaluator = _Evaluator(domains, prover)
-    if isinstance(expr, Range):
+    if isinstance(expr, ir.Range):
         first = evaluator.visit(expr.min)
         last = evaluator.visit(IntervalSet.from_range(expr).max_value)
         return NOTHING if first.is_nothing else IntervalSet(first.min_value, last.max_value)
-    return evaluator.visit(convert(expr))
+    return evaluator.visit(ir.convert(expr))
 
 
 class _Evaluator:
@@ -131,22 +97,22 @@ class _Evaluator:
     def __init__(self, domains: DomainMap, prover: Prover) -> None:
         self._domains = domains
         self.prover = prover
-        self._active: set[Var] = set()
+        self._active: set[ir.Var] = set()
 
-    def visit(self, expr: PrimExpr) -> IntervalSet:
-        if not uses_var(expr, self._domains.__contains__):
-            return IntervalSet.point(expr if isinstance(expr, Var) else self.simplify(expr))
+    def visit(self, expr: ir.PrimExpr) -> IntervalSet:
+        if not ir.uses_var(expr, self._domains.__contains__):
+            return IntervalSet.point(expr if isinstance(expr, ir.Var) else self.simplify(expr))
         if expr.dtype.is_int and expr.dtype.lanes == 1:
             # Terms that cancel must cancel before each of them is relaxed on its own.
             expr = self.prover.simplify(expr)
-            if isinstance(expr, IntImm):
+            if isinstance(expr, ir.IntImm):
                 return IntervalSet.point(expr)
         rule = _RULES.get(type(expr))
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             return self._variable(expr)
         return EVERYTHING if rule is None else rule(self, expr)
 
-    def _variable(self, var: Var) -> IntervalSet:
+    def _variable(self, var: ir.Var) -> IntervalSet:
         domain = self._domains.get(var)
         if domain is None:
             return IntervalSet.point(var)
@@ -158,59 +124,59 @@ class _Evaluator:
         self._active.discard(var)
         return IntervalSet(low, high)
 
-    def _end(self, end: PrimExpr, is_low: bool) -> PrimExpr:
+    def _end(self, end: ir.PrimExpr, is_low: bool) -> ir.PrimExpr:
         """The end of a domain that may itself depend on other variables."""
         if end is NEGATIVE_INFINITY or end is POSITIVE_INFINITY:
             return end
         inner = self.visit(end)
         return inner.min_value if is_low else inner.max_value
 
-    def simplify(self, expr: PrimExpr) -> PrimExpr:
+    def simplify(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         return self.prover.simplify(expr)
 
-    def is_nonnegative(self, expr: PrimExpr) -> bool:
+    def is_nonnegative(self, expr: ir.PrimExpr) -> bool:
         return expr.dtype.is_int and self.prover.can_prove(expr >= 0)
 
-    def is_positive(self, expr: PrimExpr) -> bool:
+    def is_positive(self, expr: ir.PrimExpr) -> bool:
         return expr.dtype.is_int and self.prover.can_prove(expr > 0)
 
-    def make(self, low: PrimExpr | None, high: PrimExpr | None) -> IntervalSet:
+    def make(self, low: ir.PrimExpr | None, high: ir.PrimExpr | None) -> IntervalSet:
         return IntervalSet(
             NEGATIVE_INFINITY if low is None else self.simplify(low),
             POSITIVE_INFINITY if high is None else self.simplify(high),
         )
 
 
-def _low(interval: IntervalSet) -> PrimExpr | None:
+def _low(interval: IntervalSet) -> ir.PrimExpr | None:
     return interval.min_value if interval.has_lower_bound else None
 
 
-def _high(interval: IntervalSet) -> PrimExpr | None:
+def _high(interval: IntervalSet) -> ir.PrimExpr | None:
     return interval.max_value if interval.has_upper_bound else None
 
 
-_Combine: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
+_Combine: TypeAlias = Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]
 
 
-def _both(a: PrimExpr | None, b: PrimExpr | None, combine: _Combine) -> PrimExpr | None:
+def _both(a: ir.PrimExpr | None, b: ir.PrimExpr | None, combine: _Combine) -> ir.PrimExpr | None:
     return None if a is None or b is None else combine(a, b)
 
 
-def _add(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _add(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
-    return ev.make(_both(_low(a), _low(b), add), _both(_high(a), _high(b), add))
+    return ev.make(_both(_low(a), _low(b), ir.add), _both(_high(a), _high(b), ir.add))
 
 
-def _sub(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _sub(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
-    return ev.make(_both(_low(a), _high(b), subtract), _both(_high(a), _low(b), subtract))
+    return ev.make(_both(_low(a), _high(b), ir.subtract), _both(_high(a), _low(b), ir.subtract))
 
 
-def _mul(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _mul(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
@@ -218,23 +184,23 @@ def _mul(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
         a, b = b, a
     if not b.is_single_point:
         return _product_of_constants(a, b)
-    return _scaled(ev, a, b.min_value, multiply)
+    return _scaled(ev, a, b.min_value, ir.multiply)
 
 
 def _product_of_constants(a: IntervalSet, b: IntervalSet) -> IntervalSet:
     ends = (a.min_value, a.max_value, b.min_value, b.max_value)
-    if not all(isinstance(end, IntImm) for end in ends):
+    if not all(isinstance(end, ir.IntImm) for end in ends):
         return EVERYTHING
-    values = [end.value for end in ends if isinstance(end, IntImm)]
+    values = [end.value for end in ends if isinstance(end, ir.IntImm)]
     corners = [x * y for x in values[:2] for y in values[2:]]
     dtype = a.min_value.dtype
     low, high = min(corners), max(corners)
-    if wrap_int(low, dtype) != low or wrap_int(high, dtype) != high:
+    if ir.wrap_int(low, dtype) != low or ir.wrap_int(high, dtype) != high:
         return EVERYTHING
-    return IntervalSet(const(low, dtype), const(high, dtype))
+    return IntervalSet(ir.const(low, dtype), ir.const(high, dtype))
 
 
-def _scaled(ev: _Evaluator, a: IntervalSet, factor: PrimExpr, combine: _Combine) -> IntervalSet:
+def _scaled(ev: _Evaluator, a: IntervalSet, factor: ir.PrimExpr, combine: _Combine) -> IntervalSet:
     """`combine(a, factor)` for an operation that is monotonic in `a` on either sign of `factor`."""
     low, high = _low(a), _high(a)
     if ev.is_nonnegative(factor):
@@ -242,7 +208,7 @@ def _scaled(ev: _Evaluator, a: IntervalSet, factor: PrimExpr, combine: _Combine)
             None if low is None else combine(low, factor),
             None if high is None else combine(high, factor),
         )
-    if ev.is_nonnegative(subtract(const(0, factor.dtype), factor)):
+    if ev.is_nonnegative(ir.subtract(ir.const(0, factor.dtype), factor)):
         return ev.make(
             None if high is None else combine(high, factor),
             None if low is None else combine(low, factor),
@@ -250,15 +216,17 @@ def _scaled(ev: _Evaluator, a: IntervalSet, factor: PrimExpr, combine: _Combine)
     return EVERYTHING
 
 
-def _floordiv(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _floordiv(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
-    zero = isinstance(b.min_value, IntImm) and b.min_value.value == 0
-    return _scaled(ev, a, b.min_value, floordiv) if b.is_single_point and not zero else EVERYTHING
+    zero = isinstance(b.min_value, ir.IntImm) and b.min_value.value == 0
+    return (
+        _scaled(ev, a, b.min_value, ir.floordiv) if b.is_single_point and not zero else EVERYTHING
+    )
 
 
-def _floormod(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _floormod(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
@@ -267,42 +235,44 @@ def _floormod(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
         return EVERYTHING
     low, high = _low(a), _high(a)
     if low is not None and high is not None:
-        same_cycle = ev.prover.can_prove_equal(floordiv(low, divisor), floordiv(high, divisor))
+        same_cycle = ev.prover.can_prove_equal(
+            ir.floordiv(low, divisor), ir.floordiv(high, divisor)
+        )
         if same_cycle:
-            return ev.make(floormod(low, divisor), floormod(high, divisor))
-    return ev.make(const(0, expr.dtype), subtract(divisor, 1))
+            return ev.make(ir.floormod(low, divisor), ir.floormod(high, divisor))
+    return ev.make(ir.const(0, expr.dtype), ir.subtract(divisor, 1))
 
 
-def _min(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _min(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
     highs = [high for high in (_high(a), _high(b)) if high is not None]
-    high = minimum(*highs) if len(highs) == 2 else highs[0] if highs else None
-    return ev.make(_both(_low(a), _low(b), minimum), high)
+    high = ir.minimum(*highs) if len(highs) == 2 else highs[0] if highs else None
+    return ev.make(_both(_low(a), _low(b), ir.minimum), high)
 
 
-def _max(ev: _Evaluator, expr: BinaryOp) -> IntervalSet:
+def _max(ev: _Evaluator, expr: ir.BinaryOp) -> IntervalSet:
     a, b = ev.visit(expr.a), ev.visit(expr.b)
     if a.is_nothing or b.is_nothing:
         return NOTHING
     lows = [low for low in (_low(a), _low(b)) if low is not None]
-    low = maximum(*lows) if len(lows) == 2 else lows[0] if lows else None
-    return ev.make(low, _both(_high(a), _high(b), maximum))
+    low = ir.maximum(*lows) if len(lows) == 2 else lows[0] if lows else None
+    return ev.make(low, _both(_high(a), _high(b), ir.maximum))
 
 
-def _select(ev: _Evaluator, expr: Select) -> IntervalSet:
+def _select(ev: _Evaluator, expr: ir.Select) -> IntervalSet:
     return union_of([ev.visit(expr.true_value), ev.visit(expr.false_value)], ev.prover)
 
 
-def _call(ev: _Evaluator, expr: Call) -> IntervalSet:
-    name = expr.op.name if isinstance(expr.op, Op) else ""
+def _call(ev: _Evaluator, expr: ir.Call) -> IntervalSet:
+    name = expr.op.name if isinstance(expr.op, ir.Op) else ""
     if name == "tir.if_then_else":
         return union_of([ev.visit(expr.args[1]), ev.visit(expr.args[2])], ev.prover)
     return ev.visit(expr.args[0]) if name == "tir.likely" else EVERYTHING
 
 
-def _cast(ev: _Evaluator, expr: Cast) -> IntervalSet:
+def _cast(ev: _Evaluator, expr: ir.Cast) -> IntervalSet:
     if not (expr.dtype.is_int and expr.value.dtype.is_int):
         return EVERYTHING
     if expr.dtype.bits < expr.value.dtype.bits:
@@ -310,29 +280,29 @@ def _cast(ev: _Evaluator, expr: Cast) -> IntervalSet:
     inner = ev.visit(expr.value)
     low, high = _low(inner), _high(inner)
     return ev.make(
-        None if low is None else cast(expr.dtype, low),
-        None if high is None else cast(expr.dtype, high),
+        None if low is None else ir.cast(expr.dtype, low),
+        None if high is None else ir.cast(expr.dtype, high),
     )
 
 
-def _ramp(ev: _Evaluator, expr: Ramp) -> IntervalSet:
-    last = add(expr.base, multiply(expr.stride, expr.lanes - 1))
+def _ramp(ev: _Evaluator, expr: ir.Ramp) -> IntervalSet:
+    last = ir.add(expr.base, ir.multiply(expr.stride, expr.lanes - 1))
     return union_of([ev.visit(expr.base), ev.visit(last)], ev.prover)
 
 
 _RULES: dict[type, Callable[[_Evaluator, Any], IntervalSet]] = {
-    Add: _add,
-    Sub: _sub,
-    Mul: _mul,
-    FloorDiv: _floordiv,
-    FloorMod: _floormod,
-    Min: _min,
-    Max: _max,
-    Select: _select,
-    Call: _call,
-    Cast: _cast,
-    Ramp: _ramp,
-    Broadcast: lambda ev, expr: ev.visit(expr.value),
+    ir.Add: _add,
+    ir.Sub: _sub,
+    ir.Mul: _mul,
+    ir.FloorDiv: _floordiv,
+    ir.FloorMod: _floormod,
+    ir.Min: _min,
+    ir.Max: _max,
+    ir.Select: _select,
+    ir.Call: _call,
+    ir.Cast: _cast,
+    ir.Ramp: _ramp,
+    ir.Broadcast: lambda ev, expr: ev.visit(expr.value),
 }
 
 
@@ -344,8 +314,8 @@ def union_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
         if result.is_nothing:
             result = item
         elif not item.is_nothing:
-            low = _both(_low(result), _low(item), minimum)
-            high = _both(_high(result), _high(item), maximum)
+            low = _both(_low(result), _low(item), ir.minimum)
+            high = _both(_high(result), _high(item), ir.maximum)
             result = IntervalSet(
                 NEGATIVE_INFINITY if low is None else simplify(low),
                 POSITIVE_INFINITY if high is None else simplify(high),
@@ -361,8 +331,8 @@ def intersection_of(sets: Iterable[IntervalSet], prover: Prover) -> IntervalSet:
             return NOTHING
         lows = [low for low in (_low(result), _low(item)) if low is not None]
         highs = [high for high in (_high(result), _high(item)) if high is not None]
-        low = maximum(*lows) if len(lows) == 2 else lows[0] if lows else NEGATIVE_INFINITY
-        high = minimum(*highs) if len(highs) == 2 else highs[0] if highs else POSITIVE_INFINITY
+        low = ir.maximum(*lows) if len(lows) == 2 else lows[0] if lows else NEGATIVE_INFINITY
+        high = ir.minimum(*highs) if len(highs) == 2 else highs[0] if highs else POSITIVE_INFINITY
         result = IntervalSet(
             low if low is NEGATIVE_INFINITY else prover.simplify(low),
             high if high is POSITIVE_INFINITY else prover.simplify(high),

@@ -12,17 +12,8 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
-from tilewright.ir import (
-    DType,
-    IntImm,
-    Node,
-    PrimExpr,
-    add,
-    floordiv,
-    floormod,
-    multiply,
-)
 
 
 class IterMapLevel(enum.IntEnum):
@@ -33,16 +24,16 @@ class IterMapLevel(enum.IntEnum):
     NO_CHECK = 3  # any sum of iterators will do; values may not be covered
 
 
-class IterMapExpr(PrimExpr, frozen=True):
+class IterMapExpr(ir.PrimExpr, frozen=True):
     """A node that only occurs inside iterator maps."""
 
 
-class IterMark(Node, frozen=True):
+class IterMark(ir.Node, frozen=True):
     """An iterator over `[0, extent)`."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("source", "extent")
-    source: PrimExpr
-    extent: PrimExpr
+    source: ir.PrimExpr
+    extent: ir.PrimExpr
 
     def __str__(self) -> str:
         return f"IterMark({self.source}, extent={self.extent})"
@@ -55,12 +46,12 @@ class IterSplitExpr(IterMapExpr, frozen=True):
 
     child_fields: ClassVar[tuple[str, ...]] = ("source", "lower_factor", "extent", "scale")
     source: IterMark
-    lower_factor: PrimExpr
-    extent: PrimExpr
-    scale: PrimExpr
+    lower_factor: ir.PrimExpr
+    extent: ir.PrimExpr
+    scale: ir.PrimExpr
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         return self.source.source.dtype
 
     def __str__(self) -> str:
@@ -75,10 +66,10 @@ class IterSumExpr(IterMapExpr, frozen=True):
 
     child_fields: ClassVar[tuple[str, ...]] = ("args", "base")
     args: tuple[IterSplitExpr, ...]
-    base: PrimExpr
+    base: ir.PrimExpr
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         return self.base.dtype
 
     def __str__(self) -> str:
@@ -96,8 +87,8 @@ class PaddedMark:
 
     mark: IterMark
     left_pad: int
-    extent: PrimExpr
-    divisor: PrimExpr
+    extent: ir.PrimExpr
+    divisor: ir.PrimExpr
 
 
 @dataclass(frozen=True)
@@ -109,36 +100,36 @@ class IterMapResult:
     padding: tuple[PaddedMark, ...] = ()
 
 
-def is_constant(expr: PrimExpr, value: int) -> bool:
-    return isinstance(expr, IntImm) and expr.value == value
+def is_constant(expr: ir.PrimExpr, value: int) -> bool:
+    return isinstance(expr, ir.IntImm) and expr.value == value
 
 
-def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
+def normalize_iter_map_to_expr(expr: ir.PrimExpr) -> ir.PrimExpr:
     """The plain expression that an iterator map stands for."""
     match expr:
         case IterSumExpr(args=args, base=base):
-            total: PrimExpr | None = None
+            total: ir.PrimExpr | None = None
             for split in args:
                 term = normalize_iter_map_to_expr(split)
-                total = term if total is None else add(total, term)
-            return base if total is None else add(total, base)
+                total = term if total is None else ir.add(total, term)
+            return base if total is None else ir.add(total, base)
         case IterSplitExpr():
             return _split_to_expr(expr)
     return expr
 
 
-def _split_to_expr(split: IterSplitExpr) -> PrimExpr:
+def _split_to_expr(split: IterSplitExpr) -> ir.PrimExpr:
     value = normalize_iter_map_to_expr(split.source.source)
-    upper = multiply(split.lower_factor, split.extent)
+    upper = ir.multiply(split.lower_factor, split.extent)
     whole = split.source.extent
     reaches_top = (
         upper.value == whole.value
-        if isinstance(upper, IntImm) and isinstance(whole, IntImm)
+        if isinstance(upper, ir.IntImm) and isinstance(whole, ir.IntImm)
         else (is_constant(split.lower_factor, 1) and split.extent is whole)
         or Analyzer().can_prove_equal(upper, whole)
     )
     if not reaches_top:
-        value = floormod(value, upper)
+        value = ir.floormod(value, upper)
     if not is_constant(split.lower_factor, 1):
-        value = floordiv(value, split.lower_factor)
-    return multiply(value, split.scale)
+        value = ir.floordiv(value, split.lower_factor)
+    return ir.multiply(value, split.scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.common_dividend import with_common_dividends
 from tilewright.arith.iter_map import (
@@ -25,15 +26,6 @@ from tilewright.arith.iter_map_predicate import (
 )
 from tilewright.arith.iter_map_rewrite import IterMapRewriter
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    ExprLike,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-    convert,
-)
 
 _LEVELS = {
     "bijective": IterMapLevel.BIJECTIVE,
@@ -52,9 +44,9 @@ def as_level(level: IterMapLevel | str) -> IterMapLevel:
 
 
 def detect_iter_map(
-    indices: Sequence[ExprLike],
-    input_iters: Mapping[Var, Range],
-    predicate: ExprLike = TRUE,
+    indices: Sequence[ir.ExprLike],
+    input_iters: Mapping[ir.Var, ir.Range],
+    predicate: ir.ExprLike = ir.TRUE,
     check_level: IterMapLevel | str = IterMapLevel.SURJECTIVE,
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
@@ -62,8 +54,8 @@ def detect_iter_map(
 
     On failure the result has no indices and says in `errors` what stood in the way.
     """
-    level, holds = as_level(check_level), convert(predicate)
-    nodes = [convert(index) for index in indices]
+    level, holds = as_level(check_level), ir.convert(predicate)
+    nodes = [ir.convert(index) for index in indices]
     found = _result(nodes, input_iters, holds, level, simplify_trivial_iterators)
     together = with_common_dividends(nodes) if found.errors else None
     if together is None:
@@ -72,9 +64,9 @@ def detect_iter_map(
 
 
 def _result(
-    indices: Sequence[PrimExpr],
-    input_iters: Mapping[Var, Range],
-    predicate: PrimExpr,
+    indices: Sequence[ir.PrimExpr],
+    input_iters: Mapping[ir.Var, ir.Range],
+    predicate: ir.PrimExpr,
     level: IterMapLevel,
     simplify_trivial: bool,
 ) -> IterMapResult:
@@ -86,9 +78,9 @@ def _result(
 
 
 def find_iter_map(
-    indices: Sequence[PrimExpr],
-    input_iters: Mapping[Var, Range],
-    predicate: PrimExpr,
+    indices: Sequence[ir.PrimExpr],
+    input_iters: Mapping[ir.Var, ir.Range],
+    predicate: ir.PrimExpr,
     level: IterMapLevel,
     simplify_trivial: bool,
 ) -> tuple[list[IterSumExpr], IterMapRewriter]:
@@ -100,8 +92,8 @@ def find_iter_map(
 
 
 def make_rewriter(
-    input_iters: Mapping[Var, Range],
-    predicate: PrimExpr,
+    input_iters: Mapping[ir.Var, ir.Range],
+    predicate: ir.PrimExpr,
     level: IterMapLevel,
     simplify_trivial: bool,
 ) -> IterMapRewriter:
@@ -123,7 +115,7 @@ def make_rewriter(
     return rewriter
 
 
-def _holds_at(analyzer: Analyzer, value: PrimExpr, constraint: BoundConstraint) -> bool:
+def _holds_at(analyzer: Analyzer, value: ir.PrimExpr, constraint: BoundConstraint) -> bool:
     low, high = constraint.low, constraint.high
     return (low is None or analyzer.can_prove(value >= low)) and (
         high is None or analyzer.can_prove(value < high)
@@ -161,7 +153,7 @@ class _MappingCheck:
         if padded is not None and self._covering:
             _check_padded(padded, splits)
         chain = self._sorted_by_lower_factor(splits)
-        covered: PrimExpr = chain[0].lower_factor
+        covered: ir.PrimExpr = chain[0].lower_factor
         if self._bijective and not is_constant(covered, 1):
             raise NotAnIterMap("the indices do not form a bijective map")
         for split in chain:
@@ -171,22 +163,22 @@ class _MappingCheck:
         if self._covering and not self._covers(covered, mark.extent):
             raise NotAnIterMap("the indices do not form a bijective map")
 
-    def _follows(self, lower: PrimExpr, covered: PrimExpr) -> bool:
+    def _follows(self, lower: ir.PrimExpr, covered: ir.PrimExpr) -> bool:
         if self._rewriter.equal(lower, covered):
             return True
         return not self._bijective and self._rewriter.divides(covered, lower)
 
-    def _covers(self, covered: PrimExpr, extent: PrimExpr) -> bool:
+    def _covers(self, covered: ir.PrimExpr, extent: ir.PrimExpr) -> bool:
         if self._rewriter.equal(covered, extent):
             return True
         return not self._bijective and self._rewriter.divides(covered, extent)
 
     def _sorted_by_lower_factor(self, splits: list[IterSplitExpr]) -> list[IterSplitExpr]:
-        if all(isinstance(split.lower_factor, IntImm) for split in splits):
+        if all(isinstance(split.lower_factor, ir.IntImm) for split in splits):
             return sorted(splits, key=_lower_then_extent)
         ordered: list[IterSplitExpr] = []
         rest = list(splits)
-        expected: PrimExpr | None = None
+        expected: ir.PrimExpr | None = None
         while rest:
             at = next(
                 (
@@ -226,8 +218,8 @@ def _check_padded(padded: PaddedMark, splits: list[IterSplitExpr]) -> None:
         raise NotAnIterMap("indices depend on each other where an iterator is padded")
     lower, extent = _lower_then_extent(splits[0])
     total, real = padded.mark.extent, padded.extent
-    assert isinstance(total, IntImm)
-    assert isinstance(real, IntImm)
+    assert isinstance(total, ir.IntImm)
+    assert isinstance(real, ir.IntImm)
     right_pad = total.value - padded.left_pad - real.value
     is_quotient = lower * extent == total.value and max(padded.left_pad, right_pad) < lower
     if not is_quotient and real.value < lower * extent:
@@ -235,8 +227,8 @@ def _check_padded(padded: PaddedMark, splits: list[IterSplitExpr]) -> None:
 
 
 def _lower_then_extent(split: IterSplitExpr) -> tuple[int, int]:
-    lower = split.lower_factor.value if isinstance(split.lower_factor, IntImm) else 0
-    extent = split.extent.value if isinstance(split.extent, IntImm) else 0
+    lower = split.lower_factor.value if isinstance(split.lower_factor, ir.IntImm) else 0
+    extent = split.extent.value if isinstance(split.extent, ir.IntImm) else 0
     return lower, extent
 
 
@@ -264,24 +256,26 @@ def marks_outermost_first(sums: Sequence[IterSumExpr]) -> list[IterMark]:
     return list(reversed(finished))
 
 
-def normalize_to_iter_sum(index: ExprLike, input_iters: Mapping[Var, Range]) -> IterSumExpr:
+def normalize_to_iter_sum(
+    index: ir.ExprLike, input_iters: Mapping[ir.Var, ir.Range]
+) -> IterSumExpr:
     """The index as a sum of splits, fused where possible, with decreasing scales."""
-    rewriter = make_rewriter(input_iters, TRUE, IterMapLevel.NO_CHECK, False)
+    rewriter = make_rewriter(input_iters, ir.TRUE, IterMapLevel.NO_CHECK, False)
     try:
-        return rewriter.rewrite(convert(index))
+        return rewriter.rewrite(ir.convert(index))
     except NotAnIterMap as failure:
         raise ArithError(f"{index} is not a sum of iterators: {failure}") from None
 
 
 def iter_map_simplify(
-    indices: Sequence[ExprLike],
-    input_iters: Mapping[Var, Range],
-    predicate: ExprLike = TRUE,
+    indices: Sequence[ir.ExprLike],
+    input_iters: Mapping[ir.Var, ir.Range],
+    predicate: ir.ExprLike = ir.TRUE,
     check_level: IterMapLevel | str = IterMapLevel.SURJECTIVE,
     simplify_trivial_iterators: bool = True,
-) -> list[PrimExpr]:
+) -> list[ir.PrimExpr]:
     """The indices as their iterator map reads, or unchanged where there is none."""
-    nodes = [convert(index) for index in indices]
+    nodes = [ir.convert(index) for index in indices]
     result = detect_iter_map(nodes, input_iters, predicate, check_level, simplify_trivial_iterators)
     if not result.indices:
         return nodes

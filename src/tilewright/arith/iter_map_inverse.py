@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iter_map import (
     IterMark,
@@ -13,18 +14,6 @@ from tilewright.arith.iter_map import (
 )
 from tilewright.arith.iter_map_detect import marks_outermost_first
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    ExprLike,
-    PrimExpr,
-    Sub,
-    Var,
-    add,
-    convert,
-    floordiv,
-    floormod,
-    multiply,
-    subtract,
-)
 
 
 class IterMapInverse:
@@ -33,7 +22,7 @@ class IterMapInverse:
     def __init__(
         self,
         iter_map: Sequence[IterSumExpr],
-        outputs: Sequence[ExprLike],
+        outputs: Sequence[ir.ExprLike],
         *,
         simplified: bool = True,
     ) -> None:
@@ -43,15 +32,15 @@ class IterMapInverse:
             )
         self._analyzer = Analyzer()
         self._simplify = self._analyzer.simplify if simplified else _as_it_is
-        self._parts: dict[IterMark, PrimExpr] = {}
-        self.value_of: dict[IterMark, PrimExpr] = {}
-        self.variables: dict[Var, PrimExpr] = {}
+        self._parts: dict[IterMark, ir.PrimExpr] = {}
+        self.value_of: dict[IterMark, ir.PrimExpr] = {}
+        self.variables: dict[ir.Var, ir.PrimExpr] = {}
         for total, output in zip(iter_map, outputs, strict=True):
-            self._push_output(total, convert(output))
+            self._push_output(total, ir.convert(output))
         for mark in marks_outermost_first(iter_map):
             self._resolve(mark)
 
-    def _push_output(self, total: IterSumExpr, output: PrimExpr) -> None:
+    def _push_output(self, total: IterSumExpr, output: ir.PrimExpr) -> None:
         if not total.args:
             return
         (split,) = total.args
@@ -59,48 +48,48 @@ class IterMapInverse:
             raise ArithError(
                 f"the map cannot be inverted: an index advances in steps of {split.scale}"
             )
-        self._push(split, multiply(subtract(output, total.base), split.scale))
+        self._push(split, ir.multiply(ir.subtract(output, total.base), split.scale))
 
-    def _push(self, split: IterSplitExpr, value: PrimExpr) -> None:
+    def _push(self, split: IterSplitExpr, value: ir.PrimExpr) -> None:
         """The digit `split` of its mark is `value`."""
-        part = multiply(value, split.lower_factor)
+        part = ir.multiply(value, split.lower_factor)
         known = self._parts.get(split.source)
-        self._parts[split.source] = part if known is None else add(known, part)
+        self._parts[split.source] = part if known is None else ir.add(known, part)
 
     def _resolve(self, mark: IterMark) -> None:
         """All digits of `mark` are known; hand its value on to what it is made of."""
         value = self.value_of[mark] = self._simplify(self._parts[mark])
         match mark.source:
             case IterSumExpr(args=args, base=base):
-                self._distribute(args, self._simplify(subtract(value, base)))
-            case Sub(a=Var() as var, b=low):
-                self.variables[var] = self._simplify(add(value, low))
-            case Var() as var:
+                self._distribute(args, self._simplify(ir.subtract(value, base)))
+            case ir.Sub(a=ir.Var() as var, b=low):
+                self.variables[var] = self._simplify(ir.add(value, low))
+            case ir.Var() as var:
                 self.variables[var] = value
 
-    def _distribute(self, args: Sequence[IterSplitExpr], value: PrimExpr) -> None:
+    def _distribute(self, args: Sequence[IterSplitExpr], value: ir.PrimExpr) -> None:
         """Read the digits of a fused iterator off its value."""
-        expected: PrimExpr | None = None
+        expected: ir.PrimExpr | None = None
         for position, split in enumerate(reversed(args)):
             if expected is not None and not self._analyzer.can_prove_equal(split.scale, expected):
                 raise ArithError("the map cannot be inverted: two iterators overlap in one index")
-            expected = multiply(split.scale, split.extent)
+            expected = ir.multiply(split.scale, split.extent)
             digit = value
             if not is_constant(split.scale, 1):
-                digit = floordiv(digit, split.scale)
+                digit = ir.floordiv(digit, split.scale)
             outermost = position == len(args) - 1
             if not outermost:
-                digit = floormod(digit, split.extent)
+                digit = ir.floormod(digit, split.extent)
             self._push(split, digit)
 
 
-def _as_it_is(expr: PrimExpr) -> PrimExpr:
+def _as_it_is(expr: ir.PrimExpr) -> ir.PrimExpr:
     return expr
 
 
 def inverse_affine_iter_map(
-    iter_map: Iterable[IterSumExpr], outputs: Sequence[ExprLike], *, simplified: bool = True
-) -> dict[Var, PrimExpr]:
+    iter_map: Iterable[IterSumExpr], outputs: Sequence[ir.ExprLike], *, simplified: bool = True
+) -> dict[ir.Var, ir.PrimExpr]:
     """The input variables of a bijective map, given its outputs.
 
     Not simplified, they have the form that TVM gives them.

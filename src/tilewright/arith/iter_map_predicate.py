@@ -5,33 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iter_map import is_constant
 from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.linear import WHOLE, LinearForm
-from tilewright.ir import (
-    GE,
-    GT,
-    LE,
-    LT,
-    And,
-    BinaryOp,
-    Call,
-    IntImm,
-    Op,
-    PrimExpr,
-    Range,
-    Var,
-    add,
-    children,
-    const,
-    maximum,
-    minimum,
-    subtract,
-    uses_var,
-)
 
-_LIKELY = Op.get("tir.likely")
+_LIKELY = ir.Op.get("tir.likely")
 _NO_PARSE = "the predicate is not a conjunction of bounds on linear expressions of the iterators"
 
 
@@ -39,32 +19,32 @@ _NO_PARSE = "the predicate is not a conjunction of bounds on linear expressions 
 class BoundConstraint:
     """`low <= expr < high`; None means unbounded."""
 
-    expr: PrimExpr
-    low: PrimExpr | None
-    high: PrimExpr | None
+    expr: ir.PrimExpr
+    low: ir.PrimExpr | None
+    high: ir.PrimExpr | None
 
 
-def split_conjunction(condition: PrimExpr) -> Iterator[PrimExpr]:
+def split_conjunction(condition: ir.PrimExpr) -> Iterator[ir.PrimExpr]:
     """The parts of an `And`, without `likely` hints and constants that hold."""
     match condition:
-        case And(a=a, b=b):
+        case ir.And(a=a, b=b):
             yield from split_conjunction(a)
             yield from split_conjunction(b)
-        case Call(op=op, args=(inner,)) if op is _LIKELY:
+        case ir.Call(op=op, args=(inner,)) if op is _LIKELY:
             yield from split_conjunction(inner)
-        case IntImm(value=value) if value:
+        case ir.IntImm(value=value) if value:
             return
         case _:
             yield condition
 
 
 def parse_predicate(
-    analyzer: Analyzer, predicate: PrimExpr, iters: Mapping[Var, Range]
+    analyzer: Analyzer, predicate: ir.PrimExpr, iters: Mapping[ir.Var, ir.Range]
 ) -> list[BoundConstraint]:
     """The bounds that a predicate states; parts without iterators are left to the caller."""
-    merged: dict[PrimExpr, BoundConstraint] = {}
+    merged: dict[ir.PrimExpr, BoundConstraint] = {}
     for condition in split_conjunction(predicate):
-        if not uses_var(condition, iters.__contains__) or analyzer.can_prove(condition):
+        if not ir.uses_var(condition, iters.__contains__) or analyzer.can_prove(condition):
             continue
         found = _parse_comparison(analyzer, condition, iters)
         key = analyzer.representative(found.expr)
@@ -80,26 +60,26 @@ def _merge(
     low = old.low if new.low is None else new.low
     high = old.high if new.high is None else new.high
     if old.low is not None and new.low is not None:
-        low = analyzer.simplify(maximum(old.low, new.low))
+        low = analyzer.simplify(ir.maximum(old.low, new.low))
     if old.high is not None and new.high is not None:
-        high = analyzer.simplify(minimum(old.high, new.high))
+        high = analyzer.simplify(ir.minimum(old.high, new.high))
     return BoundConstraint(old.expr, low, high)
 
 
 def _parse_comparison(
-    analyzer: Analyzer, condition: PrimExpr, iters: Mapping[Var, Range]
+    analyzer: Analyzer, condition: ir.PrimExpr, iters: Mapping[ir.Var, ir.Range]
 ) -> BoundConstraint:
-    if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_int:
+    if not isinstance(condition, (ir.LT, ir.LE, ir.GT, ir.GE)) or not condition.a.dtype.is_int:
         raise NotAnIterMap(_NO_PARSE)
     below, above = _ordered(condition)
-    slack = 0 if isinstance(condition, (LT, GT)) else 1
+    slack = 0 if isinstance(condition, (ir.LT, ir.GT)) else 1
     # below - above < slack, with the iterators on the left and everything else on the right
     form = analyzer.linear_form(below).plus(analyzer.linear_form(above), -1)
     dtype = condition.a.dtype
     moving = {
         split: scale
         for split, scale in form.terms.items()
-        if uses_var(split[0], iters.__contains__)
+        if ir.uses_var(split[0], iters.__contains__)
     }
     fixed = LinearForm({s: v for s, v in form.terms.items() if s not in moving}, form.base - slack)
     limit = analyzer.from_linear_form(fixed.times(-1), dtype)
@@ -108,49 +88,49 @@ def _parse_comparison(
     if max(moving.values()) > 0:
         return BoundConstraint(analyzer.from_linear_form(LinearForm(moving), dtype), None, limit)
     expr = analyzer.from_linear_form(LinearForm(moving).times(-1), dtype)
-    low = analyzer.simplify(subtract(add(const(1, dtype), 0), limit))
+    low = analyzer.simplify(ir.subtract(ir.add(ir.const(1, dtype), 0), limit))
     return BoundConstraint(expr, low, None)
 
 
-def _ordered(condition: BinaryOp) -> tuple[PrimExpr, PrimExpr]:
+def _ordered(condition: ir.BinaryOp) -> tuple[ir.PrimExpr, ir.PrimExpr]:
     """The side that must be smaller, and the other."""
-    if isinstance(condition, (LT, LE)):
+    if isinstance(condition, (ir.LT, ir.LE)):
         return condition.a, condition.b
     return condition.b, condition.a
 
 
-def _size(expr: PrimExpr) -> int:
-    return 1 + sum(_size(child) for child in children(expr) if isinstance(child, PrimExpr))
+def _size(expr: ir.PrimExpr) -> int:
+    return 1 + sum(_size(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr))
 
 
 def shrink_domains(
-    analyzer: Analyzer, iters: Mapping[Var, Range], constraints: Iterable[BoundConstraint]
-) -> tuple[dict[Var, Range], list[BoundConstraint]]:
+    analyzer: Analyzer, iters: Mapping[ir.Var, ir.Range], constraints: Iterable[BoundConstraint]
+) -> tuple[dict[ir.Var, ir.Range], list[BoundConstraint]]:
     """Bounds on single variables narrow their domains; the other constraints remain."""
     domains, rest = dict(iters), []
     for constraint in constraints:
         form = analyzer.linear_form(constraint.expr)
         ((atom, lower, upper), scale) = next(iter(form.terms.items()))
         single = len(form.terms) == 1 and (lower, upper, scale) == (1, WHOLE, 1)
-        if single and isinstance(atom, Var):
+        if single and isinstance(atom, ir.Var):
             domains[atom] = _narrowed(analyzer, domains[atom], constraint)
         else:
             rest.append(constraint)
     return domains, rest
 
 
-def _narrowed(analyzer: Analyzer, domain: Range, constraint: BoundConstraint) -> Range:
-    first, end = domain.min, add(domain.min, domain.extent)
+def _narrowed(analyzer: Analyzer, domain: ir.Range, constraint: BoundConstraint) -> ir.Range:
+    first, end = domain.min, ir.add(domain.min, domain.extent)
     if constraint.low is not None:
-        first = maximum(first, constraint.low)
+        first = ir.maximum(first, constraint.low)
     if constraint.high is not None:
-        end = minimum(end, constraint.high)
+        end = ir.minimum(end, constraint.high)
     first = analyzer.simplify(first)
-    extent = analyzer.simplify(subtract(end, first))
-    if isinstance(extent, IntImm) and extent.value <= 0:
+    extent = analyzer.simplify(ir.subtract(end, first))
+    if isinstance(extent, ir.IntImm) and extent.value <= 0:
         raise NotAnIterMap("the predicate leaves no iteration at all")
-    return domain if extent is domain.extent and first is domain.min else Range(first, extent)
+    return domain if extent is domain.extent and first is domain.min else ir.Range(first, extent)
 
 
-def is_true(predicate: PrimExpr) -> bool:
+def is_true(predicate: ir.PrimExpr) -> bool:
     return is_constant(predicate, 1)

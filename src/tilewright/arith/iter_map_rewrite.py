@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.iter_factors import FactorKey, SplitKey, number
 from tilewright.arith.iter_map import (
@@ -20,24 +21,6 @@ from tilewright.arith.iter_map import (
     is_constant,
 )
 from tilewright.arith.iter_map_padding import IterPadding, NotAnIterMap, same_key
-from tilewright.ir import (
-    Add,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Range,
-    Sub,
-    Var,
-    add,
-    cast,
-    const,
-    floordiv,
-    floormod,
-    subtract,
-    uses_var,
-)
 
 # The splits of a sum with their scales relative to the smallest one.
 SumKey: TypeAlias = tuple[tuple[SplitKey, FactorKey], ...]
@@ -49,32 +32,32 @@ class IterMapRewriter(IterPadding):
     def __init__(
         self,
         analyzer: Analyzer,
-        input_iters: Mapping[Var, Range],
+        input_iters: Mapping[ir.Var, ir.Range],
         level: IterMapLevel,
         simplify_trivial: bool,
     ) -> None:
         super().__init__(analyzer, level)
         self.input_marks: list[IterMark] = []
-        self.constrained: list[tuple[SumKey, IterMark, PrimExpr]] = []
-        self._var_map: dict[Var, IterSumExpr] = {}
+        self.constrained: list[tuple[SumKey, IterMark, ir.PrimExpr]] = []
+        self._var_map: dict[ir.Var, IterSumExpr] = {}
         self._fused: dict[SumKey, IterMark] = {}
         for var, domain in input_iters.items():
             self._declare(var, domain, simplify_trivial)
 
-    def _declare(self, var: Var, domain: Range, simplify_trivial: bool) -> None:
-        low = cast(var.dtype, domain.min)
-        extent = self.analyzer.simplify(cast(var.dtype, domain.extent))
+    def _declare(self, var: ir.Var, domain: ir.Range, simplify_trivial: bool) -> None:
+        low = ir.cast(var.dtype, domain.min)
+        extent = self.analyzer.simplify(ir.cast(var.dtype, domain.extent))
         if simplify_trivial and is_constant(extent, 1):
             self._var_map[var] = IterSumExpr((), low)
             return
-        mark = IterMark(var if is_constant(low, 0) else subtract(var, low), extent)
+        mark = IterMark(var if is_constant(low, 0) else ir.subtract(var, low), extent)
         self.input_marks.append(mark)
         one = number(1, var.dtype)
         self._var_map[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
 
     # --- expressions ---
 
-    def rewrite_all(self, indices: Sequence[PrimExpr]) -> list[IterSumExpr]:
+    def rewrite_all(self, indices: Sequence[ir.PrimExpr]) -> list[IterSumExpr]:
         """Every index as a sum with at most one split, which is a fused iterator."""
         while True:
             self.forget_use_of_padding()
@@ -82,25 +65,25 @@ class IterMapRewriter(IterPadding):
             if not self.padding_changed:
                 return result
 
-    def rewrite(self, expr: PrimExpr) -> IterSumExpr:
+    def rewrite(self, expr: ir.PrimExpr) -> IterSumExpr:
         """The expression as a sum of splits."""
         match expr:
-            case Var():
+            case ir.Var():
                 known = self._var_map.get(expr)
                 return IterSumExpr((), expr) if known is None else known
-            case IntImm():
+            case ir.IntImm():
                 return IterSumExpr((), expr)
-            case Add(a=a, b=b):
+            case ir.Add(a=a, b=b):
                 return self._sum(self.rewrite(a), self.rewrite(b), 1)
-            case Sub(a=a, b=b):
+            case ir.Sub(a=a, b=b):
                 return self._sum(self.rewrite(a), self.rewrite(b), -1)
-            case Mul(a=a, b=b):
+            case ir.Mul(a=a, b=b):
                 return self._product(expr, self.rewrite(a), self.rewrite(b))
-            case FloorDiv(a=a, b=b):
+            case ir.FloorDiv(a=a, b=b):
                 return self._divided(expr, self.rewrite(a), self.rewrite(b), remainder=False)
-            case FloorMod(a=a, b=b):
+            case ir.FloorMod(a=a, b=b):
                 return self._divided(expr, self.rewrite(a), self.rewrite(b), remainder=True)
-        if not uses_var(expr, self._var_map.__contains__):
+        if not ir.uses_var(expr, self._var_map.__contains__):
             return IterSumExpr((), expr)
         raise NotAnIterMap(f"{type(expr).__name__} of iterators cannot be an iterator map")
 
@@ -123,7 +106,7 @@ class IterMapRewriter(IterPadding):
                 keys.append(key)
         return IterSumExpr(tuple(arg for arg in args if not is_constant(arg.scale, 0)), base)
 
-    def _product(self, expr: PrimExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
+    def _product(self, expr: ir.PrimExpr, a: IterSumExpr, b: IterSumExpr) -> IterSumExpr:
         if a.args and b.args:
             raise NotAnIterMap(f"the product of two iterators, {expr}, cannot be an iterator map")
         many, factor = (a, b.base) if a.args else (b, a.base)
@@ -150,13 +133,13 @@ class IterMapRewriter(IterPadding):
         one = number(1, mark.extent.dtype)
         return IterSumExpr((IterSplitExpr(mark, one, mark.extent, unit),), base)
 
-    def _over(self, scale: PrimExpr, unit: PrimExpr) -> PrimExpr:
+    def _over(self, scale: ir.PrimExpr, unit: ir.PrimExpr) -> ir.PrimExpr:
         return scale if is_constant(unit, 1) else self.quotient(scale, unit)
 
     def sum_key(self, args: Sequence[IterSplitExpr]) -> SumKey:
         return tuple((self.split_key(arg), self.key_of(arg.scale)) for arg in args)
 
-    def _mark_of(self, args: Sequence[IterSplitExpr], extent: PrimExpr) -> IterMark:
+    def _mark_of(self, args: Sequence[IterSplitExpr], extent: ir.PrimExpr) -> IterMark:
         key = self.sum_key(args)
         known = self._fused.get(key)
         if known is None:
@@ -164,7 +147,9 @@ class IterMapRewriter(IterPadding):
             known = self._fused[key] = IterMark(IterSumExpr(tuple(args), zero), extent)
         return known
 
-    def _chain(self, args: list[IterSplitExpr]) -> tuple[list[IterSplitExpr], PrimExpr, PrimExpr]:
+    def _chain(
+        self, args: list[IterSplitExpr]
+    ) -> tuple[list[IterSplitExpr], ir.PrimExpr, ir.PrimExpr]:
         """The splits from outer to inner, the scale of the innermost, and the extent of all."""
         rest = list(args)
         innermost = rest.pop(self._innermost(rest))
@@ -185,7 +170,7 @@ class IterMapRewriter(IterPadding):
         best, best_rank = -1, (0, 0)
         for position in range(len(args) - 1, -1, -1):
             scale = args[position].scale
-            if not isinstance(scale, IntImm):
+            if not isinstance(scale, ir.IntImm):
                 continue
             rank = (abs(scale.value), 0 if is_constant(args[position].extent, 1) else 1)
             if best < 0 or rank < best_rank:
@@ -194,16 +179,18 @@ class IterMapRewriter(IterPadding):
             raise NotAnIterMap("no iterator of the sum has a constant scale")
         return best
 
-    def _next_in_chain(self, rest: list[IterSplitExpr], expected: PrimExpr, unit: PrimExpr) -> int:
+    def _next_in_chain(
+        self, rest: list[IterSplitExpr], expected: ir.PrimExpr, unit: ir.PrimExpr
+    ) -> int:
         for position in range(len(rest) - 1, -1, -1):
             if self.equal(rest[position].scale, expected):
                 return position
         overlapping = self.level != IterMapLevel.BIJECTIVE and is_constant(unit, 1)
         best, best_scale = -1, 0
-        if overlapping and isinstance(expected, IntImm):
+        if overlapping and isinstance(expected, ir.IntImm):
             for position in range(len(rest) - 1, -1, -1):
                 scale = rest[position].scale
-                if isinstance(scale, IntImm) and best_scale < scale.value < expected.value:
+                if isinstance(scale, ir.IntImm) and best_scale < scale.value < expected.value:
                     best, best_scale = position, scale.value
         if best < 0:  # an iterator of one value adds nothing, whatever its scale
             units = (at for at, arg in enumerate(rest) if is_constant(arg.extent, 1))
@@ -229,8 +216,8 @@ class IterMapRewriter(IterPadding):
         return args
 
     def _use_constraints(
-        self, args: list[IterSplitExpr], base: PrimExpr
-    ) -> tuple[list[IterSplitExpr], PrimExpr]:
+        self, args: list[IterSplitExpr], base: ir.PrimExpr
+    ) -> tuple[list[IterSplitExpr], ir.PrimExpr]:
         """Replace sums that a predicate bounds by the iterators made for them."""
         for key, mark, offset in self.constrained:
             found = self._find_sum(args, key)
@@ -241,15 +228,15 @@ class IterMapRewriter(IterPadding):
             fused = IterSplitExpr(mark, one, mark.extent, unit)
             args = [arg for at, arg in enumerate(args) if at not in positions]
             args.insert(min(positions), fused)
-            base = self.analyzer.simplify(add(base, self.product(offset, unit)))
+            base = self.analyzer.simplify(ir.add(base, self.product(offset, unit)))
         return args, base
 
     def _find_sum(
         self, args: list[IterSplitExpr], wanted: SumKey
-    ) -> tuple[set[int], PrimExpr] | None:
+    ) -> tuple[set[int], ir.PrimExpr] | None:
         """Where the splits of `wanted` stand among `args`, and their common factor."""
         positions: set[int] = set()
-        unit: PrimExpr | None = None
+        unit: ir.PrimExpr | None = None
         for key, relative in reversed(wanted):  # the innermost has relative scale 1
             at = next(
                 (
@@ -264,13 +251,15 @@ class IterMapRewriter(IterPadding):
             scale = args[at].scale
             if unit is None:
                 unit = scale
-            factor = const(relative, scale.dtype) if isinstance(relative, int) else relative
+            factor = ir.const(relative, scale.dtype) if isinstance(relative, int) else relative
             if not self.equal(scale, self.product(unit, factor)):
                 return None
             positions.add(at)
         return None if unit is None else (positions, unit)
 
-    def constrain(self, total: IterSumExpr, low: PrimExpr | None, high: PrimExpr | None) -> None:
+    def constrain(
+        self, total: IterSumExpr, low: ir.PrimExpr | None, high: ir.PrimExpr | None
+    ) -> None:
         """Note that `low <= total < high`, for all later sums that contain it."""
         single = self.fuse(total)
         (split,) = single.args
@@ -286,30 +275,32 @@ class IterMapRewriter(IterPadding):
             last = natural
         if is_constant(first, 0) and last is natural:
             return
-        shifted = IterSumExpr(args, self.analyzer.simplify(subtract(number(0, split.dtype), first)))
-        extent = self.analyzer.simplify(subtract(last, first))
-        if isinstance(extent, IntImm) and extent.value <= 0:
+        shifted = IterSumExpr(
+            args, self.analyzer.simplify(ir.subtract(number(0, split.dtype), first))
+        )
+        extent = self.analyzer.simplify(ir.subtract(last, first))
+        if isinstance(extent, ir.IntImm) and extent.value <= 0:
             raise NotAnIterMap("the predicate leaves no iteration at all")
         mark = IterMark(shifted, extent)
         self.constrained.append((self.sum_key(args), mark, first))
 
     def _bound_over(
-        self, bound: PrimExpr | None, base: PrimExpr, unit: PrimExpr, default: PrimExpr
-    ) -> PrimExpr:
+        self, bound: ir.PrimExpr | None, base: ir.PrimExpr, unit: ir.PrimExpr, default: ir.PrimExpr
+    ) -> ir.PrimExpr:
         """`ceil((bound - base) / unit)`: a bound of the sum as a bound of its fused iterator."""
         if bound is None:
             return default
-        distance = subtract(bound, base)
+        distance = ir.subtract(bound, base)
         if is_constant(unit, 1):
             return self.analyzer.simplify(distance)
-        if not (isinstance(unit, IntImm) and unit.value > 0):
+        if not (isinstance(unit, ir.IntImm) and unit.value > 0):
             raise NotAnIterMap("a predicate bounds a sum of iterators with a negative scale")
-        return self.analyzer.simplify(floordiv(distance + (unit.value - 1), unit))
+        return self.analyzer.simplify(ir.floordiv(distance + (unit.value - 1), unit))
 
     # --- splitting ---
 
     def _divided(
-        self, expr: PrimExpr, total: IterSumExpr, divisor: IterSumExpr, *, remainder: bool
+        self, expr: ir.PrimExpr, total: IterSumExpr, divisor: IterSumExpr, *, remainder: bool
     ) -> IterSumExpr:
         if divisor.args:
             raise NotAnIterMap(f"division by an iterator in {expr} cannot be an iterator map")
@@ -317,7 +308,7 @@ class IterMapRewriter(IterPadding):
         if is_constant(by, 0):
             raise NotAnIterMap(f"division by zero in {expr}")
         if not total.args:
-            divide = floormod if remainder else floordiv
+            divide = ir.floormod if remainder else ir.floordiv
             return IterSumExpr((), self.analyzer.simplify(divide(total.base, by)))
         if is_constant(by, 1):
             return IterSumExpr((), number(0, total.dtype)) if remainder else total
@@ -330,30 +321,30 @@ class IterMapRewriter(IterPadding):
                 f"cannot divide an iterator of scale {split.scale} by {by} in {expr}"
             )
         reduced = self.quotient(by, split.scale)
-        if isinstance(reduced, IntImm) and reduced.value < 0:
+        if isinstance(reduced, ir.IntImm) and reduced.value < 0:
             raise NotAnIterMap(f"an iterator that runs backwards is divided in {expr}")
         unit, base = _rescaled(split, number(1, split.dtype)), single.base
         inner_base = self._over(base, split.scale)
-        left_over = self.analyzer.simplify(floormod(base, split.scale)) if remainder else base
+        left_over = self.analyzer.simplify(ir.floormod(base, split.scale)) if remainder else base
         result = self._split_by(unit, inner_base, reduced, remainder=remainder)
         if not remainder or is_constant(split.scale, 1):
             return result
         scaled = self._product(expr, result, IterSumExpr((), split.scale))
-        return IterSumExpr(scaled.args, self.analyzer.simplify(add(scaled.base, left_over)))
+        return IterSumExpr(scaled.args, self.analyzer.simplify(ir.add(scaled.base, left_over)))
 
-    def _divided_exactly(self, total: IterSumExpr, by: PrimExpr, remainder: bool) -> IterSumExpr:
+    def _divided_exactly(self, total: IterSumExpr, by: ir.PrimExpr, remainder: bool) -> IterSumExpr:
         if remainder:
-            return IterSumExpr((), self.analyzer.simplify(floormod(total.base, by)))
+            return IterSumExpr((), self.analyzer.simplify(ir.floormod(total.base, by)))
         args = tuple(_rescaled(arg, self.quotient(arg.scale, by)) for arg in total.args)
         return IterSumExpr(args, self.quotient(total.base, by))
 
     def _split_by(
-        self, split: IterSplitExpr, base: PrimExpr, by: PrimExpr, *, remainder: bool
+        self, split: IterSplitExpr, base: ir.PrimExpr, by: ir.PrimExpr, *, remainder: bool
     ) -> IterSumExpr:
         """`(split + base) // by` or its remainder, for a split of scale 1."""
         split, base = self.padded_to(split, base, by, remainder)
         if remainder:
-            rest = self.analyzer.simplify(floormod(base, by))
+            rest = self.analyzer.simplify(ir.floormod(base, by))
             digit = IterSplitExpr(split.source, split.lower_factor, by, split.scale)
             return IterSumExpr((digit,), rest)
         lower = self.product(split.lower_factor, by)
@@ -361,5 +352,5 @@ class IterMapRewriter(IterPadding):
         return IterSumExpr((digit,), self.quotient(base, by))
 
 
-def _rescaled(split: IterSplitExpr, scale: PrimExpr) -> IterSplitExpr:
+def _rescaled(split: IterSplitExpr, scale: ir.PrimExpr) -> IterSplitExpr:
     return IterSplitExpr(split.source, split.lower_factor, split.extent, scale)

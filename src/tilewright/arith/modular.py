@@ -9,28 +9,8 @@ from collections.abc import Callable
 from math import gcd
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tilewright import ir
 from tilewright.arith.bounds import dtype_bound, is_index_type
-from tilewright.ir import (
-    Add,
-    Broadcast,
-    Call,
-    Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Op,
-    PrimExpr,
-    Ramp,
-    Select,
-    SizeVar,
-    Sub,
-    Var,
-)
 
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
@@ -77,17 +57,17 @@ def intersect_modular(a: ModularSet, b: ModularSet) -> ModularSet:
     return make_modular(a.coeff // step * b.coeff, a.base + a.coeff * shift)
 
 
-def _add(facts: Facts, expr: Add) -> ModularSet:
+def _add(facts: Facts, expr: ir.Add) -> ModularSet:
     a, b = facts.modular(expr.a), facts.modular(expr.b)
     return make_modular(gcd(a.coeff, b.coeff), a.base + b.base)
 
 
-def _sub(facts: Facts, expr: Sub) -> ModularSet:
+def _sub(facts: Facts, expr: ir.Sub) -> ModularSet:
     a, b = facts.modular(expr.a), facts.modular(expr.b)
     return make_modular(gcd(a.coeff, b.coeff), a.base - b.base)
 
 
-def _mul(facts: Facts, expr: Mul) -> ModularSet:
+def _mul(facts: Facts, expr: ir.Mul) -> ModularSet:
     a, b = facts.modular(expr.a), facts.modular(expr.b)
     return _product(a, b)
 
@@ -97,9 +77,9 @@ def _product(a: ModularSet, b: ModularSet) -> ModularSet:
     return make_modular(gcd(a.coeff * b.coeff, cross), a.base * b.base)
 
 
-def _floordiv(facts: Facts, expr: FloorDiv) -> ModularSet:
+def _floordiv(facts: Facts, expr: ir.FloorDiv) -> ModularSet:
     divisor = expr.b
-    if not isinstance(divisor, IntImm) or divisor.value == 0:
+    if not isinstance(divisor, ir.IntImm) or divisor.value == 0:
         return ANYTHING
     a = facts.modular(expr.a)
     if a.coeff % divisor.value:
@@ -107,53 +87,53 @@ def _floordiv(facts: Facts, expr: FloorDiv) -> ModularSet:
     return make_modular(a.coeff // divisor.value, a.base // divisor.value)
 
 
-def _truncdiv(facts: Facts, expr: Div) -> ModularSet:
+def _truncdiv(facts: Facts, expr: ir.Div) -> ModularSet:
     # Towards zero and downwards agree on non-negative dividends, and on exact quotients.
     divisor = expr.b
-    if not isinstance(divisor, IntImm) or divisor.value == 0:
+    if not isinstance(divisor, ir.IntImm) or divisor.value == 0:
         return ANYTHING
     a = facts.modular(expr.a)
     exact = a.coeff % divisor.value == 0 and a.base % divisor.value == 0
     if exact or (divisor.value > 0 and facts.bound(expr.a)[0] >= 0):
-        return _floordiv(facts, FloorDiv(expr.a, expr.b))
+        return _floordiv(facts, ir.FloorDiv(expr.a, expr.b))
     return ANYTHING
 
 
-def _mod(facts: Facts, expr: FloorMod | Mod) -> ModularSet:
+def _mod(facts: Facts, expr: ir.FloorMod | ir.Mod) -> ModularSet:
     divisor = expr.b
-    if not isinstance(divisor, IntImm) or divisor.value == 0:
+    if not isinstance(divisor, ir.IntImm) or divisor.value == 0:
         return ANYTHING
     a = facts.modular(expr.a)
-    if a.coeff == 0 and isinstance(expr, FloorMod):
+    if a.coeff == 0 and isinstance(expr, ir.FloorMod):
         return ModularSet(0, a.base % divisor.value)
     return a.gcd_with(divisor.value)  # the value changes by multiples of the divisor
 
 
-def _either(facts: Facts, expr: Min | Max) -> ModularSet:
+def _either(facts: Facts, expr: ir.Min | ir.Max) -> ModularSet:
     return _union(facts.modular(expr.a), facts.modular(expr.b))
 
 
-def _select(facts: Facts, expr: Select) -> ModularSet:
+def _select(facts: Facts, expr: ir.Select) -> ModularSet:
     return _union(facts.modular(expr.true_value), facts.modular(expr.false_value))
 
 
-def _ramp(facts: Facts, expr: Ramp) -> ModularSet:
+def _ramp(facts: Facts, expr: ir.Ramp) -> ModularSet:
     base, stride = facts.modular(expr.base), facts.modular(expr.stride)
     steps = _product(stride, ANYTHING)
     return make_modular(gcd(base.coeff, steps.coeff), base.base + steps.base)
 
 
-def _call(facts: Facts, expr: Call) -> ModularSet:
-    name = expr.op.name if isinstance(expr.op, Op) else ""
+def _call(facts: Facts, expr: ir.Call) -> ModularSet:
+    name = expr.op.name if isinstance(expr.op, ir.Op) else ""
     if name == "tir.if_then_else":
         return _union(facts.modular(expr.args[1]), facts.modular(expr.args[2]))
     shift = expr.args[1] if name == "tir.shift_left" else None
-    if isinstance(shift, IntImm) and 0 <= shift.value < 63:
+    if isinstance(shift, ir.IntImm) and 0 <= shift.value < 63:
         return _product(facts.modular(expr.args[0]), ModularSet(0, 1 << shift.value))
     return ANYTHING
 
 
-def _cast(facts: Facts, expr: Cast) -> ModularSet:
+def _cast(facts: Facts, expr: ir.Cast) -> ModularSet:
     source, value = expr.value.dtype, facts.bound(expr.value)
     whole = dtype_bound(expr.dtype)
     if not is_index_type(source) or not (whole[0] <= value[0] and value[1] <= whole[1]):
@@ -161,34 +141,34 @@ def _cast(facts: Facts, expr: Cast) -> ModularSet:
     return facts.modular(expr.value)
 
 
-def _var(facts: Facts, expr: Var) -> ModularSet:
+def _var(facts: Facts, expr: ir.Var) -> ModularSet:
     return facts.var_modular.get(expr, ANYTHING)
 
 
 _MODULAR_OF: dict[type, Callable[[Facts, Any], ModularSet]] = {
-    IntImm: lambda _, expr: ModularSet(0, expr.value),
-    Var: _var,
-    SizeVar: _var,
-    Add: _add,
-    Sub: _sub,
-    Mul: _mul,
-    FloorDiv: _floordiv,
-    FloorMod: _mod,
-    Div: _truncdiv,
-    Mod: _mod,
-    Min: _either,
-    Max: _either,
-    Select: _select,
-    Ramp: _ramp,
-    Broadcast: lambda facts, expr: facts.modular(expr.value),
-    Call: _call,
-    Cast: _cast,
+    ir.IntImm: lambda _, expr: ModularSet(0, expr.value),
+    ir.Var: _var,
+    ir.SizeVar: _var,
+    ir.Add: _add,
+    ir.Sub: _sub,
+    ir.Mul: _mul,
+    ir.FloorDiv: _floordiv,
+    ir.FloorMod: _mod,
+    ir.Div: _truncdiv,
+    ir.Mod: _mod,
+    ir.Min: _either,
+    ir.Max: _either,
+    ir.Select: _select,
+    ir.Ramp: _ramp,
+    ir.Broadcast: lambda facts, expr: facts.modular(expr.value),
+    ir.Call: _call,
+    ir.Cast: _cast,
 }
 
 
-def compute_modular(facts: Facts, expr: PrimExpr) -> ModularSet:
+def compute_modular(facts: Facts, expr: ir.PrimExpr) -> ModularSet:
     """The modular set of `expr` from those of its parts (`facts.modular` adds memory)."""
-    if isinstance(expr, IntImm):
+    if isinstance(expr, ir.IntImm):
         return ModularSet(0, expr.value)
     if not is_index_type(expr.dtype):
         return ANYTHING  # narrower types wrap around

@@ -8,35 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright import ir
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Op,
-    Or,
-    PrimExpr,
-    Select,
-    Sub,
-    Var,
-)
 
 Values: TypeAlias = npt.NDArray[Any]
 
@@ -52,45 +25,45 @@ def _truncated_remainder(a: Values, b: Values) -> Values:
 
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    Div: _truncated_quotient,
-    Mod: _truncated_remainder,
-    FloorDiv: np.floor_divide,
-    FloorMod: np.mod,
-    Min: np.minimum,
-    Max: np.maximum,
-    EQ: np.equal,
-    NE: np.not_equal,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    And: np.logical_and,
-    Or: np.logical_or,
+    ir.Add: np.add,
+    ir.Sub: np.subtract,
+    ir.Mul: np.multiply,
+    ir.Div: _truncated_quotient,
+    ir.Mod: _truncated_remainder,
+    ir.FloorDiv: np.floor_divide,
+    ir.FloorMod: np.mod,
+    ir.Min: np.minimum,
+    ir.Max: np.maximum,
+    ir.EQ: np.equal,
+    ir.NE: np.not_equal,
+    ir.LT: np.less,
+    ir.LE: np.less_equal,
+    ir.GT: np.greater,
+    ir.GE: np.greater_equal,
+    ir.And: np.logical_and,
+    ir.Or: np.logical_or,
 }
-_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
-def evaluate_on_arrays(expr: PrimExpr, values: Mapping[Var, Values]) -> Values:
+def evaluate_on_arrays(expr: ir.PrimExpr, values: Mapping[ir.Var, Values]) -> Values:
     """The values of an integer or boolean expression for given values of its variables."""
 
-    def visit(node: PrimExpr) -> Any:
+    def visit(node: ir.PrimExpr) -> Any:
         match node:
-            case IntImm(value=value):
+            case ir.IntImm(value=value):
                 return np.asarray(value, np.bool_ if node.dtype.is_bool else np.int64)
-            case Var() if node in values:
+            case ir.Var() if node in values:
                 return values[node]
-            case Cast(dtype=dtype, value=value) if dtype.is_int and dtype.bits >= 32:
+            case ir.Cast(dtype=dtype, value=value) if dtype.is_int and dtype.bits >= 32:
                 return np.asarray(visit(value), np.int64)
-            case Not(a=a):
+            case ir.Not(a=a):
                 return np.logical_not(visit(a))
-            case Select(condition=condition, true_value=yes, false_value=no):
+            case ir.Select(condition=condition, true_value=yes, false_value=no):
                 return np.where(visit(condition), visit(yes), visit(no))
-            case Call(op=op, args=(condition, yes, no)) if op is _IF_THEN_ELSE:
+            case ir.Call(op=op, args=(condition, yes, no)) if op is _IF_THEN_ELSE:
                 return np.where(visit(condition), visit(yes), visit(no))
-            case BinaryOp(a=a, b=b) if type(node) in _BINARY:
+            case ir.BinaryOp(a=a, b=b) if type(node) in _BINARY:
                 return _BINARY[type(node)](visit(a), visit(b))
         raise ArithError(f"cannot evaluate {node} on arrays: only integer arithmetic is possible")
 

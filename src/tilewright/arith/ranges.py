@@ -10,93 +10,80 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.arith.affine import STILL, Bound
-from tilewright.ir import (
-    Add,
-    Cast,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    SizeVar,
-    Sub,
-    Var,
-)
 
-Ranges: TypeAlias = Mapping[Var, Bound]
+Ranges: TypeAlias = Mapping[ir.Var, Bound]
 
 
 class RangeEvaluator:
     """Interval arithmetic over `ranges`; variables without one stand at zero."""
 
-    def __init__(self, ranges: Ranges, unknown: Callable[[PrimExpr], Bound]) -> None:
+    def __init__(self, ranges: Ranges, unknown: Callable[[ir.PrimExpr], Bound]) -> None:
         self.ranges = ranges
         self._unknown = unknown  # bounds of expressions of other kinds
 
-    def of(self, expr: PrimExpr) -> Bound:
+    def of(self, expr: ir.PrimExpr) -> Bound:
         """The smallest and the largest value of an expression."""
         kind = type(expr)
-        if kind is Var:
+        if kind is ir.Var:
             return self.of_var(expr)  # type: ignore[arg-type]
         rule = _RULES.get(kind)
         return self._unknown(expr) if rule is None else rule(self, expr)
 
-    def of_var(self, var: Var) -> Bound:
+    def of_var(self, var: ir.Var) -> Bound:
         return self.ranges.get(var, STILL)
 
-    def of_remainder(self, dividend: PrimExpr, divisor: int) -> Bound:
+    def of_remainder(self, dividend: ir.PrimExpr, divisor: int) -> Bound:
         """The bounds of `dividend % divisor`."""
         return remainder_bounds(self.of(dividend), divisor)
 
-    def of_product(self, expr: Mul) -> Bound:
-        if not isinstance(expr.b, IntImm):
+    def of_product(self, expr: ir.Mul) -> Bound:
+        if not isinstance(expr.b, ir.IntImm):
             return self._unknown(expr)
         low, high = self.of(expr.a)
         factor = expr.b.value
         return (low * factor, high * factor) if factor >= 0 else (high * factor, low * factor)
 
-    def of_division(self, expr: FloorDiv | FloorMod) -> Bound:
-        if not isinstance(expr.b, IntImm) or expr.b.value <= 0:
+    def of_division(self, expr: ir.FloorDiv | ir.FloorMod) -> Bound:
+        if not isinstance(expr.b, ir.IntImm) or expr.b.value <= 0:
             return self._unknown(expr)
         divisor = expr.b.value
-        if type(expr) is FloorMod:
+        if type(expr) is ir.FloorMod:
             return self.of_remainder(expr.a, divisor)
         low, high = self.of(expr.a)
         return low // divisor, high // divisor
 
-    def of_cast(self, expr: Cast) -> Bound:
+    def of_cast(self, expr: ir.Cast) -> Bound:
         if expr.dtype.is_int and expr.value.dtype.is_int:
             return self.of(expr.value)
         return self._unknown(expr)
 
-    def of_sum(self, expr: Add) -> Bound:
+    def of_sum(self, expr: ir.Add) -> Bound:
         (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)
         return a0 + b0, a1 + b1
 
-    def of_difference(self, expr: Sub) -> Bound:
+    def of_difference(self, expr: ir.Sub) -> Bound:
         (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)
         return a0 - b1, a1 - b0
 
-    def of_extremum(self, expr: Min | Max) -> Bound:
+    def of_extremum(self, expr: ir.Min | ir.Max) -> Bound:
         (a0, a1), (b0, b1) = self.of(expr.a), self.of(expr.b)
-        pick = smaller if type(expr) is Min else larger
+        pick = smaller if type(expr) is ir.Min else larger
         return pick(a0, b0), pick(a1, b1)
 
 
 _RULES: dict[type, Callable[[RangeEvaluator, Any], Bound]] = {
-    SizeVar: lambda self, expr: self.of_var(expr),
-    IntImm: lambda _, expr: (expr.value, expr.value),
-    Add: RangeEvaluator.of_sum,
-    Sub: RangeEvaluator.of_difference,
-    Mul: RangeEvaluator.of_product,
-    FloorDiv: RangeEvaluator.of_division,
-    FloorMod: RangeEvaluator.of_division,
-    Min: RangeEvaluator.of_extremum,
-    Max: RangeEvaluator.of_extremum,
-    Cast: RangeEvaluator.of_cast,
+    ir.SizeVar: lambda self, expr: self.of_var(expr),
+    ir.IntImm: lambda _, expr: (expr.value, expr.value),
+    ir.Add: RangeEvaluator.of_sum,
+    ir.Sub: RangeEvaluator.of_difference,
+    ir.Mul: RangeEvaluator.of_product,
+    ir.FloorDiv: RangeEvaluator.of_division,
+    ir.FloorMod: RangeEvaluator.of_division,
+    ir.Min: RangeEvaluator.of_extremum,
+    ir.Max: RangeEvaluator.of_extremum,
+    ir.Cast: RangeEvaluator.of_cast,
 }
 
 

@@ -5,34 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import eval_set, intersect, union
 from tilewright.arith.interval import IntervalSet, as_interval
 from tilewright.arith.iter_map import IterMapLevel, IterSumExpr
 from tilewright.arith.iter_map_detect import detect_iter_map
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    ExprLike,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-    add,
-    convert,
-    multiply,
-    subtract,
-    uses_var,
-)
 
-Region: TypeAlias = Sequence[Range]
+Region: TypeAlias = Sequence[ir.Range]
 Bounds: TypeAlias = list[IntervalSet]
 
 
 def estimate_region_strict_bound(
     region: Region,
-    var_dom: Mapping[Var, Range],
-    predicate: ExprLike = TRUE,
+    var_dom: Mapping[ir.Var, ir.Range],
+    predicate: ir.ExprLike = ir.TRUE,
     analyzer: Analyzer | None = None,
 ) -> Bounds | None:
     """Exactly the union of `region` over the domains, one interval per dimension; None if unknown.
@@ -40,7 +28,7 @@ def estimate_region_strict_bound(
     The dimensions must vary independently of each other and leave no gaps.
     """
     for domain in region:
-        if uses_var(domain.extent, var_dom.__contains__):
+        if ir.uses_var(domain.extent, var_dom.__contains__):
             return None
     starts = [domain.min for domain in region]
     found = detect_iter_map(starts, var_dom, predicate, IterMapLevel.SURJECTIVE)
@@ -58,8 +46,8 @@ def estimate_region_strict_bound(
 
 def estimate_region_lower_bound(
     region: Region,
-    var_dom: Mapping[Var, Range],
-    predicate: ExprLike = TRUE,
+    var_dom: Mapping[ir.Var, ir.Range],
+    predicate: ir.ExprLike = ir.TRUE,
     analyzer: Analyzer | None = None,
 ) -> Bounds | None:
     """A part of what `region` touches for sure; None if no part is known."""
@@ -68,8 +56,8 @@ def estimate_region_lower_bound(
 
 def estimate_region_upper_bound(
     region: Region,
-    var_dom: Mapping[Var, Range],
-    predicate: ExprLike = TRUE,
+    var_dom: Mapping[ir.Var, ir.Range],
+    predicate: ir.ExprLike = ir.TRUE,
     analyzer: Analyzer | None = None,
 ) -> Bounds:
     """Intervals around everything that `region` touches."""
@@ -86,20 +74,22 @@ def estimate_region_upper_bound(
     return bounds
 
 
-def _exact_interval(total: IterSumExpr, extent: PrimExpr, analyzer: Analyzer) -> IntervalSet | None:
+def _exact_interval(
+    total: IterSumExpr, extent: ir.PrimExpr, analyzer: Analyzer
+) -> IntervalSet | None:
     """The values of `total + [0, extent)`, when the steps of `total` leave no gaps."""
-    last = subtract(add(total.base, extent), 1)
+    last = ir.subtract(ir.add(total.base, extent), 1)
     if not total.args:
         return IntervalSet(analyzer.simplify(total.base), analyzer.simplify(last))
     (split,) = total.args
-    if not isinstance(split.scale, IntImm):
+    if not isinstance(split.scale, ir.IntImm):
         return None
     step = split.scale.value
     if step == 0 or not analyzer.can_prove(extent >= abs(step)):
         return None
-    way = multiply(subtract(split.extent, 1), split.scale)
-    low = total.base if step > 0 else add(total.base, way)
-    high = add(last, way) if step > 0 else last
+    way = ir.multiply(ir.subtract(split.extent, 1), split.scale)
+    low = total.base if step > 0 else ir.add(total.base, way)
+    high = ir.add(last, way) if step > 0 else last
     return IntervalSet(analyzer.simplify(low), analyzer.simplify(high))
 
 
@@ -123,8 +113,8 @@ def _by_dimension(regions: Sequence[Bounds]) -> list[tuple[IntervalSet, ...]]:
 
 
 def covers(
-    outer: Sequence[IntervalSet | Range],
-    inner: Sequence[IntervalSet | Range],
+    outer: Sequence[IntervalSet | ir.Range],
+    inner: Sequence[IntervalSet | ir.Range],
     analyzer: Analyzer | None = None,
 ) -> bool:
     """True only if the box `outer` surely holds the box `inner`."""
@@ -151,10 +141,10 @@ def _holds(big: IntervalSet, small: IntervalSet, analyzer: Analyzer) -> bool:
     )
 
 
-def to_range(bound: IntervalSet, analyzer: Analyzer | None = None) -> Range:
+def to_range(bound: IntervalSet, analyzer: Analyzer | None = None) -> ir.Range:
     """A bounded interval as a range."""
     if not (bound.has_lower_bound and bound.has_upper_bound):
         raise ArithError(f"{bound} is not bounded on both sides and cannot be a range")
     simplify = (analyzer or Analyzer()).simplify
-    extent = simplify(add(subtract(bound.max_value, bound.min_value), 1))
-    return Range(convert(bound.min_value), extent)
+    extent = simplify(ir.add(ir.subtract(bound.max_value, bound.min_value), 1))
+    return ir.Range(ir.convert(bound.min_value), extent)

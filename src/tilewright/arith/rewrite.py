@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tilewright import ir
 from tilewright.arith.folding import fold_binary, fold_call, fold_cast
 from tilewright.arith.interning import has_side_effect
 from tilewright.arith.pattern import OperationPattern, Rule
@@ -20,25 +21,6 @@ from tilewright.arith.rule_compiler import (
 )
 from tilewright.arith.rules import ALL_RULES
 from tilewright.arith.rules.table import Domain, domains_of
-from tilewright.ir import (
-    EQ,
-    NE,
-    BinaryOp,
-    Call,
-    Cast,
-    DType,
-    FloatImm,
-    FloorMod,
-    IntImm,
-    Let,
-    Not,
-    PrimExpr,
-    Select,
-    StringImm,
-    Var,
-    const,
-    map_children,
-)
 
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
@@ -61,7 +43,7 @@ class _RuleIndex:
         self._by_key: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
 
     def candidates(
-        self, root: type, operands: tuple[type, ...], dtype: DType
+        self, root: type, operands: tuple[type, ...], dtype: ir.DType
     ) -> tuple[CompiledRule, ...]:
         key = (root, operands, dtype)
         found = self._by_key.get(key)
@@ -102,19 +84,19 @@ def _rule_index() -> _RuleIndex:
 class RewriteSimplifier:
     """Simplifies with the rule tables, under the facts of one analyzer."""
 
-    def __init__(self, facts: Facts, enter: Callable[[PrimExpr], Any]) -> None:
+    def __init__(self, facts: Facts, enter: Callable[[ir.PrimExpr], Any]) -> None:
         self._facts = facts
         self._enter = enter  # opens a scope in which a condition holds
         self._chain = 0
         self._index = _rule_index()
 
-    def visit(self, expr: PrimExpr) -> PrimExpr:
+    def visit(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """The simplified form of `expr`, a representative of the interner."""
         memory = self._facts.rewritten
         known = memory.get(expr)
         if known is not None:
             return known
-        if type(expr) is Var and not self._facts.var_values:
+        if type(expr) is ir.Var and not self._facts.var_values:
             return expr
         node = self._with_simple_children(expr)
         known = memory.get(node)
@@ -123,15 +105,15 @@ class RewriteSimplifier:
         memory[result] = result
         return result
 
-    def reduce_root(self, expr: PrimExpr) -> PrimExpr:
+    def reduce_root(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """Apply the rules to a node whose children are simplified already."""
         known = self._facts.rewritten.get(expr)
         return self._reduce(expr) if known is None else known
 
-    def _with_simple_children(self, expr: PrimExpr) -> PrimExpr:
+    def _with_simple_children(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """The node over simplified children, with constants folded."""
         interner = self._facts.interner
-        if isinstance(expr, BinaryOp):
+        if isinstance(expr, ir.BinaryOp):
             a, b = self.visit(expr.a), self.visit(expr.b)
             folded = fold_binary(type(expr), a, b)
             if folded is not None:
@@ -140,52 +122,54 @@ class RewriteSimplifier:
                 return interner.shallow(expr)
             return interner.binary(type(expr), a, b)
         match expr:
-            case Var():
+            case ir.Var():
                 value = self._facts.var_values.get(expr)
                 return expr if value is None else self.visit(value)
-            case IntImm() | FloatImm() | StringImm():
+            case ir.IntImm() | ir.FloatImm() | ir.StringImm():
                 return interner.intern(expr)
-            case Select():
+            case ir.Select():
                 return self._choice(expr, expr.condition, expr.true_value, expr.false_value)
-            case Call() if expr.op is IF_THEN_ELSE:
+            case ir.Call() if expr.op is IF_THEN_ELSE:
                 return self._choice(expr, *expr.args)
-            case Call():
-                return interner.intern(fold_call(map_children(expr, self.visit)))
-            case Cast():
+            case ir.Call():
+                return interner.intern(fold_call(ir.map_children(expr, self.visit)))
+            case ir.Cast():
                 return interner.intern(fold_cast(expr.dtype, self.visit(expr.value)))
-            case Let():
-                return map_children(expr, self.visit)
-        return interner.shallow(map_children(expr, self._visit_node))
+            case ir.Let():
+                return ir.map_children(expr, self.visit)
+        return interner.shallow(ir.map_children(expr, self._visit_node))
 
     def _visit_node(self, node: Any) -> Any:
-        return self.visit(node) if isinstance(node, PrimExpr) else node
+        return self.visit(node) if isinstance(node, ir.PrimExpr) else node
 
-    def _choice(self, expr: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
+    def _choice(
+        self, expr: Any, condition: ir.PrimExpr, yes: ir.PrimExpr, no: ir.PrimExpr
+    ) -> ir.PrimExpr:
         """A Select or if_then_else; each value is simplified knowing how the condition went."""
         condition = self.visit(condition)
-        if isinstance(condition, IntImm):
+        if isinstance(condition, ir.IntImm):
             return self.visit(yes if condition.value else no)
         new_yes = self._visit_knowing(condition, yes)
-        new_no = self._visit_knowing(Not(condition), no)
+        new_no = self._visit_knowing(ir.Not(condition), no)
         interner = self._facts.interner
-        if isinstance(expr, Select):
-            return interner.shallow(Select(condition, new_yes, new_no))
-        return interner.shallow(Call(expr.dtype, IF_THEN_ELSE, (condition, new_yes, new_no)))
+        if isinstance(expr, ir.Select):
+            return interner.shallow(ir.Select(condition, new_yes, new_no))
+        return interner.shallow(ir.Call(expr.dtype, IF_THEN_ELSE, (condition, new_yes, new_no)))
 
-    def _visit_knowing(self, condition: PrimExpr, value: PrimExpr) -> PrimExpr:
-        if isinstance(value, (Var, IntImm, FloatImm)) or condition.dtype.lanes != 1:
+    def _visit_knowing(self, condition: ir.PrimExpr, value: ir.PrimExpr) -> ir.PrimExpr:
+        if isinstance(value, (ir.Var, ir.IntImm, ir.FloatImm)) or condition.dtype.lanes != 1:
             return self.visit(value)
         with self._enter(condition):
             return self.visit(value)
 
-    def _reduce(self, expr: PrimExpr) -> PrimExpr:
+    def _reduce(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """Apply rules at the root, then wherever their results allow more."""
-        if isinstance(expr, (Var, IntImm, FloatImm)):
+        if isinstance(expr, (ir.Var, ir.IntImm, ir.FloatImm)):
             return expr
         if self._facts.known_conditions:
             known = self._facts.known_conditions.get(expr)
             if known is not None:
-                return self._facts.interner.intern(const(known, expr.dtype))
+                return self._facts.interner.intern(ir.const(known, expr.dtype))
         better = self._apply_once(expr)
         if better is None or self._chain >= _MAX_CHAIN:
             return expr
@@ -195,14 +179,14 @@ class RewriteSimplifier:
         finally:
             self._chain -= 1
 
-    def _apply_once(self, expr: PrimExpr) -> PrimExpr | None:
+    def _apply_once(self, expr: ir.PrimExpr) -> ir.PrimExpr | None:
         kind: type = type(expr)
-        if isinstance(expr, BinaryOp):
+        if isinstance(expr, ir.BinaryOp):
             operands: tuple[type, ...] = (type(expr.a), type(expr.b))
             dtype = expr.a.dtype
-        elif isinstance(expr, Not):
+        elif isinstance(expr, ir.Not):
             operands, dtype = (type(expr.a),), expr.dtype
-        elif isinstance(expr, Select) or (isinstance(expr, Call) and expr.op is IF_THEN_ELSE):
+        elif isinstance(expr, ir.Select) or (isinstance(expr, ir.Call) and expr.op is IF_THEN_ELSE):
             operands, dtype = (), expr.dtype
         else:
             return None
@@ -212,16 +196,16 @@ class RewriteSimplifier:
                 return result
         return self._by_modular_set(expr)
 
-    def _by_modular_set(self, expr: PrimExpr) -> PrimExpr | None:
+    def _by_modular_set(self, expr: ir.PrimExpr) -> ir.PrimExpr | None:
         """Remainders and equalities that divisibility alone decides."""
         match expr:
-            case FloorMod(a=a, b=IntImm(value=divisor)) if divisor != 0:
+            case ir.FloorMod(a=a, b=ir.IntImm(value=divisor)) if divisor != 0:
                 coeff, base = self._facts.modular(a)
                 if coeff % divisor == 0:
-                    return const(base % divisor, expr.dtype)
-            case EQ(a=a, b=b) | NE(a=a, b=b) if a.dtype.is_integral:
+                    return ir.const(base % divisor, expr.dtype)
+            case ir.EQ(a=a, b=b) | ir.NE(a=a, b=b) if a.dtype.is_integral:
                 left, right = self._facts.modular(a), self._facts.modular(b)
                 shared = left.gcd_with(right.coeff)
                 if shared.coeff > 1 and (shared.base - right.base) % shared.coeff:
-                    return const(isinstance(expr, NE), expr.dtype)
+                    return ir.const(isinstance(expr, ir.NE), expr.dtype)
         return None

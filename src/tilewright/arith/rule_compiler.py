@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tilewright import ir
 from tilewright.arith.bounds import dtype_bound, sub_bounds
 from tilewright.arith.pattern import (
     ConstVar,
@@ -23,33 +24,16 @@ from tilewright.arith.pattern import (
     orders,
     variables,
 )
-from tilewright.ir import (
-    Add,
-    BinaryOp,
-    Broadcast,
-    Call,
-    DType,
-    FloatImm,
-    IntImm,
-    Not,
-    Op,
-    PrimExpr,
-    Ramp,
-    Select,
-    Sub,
-    const,
-    expr as _expr,
-    wrapped_const,
-)
+from tilewright.ir import expr as _expr
 
 if TYPE_CHECKING:
     from tilewright.arith.facts import Facts
 
-CompiledRule: TypeAlias = Callable[[Any, "Facts"], PrimExpr | None]
+CompiledRule: TypeAlias = Callable[[Any, "Facts"], ir.PrimExpr | None]
 
-IF_THEN_ELSE = Op.get("tir.if_then_else")
+IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 _BINARY = {cls.__name__: cls for cls in vars(_expr).values()
-           if isinstance(cls, type) and issubclass(cls, BinaryOp)}  # fmt: skip
+           if isinstance(cls, type) and issubclass(cls, ir.BinaryOp)}  # fmt: skip
 _COMPARISONS = frozenset({"EQ", "NE", "LT", "LE", "GT", "GE"})
 _FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_BINARY, ("a", "b")),
@@ -61,11 +45,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 }
 NODE_CLASS: dict[str, type] = {
     **_BINARY,
-    "Not": Not,
-    "Select": Select,
-    "if_then_else": Call,
-    "Ramp": Ramp,
-    "Broadcast": Broadcast,
+    "Not": ir.Not,
+    "Select": ir.Select,
+    "if_then_else": ir.Call,
+    "Ramp": ir.Ramp,
+    "Broadcast": ir.Broadcast,
 }
 _PYTHON: dict[str, str] = {
     "Add": "({} + {})", "Sub": "({} - {})", "Mul": "({} * {})", "FloorDiv": "({} // {})",
@@ -86,20 +70,22 @@ _PROOF_BY_BOUND = {
 }
 
 
-def fits(value: int, dtype: DType) -> bool:
+def fits(value: int, dtype: ir.DType) -> bool:
     """True when a constant and its negation can be written in `dtype`."""
     whole = dtype_bound(dtype)
     return whole[0] <= value <= whole[1] and (whole[0] == 0 or -value <= whole[1])
 
 
-def plus_constant(expr: PrimExpr, value: int, dtype: DType) -> PrimExpr:
+def plus_constant(expr: ir.PrimExpr, value: int, dtype: ir.DType) -> ir.PrimExpr:
     """`expr + value` in its simplified spelling."""
     if value == 0:
         return expr
-    return Add(expr, const(value, dtype)) if value > 0 else Sub(expr, const(-value, dtype))
+    return (
+        ir.Add(expr, ir.const(value, dtype)) if value > 0 else ir.Sub(expr, ir.const(-value, dtype))
+    )
 
 
-def _congruent(facts: Facts, expr: PrimExpr, modulus: int, remainder: int) -> bool:
+def _congruent(facts: Facts, expr: ir.PrimExpr, modulus: int, remainder: int) -> bool:
     known = facts.modular(expr)
     return modulus != 0 and known.coeff % modulus == 0 and (known.base - remainder) % modulus == 0
 
@@ -288,16 +274,16 @@ def _allows_subtraction(pattern: Pattern) -> bool:
 
 def root_classes(pattern: OperationPattern) -> tuple[type, ...]:
     """The node classes that the root of a pattern matches."""
-    return (Add, Sub) if _allows_subtraction(pattern) else (NODE_CLASS[pattern.kind],)
+    return (ir.Add, ir.Sub) if _allows_subtraction(pattern) else (NODE_CLASS[pattern.kind],)
 
 
 def child_classes(pattern: Pattern) -> tuple[type, ...] | None:
     """The node classes an operand pattern matches; None means any."""
     match pattern:
         case ConstVar():
-            return (IntImm,)
+            return (ir.IntImm,)
         case Literal():
-            return (IntImm, FloatImm)
+            return (ir.IntImm, ir.FloatImm)
         case OperationPattern():
             return root_classes(pattern)
     return None
@@ -342,16 +328,16 @@ def compile_rule(rule: Rule, namespace: dict[str, Any]) -> CompiledRule:
     return compiled
 
 
-def make_namespace(has_side_effect: Callable[[PrimExpr], bool]) -> dict[str, Any]:
+def make_namespace(has_side_effect: Callable[[ir.PrimExpr], bool]) -> dict[str, Any]:
     """The names that compiled rules use."""
     return {
         **NODE_CLASS,
-        "Call": Call,
-        "IntImm": IntImm,
-        "IMMEDIATE": frozenset({IntImm, FloatImm}),
+        "Call": ir.Call,
+        "IntImm": ir.IntImm,
+        "IMMEDIATE": frozenset({ir.IntImm, ir.FloatImm}),
         "IF_THEN_ELSE": IF_THEN_ELSE,
         "INTEGER_CODES": frozenset({"int", "uint"}),
-        "wrapped_const": wrapped_const,
+        "wrapped_const": ir.wrapped_const,
         "fits": fits,
         "plus_constant": plus_constant,
         "congruent": _congruent,

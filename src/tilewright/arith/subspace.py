@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.arith.iter_map import (
     IterMapLevel,
     IterMark,
@@ -21,30 +22,15 @@ from tilewright.arith.iter_map_detect import as_level, find_iter_map
 from tilewright.arith.iter_map_padding import NotAnIterMap
 from tilewright.arith.iter_map_rewrite import IterMapRewriter
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    ExprLike,
-    PrimExpr,
-    Range,
-    Var,
-    add,
-    const,
-    convert,
-    free_vars,
-    greater_equal,
-    less,
-    logical_and,
-    uses_var,
-)
 
 Division: TypeAlias = tuple[IterMark, IterMark]
 
 
 def subspace_divide(
-    bindings: Sequence[ExprLike],
-    input_iters: Mapping[Var, Range],
-    sub_iters: Iterable[Var],
-    predicate: ExprLike = TRUE,
+    bindings: Sequence[ir.ExprLike],
+    input_iters: Mapping[ir.Var, ir.Range],
+    sub_iters: Iterable[ir.Var],
+    predicate: ir.ExprLike = ir.TRUE,
     check_level: IterMapLevel | str = IterMapLevel.SURJECTIVE,
     simplify_trivial_iterators: bool = True,
 ) -> list[Division]:
@@ -53,8 +39,8 @@ def subspace_divide(
     The predicates are the extents of the last pair. An empty list means that the bindings cannot be
     divided.
     """
-    level, condition = as_level(check_level), convert(predicate)
-    nodes = [convert(binding) for binding in bindings]
+    level, condition = as_level(check_level), ir.convert(predicate)
+    nodes = [ir.convert(binding) for binding in bindings]
     try:
         sums, rewriter = find_iter_map(
             nodes, input_iters, condition, level, simplify_trivial_iterators
@@ -64,7 +50,7 @@ def subspace_divide(
         outer, inner = divider.predicates()
     except (NotAnIterMap, ArithError):
         return []
-    zero = IterSumExpr((), const(0, "int32"))
+    zero = IterSumExpr((), ir.const(0, "int32"))
     divisions.append((IterMark(zero, outer), IterMark(zero, inner)))
     return divisions
 
@@ -72,10 +58,12 @@ def subspace_divide(
 class _Divider:
     """Separates marks into outer and inner parts."""
 
-    def __init__(self, rewriter: IterMapRewriter, sub_iters: frozenset[Var]) -> None:
+    def __init__(self, rewriter: IterMapRewriter, sub_iters: frozenset[ir.Var]) -> None:
         self._rewriter = rewriter
         self._sub_iters = sub_iters
-        self._input_vars = {var for mark in rewriter.input_marks for var in free_vars(mark.source)}
+        self._input_vars = {
+            var for mark in rewriter.input_marks for var in ir.free_vars(mark.source)
+        }
 
     def binding(self, total: IterSumExpr) -> Division:
         if not total.args:
@@ -90,15 +78,15 @@ class _Divider:
         outer, inner = self._divide_split(split)
         return outer, _shifted(inner, total.base)
 
-    def _trivial(self, dtype: str, base: PrimExpr | None = None) -> IterMark:
-        source = IterSumExpr((), const(0, dtype) if base is None else base)
-        return IterMark(source, const(1, dtype))
+    def _trivial(self, dtype: str, base: ir.PrimExpr | None = None) -> IterMark:
+        source = IterSumExpr((), ir.const(0, dtype) if base is None else base)
+        return IterMark(source, ir.const(1, dtype))
 
     def _is_inner(self, node: IterSplitExpr | IterMark) -> bool:
-        return not uses_var(node, lambda v: v in self._input_vars and v not in self._sub_iters)
+        return not ir.uses_var(node, lambda v: v in self._input_vars and v not in self._sub_iters)
 
     def _is_outer(self, node: IterSplitExpr | IterMark) -> bool:
-        return not uses_var(node, self._sub_iters.__contains__)
+        return not ir.uses_var(node, self._sub_iters.__contains__)
 
     def _divide_split(self, split: IterSplitExpr) -> Division:
         """A split over both kinds of iterators; its mark is a sum."""
@@ -110,7 +98,7 @@ class _Divider:
         if is_constant(lower, 1) and reaches_top:
             return outer, inner
         if is_constant(lower, 1) and rewriter.divides(step, extent):
-            return _digit(outer, const(1, split.dtype), rewriter.quotient(extent, step)), inner
+            return _digit(outer, ir.const(1, split.dtype), rewriter.quotient(extent, step)), inner
         if rewriter.divides(step, lower):
             digit = _digit(outer, rewriter.quotient(lower, step), extent)
             return digit, self._trivial(split.dtype)
@@ -152,7 +140,7 @@ class _Divider:
         """`args[:at]` are outer, `args[at:]` inner; the mark must be their plain product."""
         if at in (0, len(args)):
             self._require_plain(mark, args)
-            whole = IterMark(IterSumExpr(args, const(0, mark.extent.dtype)), mark.extent)
+            whole = IterMark(IterSumExpr(args, ir.const(0, mark.extent.dtype)), mark.extent)
             nothing = self._trivial(mark.extent.dtype)
             return (whole, nothing) if at else (nothing, whole)
         inner_extent = args[at - 1].scale
@@ -162,7 +150,7 @@ class _Divider:
         if not self._rewriter.divides(inner_extent, mark.extent):
             raise NotAnIterMap("a predicate cuts through the inner iterators of a binding")
         outer_extent = self._rewriter.quotient(mark.extent, inner_extent)
-        zero = const(0, mark.extent.dtype)
+        zero = ir.const(0, mark.extent.dtype)
         outer_args = tuple(
             IterSplitExpr(
                 arg.source,
@@ -182,7 +170,7 @@ class _Divider:
         part_outer, part_inner = self._divide_split(args[at])
         below = args[at].scale
         inner_extent = self._rewriter.product(part_inner.extent, below)
-        outer_sum = self._with_scale(part_outer, const(1, below.dtype))
+        outer_sum = self._with_scale(part_outer, ir.const(1, below.dtype))
         outer_args = [
             IterSplitExpr(
                 arg.source,
@@ -192,7 +180,7 @@ class _Divider:
             )
             for arg in args[:at]
         ]
-        zero = const(0, below.dtype)
+        zero = ir.const(0, below.dtype)
         outer = IterSumExpr((*outer_args, *outer_sum), zero)
         inner = IterSumExpr((*self._with_scale(part_inner, below), *args[at + 1 :]), zero)
         outer_extent = self._rewriter.quotient(mark.extent, inner_extent)
@@ -204,49 +192,49 @@ class _Divider:
         if not self._rewriter.equal(natural, mark.extent):
             raise NotAnIterMap("the iterators of a binding overlap or are cut by a predicate")
 
-    def _with_scale(self, mark: IterMark, scale: PrimExpr) -> tuple[IterSplitExpr, ...]:
+    def _with_scale(self, mark: IterMark, scale: ir.PrimExpr) -> tuple[IterSplitExpr, ...]:
         if is_constant(mark.extent, 1):
             return ()
-        one = const(1, mark.extent.dtype)
+        one = ir.const(1, mark.extent.dtype)
         return (IterSplitExpr(mark, one, mark.extent, scale),)
 
-    def predicates(self) -> tuple[PrimExpr, PrimExpr]:
+    def predicates(self) -> tuple[ir.PrimExpr, ir.PrimExpr]:
         """The bounds on outer and on inner iterators that the marks carry in their extents."""
-        outer, inner = TRUE, TRUE
+        outer, inner = ir.TRUE, ir.TRUE
         for _, mark, offset in self._rewriter.constrained:
             bound = self._as_condition(mark, offset)
             if self._is_outer(mark):
-                outer = logical_and(outer, bound)
+                outer = ir.logical_and(outer, bound)
             elif self._is_inner(mark):
-                inner = logical_and(inner, bound)
+                inner = ir.logical_and(inner, bound)
             else:
                 raise NotAnIterMap("a predicate couples outer and inner iterators")
         return outer, inner
 
-    def _as_condition(self, mark: IterMark, offset: PrimExpr) -> PrimExpr:
+    def _as_condition(self, mark: IterMark, offset: ir.PrimExpr) -> ir.PrimExpr:
         analyzer = self._rewriter.analyzer
         value = normalize_iter_map_to_expr(mark.source)
-        plain = analyzer.simplify(add(value, offset))
-        bound = less(plain, analyzer.simplify(add(mark.extent, offset)))
+        plain = analyzer.simplify(ir.add(value, offset))
+        bound = ir.less(plain, analyzer.simplify(ir.add(mark.extent, offset)))
         if is_constant(offset, 0):
             return bound
-        return logical_and(greater_equal(plain, offset), bound)
+        return ir.logical_and(ir.greater_equal(plain, offset), bound)
 
 
-def _mark_of(split: IterSplitExpr, base: PrimExpr) -> IterMark:
+def _mark_of(split: IterSplitExpr, base: ir.PrimExpr) -> IterMark:
     source = split if is_constant(base, 0) else IterSumExpr((split,), base)
     return IterMark(source, split.extent)
 
 
-def _shifted(mark: IterMark, base: PrimExpr) -> IterMark:
+def _shifted(mark: IterMark, base: ir.PrimExpr) -> IterMark:
     if is_constant(base, 0):
         return mark
     assert isinstance(mark.source, (IterSumExpr, IterSplitExpr))
     if isinstance(mark.source, IterSumExpr):
-        return IterMark(IterSumExpr(mark.source.args, add(mark.source.base, base)), mark.extent)
+        return IterMark(IterSumExpr(mark.source.args, ir.add(mark.source.base, base)), mark.extent)
     return IterMark(IterSumExpr((mark.source,), base), mark.extent)
 
 
-def _digit(mark: IterMark, lower: PrimExpr, extent: PrimExpr) -> IterMark:
-    one = const(1, extent.dtype)
+def _digit(mark: IterMark, lower: ir.PrimExpr, extent: ir.PrimExpr) -> IterMark:
+    one = ir.const(1, extent.dtype)
     return IterMark(IterSplitExpr(mark, lower, extent, one), extent)

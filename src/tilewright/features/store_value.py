@@ -10,49 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from tilewright import ir
 from tilewright.arith.affine import Affine, Bound
-from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    INT32,
-    INT64,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    BufferLoad,
-    Call,
-    CallEffect,
-    Cast,
-    Div,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Node,
-    Not,
-    Op,
-    Or,
-    PrimExpr,
-    Rewriter,
-    Select,
-    Sub,
-    Var,
-    children,
-    const,
-    expr_deep_equal,
-    has_load,
-    logical_and,
-    map_children,
-    replace,
-)
 from tilewright.ir.folding import fold_binary
 from tilewright.nest.index_reader import IndexReader
 
@@ -63,22 +22,22 @@ BOOL, SELECT = 14, 15
 NUM_COUNTS = 16
 
 _BY_TYPE: dict[type, int] = {
-    Add: ADD,
-    Sub: ADD,
-    Mul: MUL,
-    Div: DIVIDE,
-    Mod: DIVIDE,
-    FloorDiv: DIVIDE,
-    FloorMod: DIVIDE,
-    Max: COMPARE,
-    Min: COMPARE,
+    ir.Add: ADD,
+    ir.Sub: ADD,
+    ir.Mul: MUL,
+    ir.Div: DIVIDE,
+    ir.Mod: DIVIDE,
+    ir.FloorDiv: DIVIDE,
+    ir.FloorMod: DIVIDE,
+    ir.Max: COMPARE,
+    ir.Min: COMPARE,
 }
-_INDEX_NODES = frozenset({Add, Sub, Mul, FloorDiv, FloorMod, Min, Max})
-_INDEX_TYPES = (INT32, INT64)
-_COMPARISONS = frozenset({EQ, NE, LT, LE, GT, GE})
-_LEAVES = (Var, IntImm)
-_LOGIC = frozenset({And, Or, Not})
-_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_INDEX_NODES = frozenset({ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max})
+_INDEX_TYPES = (ir.INT32, ir.INT64)
+_COMPARISONS = frozenset({ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE})
+_LEAVES = (ir.Var, ir.IntImm)
+_LOGIC = frozenset({ir.And, ir.Or, ir.Not})
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 Counts = list[int]
 
@@ -88,23 +47,23 @@ class StoreValue:
     """The operations of a value outside of the indices of its loads, and the loads."""
 
     counts: Counts
-    loads: list[BufferLoad]
+    loads: list[ir.BufferLoad]
 
 
-def read_value(value: PrimExpr, reader: IndexReader) -> StoreValue | None:
+def read_value(value: ir.PrimExpr, reader: IndexReader) -> StoreValue | None:
     """What a value computes; None when it turns out to be a constant."""
     scan = _Scan()
     simple = value if _is_plain(value) else _Resolver(reader).visit(value)
-    if isinstance(simple, (IntImm, FloatImm)):
+    if isinstance(simple, (ir.IntImm, ir.FloatImm)):
         return None
     scan.visit(simple)
     return StoreValue(scan.counts, scan.loads)
 
 
-def never_holds(condition: PrimExpr, reader: IndexReader) -> bool:
+def never_holds(condition: ir.PrimExpr, reader: IndexReader) -> bool:
     """True when a condition is false in every iteration."""
     simple = _Resolver(reader).condition(condition)
-    return isinstance(simple, IntImm) and not simple.value
+    return isinstance(simple, ir.IntImm) and not simple.value
 
 
 def count_index(index: Affine, counts: Counts) -> None:
@@ -114,7 +73,7 @@ def count_index(index: Affine, counts: Counts) -> None:
         parts += 1
         if scale not in (1, -1):
             counts[NUM_KINDS + MUL] += 1
-        if not isinstance(term, Var):
+        if not isinstance(term, ir.Var):
             scan = _Scan(counts)
             scan.visit(term)
     if parts and index.base:
@@ -127,71 +86,71 @@ class _Scan:
 
     def __init__(self, counts: Counts | None = None) -> None:
         self.counts = [0] * NUM_COUNTS if counts is None else counts
-        self.loads: list[BufferLoad] = []
+        self.loads: list[ir.BufferLoad] = []
 
-    def visit(self, node: Node) -> None:
+    def visit(self, node: ir.Node) -> None:
         kind = type(node)
         column = _BY_TYPE.get(kind)
-        if column is not None and isinstance(node, BinaryOp):
+        if column is not None and isinstance(node, ir.BinaryOp):
             self.counts[column if node.dtype.is_float else NUM_KINDS + column] += 1
             self.visit(node.a)
             self.visit(node.b)
-        elif isinstance(node, BufferLoad):
+        elif isinstance(node, ir.BufferLoad):
             self.loads.append(node)
             for index in node.indices:
-                if type(index) is not Var:
+                if type(index) is not ir.Var:
                     self._visit_loads_below(index)
-        elif kind not in (Var, IntImm, FloatImm):
+        elif kind not in (ir.Var, ir.IntImm, ir.FloatImm):
             self._count_other(node)
-            for child in children(node):
+            for child in ir.children(node):
                 self.visit(child)
 
-    def _count_other(self, node: Node) -> None:
+    def _count_other(self, node: ir.Node) -> None:
         kind = type(node)
         if kind in _COMPARISONS:
             self.counts[NUM_KINDS + COMPARE] += 1
         elif kind in _LOGIC:
             self.counts[BOOL] += 1
-        elif isinstance(node, Select):
+        elif isinstance(node, ir.Select):
             self.counts[SELECT] += 1
-        elif isinstance(node, Call):
-            pure = isinstance(node.op, Op) and node.op.effect == CallEffect.PURE
+        elif isinstance(node, ir.Call):
+            pure = isinstance(node.op, ir.Op) and node.op.effect == ir.CallEffect.PURE
             column = PURE_CALL if pure else OTHER_CALL
             self.counts[column if node.dtype.is_float else NUM_KINDS + column] += 1
 
-    def _visit_loads_below(self, node: Node) -> None:
+    def _visit_loads_below(self, node: ir.Node) -> None:
         """Loads that an index makes; its operations are counted with the index."""
-        if isinstance(node, BufferLoad):
+        if isinstance(node, ir.BufferLoad):
             self.loads.append(node)
-        for child in children(node):
+        for child in ir.children(node):
             if type(child) not in _LEAVES:
                 self._visit_loads_below(child)
 
 
-def _is_plain(node: Node) -> bool:
+def _is_plain(node: ir.Node) -> bool:
     """True when simplifying could not change what is counted."""
     kind = type(node)
-    if kind is BufferLoad or kind is FloatImm:
+    if kind is ir.BufferLoad or kind is ir.FloatImm:
         return True
-    if kind in _BY_TYPE and isinstance(node, BinaryOp):
+    if kind in _BY_TYPE and isinstance(node, ir.BinaryOp):
         return _is_plain_operation(node)
-    if isinstance(node, Cast):
+    if isinstance(node, ir.Cast):
         return _is_plain(node.value)
-    if isinstance(node, Call) and node.op is not _IF_THEN_ELSE:
+    if isinstance(node, ir.Call) and node.op is not _IF_THEN_ELSE:
         return all(map(_is_plain, node.args))
     return False
 
 
-def _is_plain_operation(node: BinaryOp) -> bool:
-    constants = [part.value for part in (node.a, node.b) if isinstance(part, FloatImm)]
+def _is_plain_operation(node: ir.BinaryOp) -> bool:
+    constants = [part.value for part in (node.a, node.b) if isinstance(part, ir.FloatImm)]
     if len(constants) == 2:
         return False
-    if constants and constants[0] in (0, 1) and not isinstance(node, (Max, Min)):
+    if constants and constants[0] in (0, 1) and not isinstance(node, (ir.Max, ir.Min)):
         return False
     return _is_plain(node.a) and _is_plain(node.b)
 
 
-class _Resolver(Rewriter):
+class _Resolver(ir.Rewriter):
     """Rewrites a value over loop variables, in its simplest form.
 
     Choices between values that load nothing count as the constant one, products with it vanish.
@@ -200,60 +159,60 @@ class _Resolver(Rewriter):
     def __init__(self, reader: IndexReader) -> None:
         self._reader = reader
 
-    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         if type(node) in _INDEX_NODES and node.dtype in _INDEX_TYPES:
             return self._reader.read(node).expr(node.dtype)
         a, b = self.visit(node.a), self.visit(node.b)
         return node if a is node.a and b is node.b else fold_binary(type(node), a, b)
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return self._reader.read(node).expr(node.dtype) if node.dtype in _INDEX_TYPES else node
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if not any(
-            [self._reader.direct(index) is None and has_load(index) for index in node.indices]
+            [self._reader.direct(index) is None and ir.has_load(index) for index in node.indices]
         ):
             return node  # its indices are read, and counted, as such
-        result: PrimExpr = self.generic_visit(node)
+        result: ir.PrimExpr = self.generic_visit(node)
         return result
 
-    def visit_select(self, node: Select) -> PrimExpr:
-        if not has_load(node):
-            return const(1, node.dtype)
+    def visit_select(self, node: ir.Select) -> ir.PrimExpr:
+        if not ir.has_load(node):
+            return ir.const(1, node.dtype)
         condition = self.condition(node.condition)
-        if isinstance(condition, IntImm):
+        if isinstance(condition, ir.IntImm):
             return self._either(condition, node.true_value, node.false_value)
         values = self.visit(node.true_value), self.visit(node.false_value)
-        return Select(condition, *values)
+        return ir.Select(condition, *values)
 
-    def visit_call(self, node: Call) -> PrimExpr:
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
         if node.op is not _IF_THEN_ELSE:
-            return map_children(node, self.visit)
+            return ir.map_children(node, self.visit)
         condition = self.condition(node.args[0])
-        if isinstance(condition, IntImm):
+        if isinstance(condition, ir.IntImm):
             return self._either(condition, node.args[1], node.args[2])
         chosen, otherwise = self.visit(node.args[1]), self.visit(node.args[2])
-        if isinstance(chosen, Call) and chosen.op is _IF_THEN_ELSE:
+        if isinstance(chosen, ir.Call) and chosen.op is _IF_THEN_ELSE:
             also, inner, inner_otherwise = chosen.args
-            if expr_deep_equal(otherwise, inner_otherwise):  # a ? (b ? x : y) : y
-                condition, chosen = logical_and(condition, also), inner
-        return replace(node, args=(condition, chosen, otherwise))
+            if ir.expr_deep_equal(otherwise, inner_otherwise):  # a ? (b ? x : y) : y
+                condition, chosen = ir.logical_and(condition, also), inner
+        return ir.replace(node, args=(condition, chosen, otherwise))
 
-    def condition(self, node: PrimExpr) -> PrimExpr:
+    def condition(self, node: ir.PrimExpr) -> ir.PrimExpr:
         """A condition, or the constant that it always is."""
-        if isinstance(node, And):
-            return logical_and(self.condition(node.a), self.condition(node.b))
+        if isinstance(node, ir.And):
+            return ir.logical_and(self.condition(node.a), self.condition(node.b))
         known = self._decided(node)
         return self._reader.simplify(self.visit(node)) if known is None else known
 
-    def _decided(self, node: PrimExpr) -> PrimExpr | None:
+    def _decided(self, node: ir.PrimExpr) -> ir.PrimExpr | None:
         """A bound check `c <= index` or `index < c` that cannot become simpler, or is decided."""
         match node:
-            case LE(a=IntImm(value=limit), b=index):
+            case ir.LE(a=ir.IntImm(value=limit), b=index):
                 holds = True  # for values from the limit on
-            case LT(a=index, b=IntImm(value=limit)):
+            case ir.LT(a=index, b=ir.IntImm(value=limit)):
                 holds = False
-            case EQ(a=FloorMod() as index, b=IntImm(value=limit)):
+            case ir.EQ(a=ir.FloorMod() as index, b=ir.IntImm(value=limit)):
                 return self._divisibility(node, index, limit)
             case _:
                 return None
@@ -268,37 +227,39 @@ class _Resolver(Rewriter):
         if low is None:
             return None
         if high < limit or low >= limit:
-            return const((low >= limit) == holds, "bool")
+            return ir.const((low >= limit) == holds, "bool")
         if not _all_parts_matter(parts, limit):
             return None
         expr = form.expr(index.dtype)
-        if isinstance(expr, FloorDiv):  # `c <= x // d` is `c * d <= x`
+        if isinstance(expr, ir.FloorDiv):  # `c <= x // d` is `c * d <= x`
             return (
                 None
-                if not isinstance(expr.a, FloorMod) and not _is_sum(expr.a)
-                else replace(node, **{"b" if holds else "a": expr.a})
+                if not isinstance(expr.a, ir.FloorMod) and not _is_sum(expr.a)
+                else ir.replace(node, **{"b" if holds else "a": expr.a})
             )
-        return replace(node, b=expr) if holds else replace(node, a=expr)
+        return ir.replace(node, b=expr) if holds else ir.replace(node, a=expr)
 
-    def _divisibility(self, node: EQ, index: PrimExpr, value: int) -> PrimExpr | None:
+    def _divisibility(self, node: ir.EQ, index: ir.PrimExpr, value: int) -> ir.PrimExpr | None:
         """A check that a remainder has some value, if it sometimes has."""
         form = self._reader.read(index)
         ((term, scale),) = form.terms.items() if len(form.terms) == 1 else ((None, 0),)
-        if not isinstance(term, FloorMod) or scale != 1 or form.base or not _is_sum(term.a):
+        if not isinstance(term, ir.FloorMod) or scale != 1 or form.base or not _is_sum(term.a):
             return None
         low, high = self._reader.bound(term) or (1, 0)
-        return replace(node, a=term) if low <= value <= high else None
+        return ir.replace(node, a=term) if low <= value <= high else None
 
-    def _either(self, condition: IntImm, chosen: PrimExpr, otherwise: PrimExpr) -> PrimExpr:
-        result: PrimExpr = self.visit(chosen if condition.value else otherwise)
+    def _either(
+        self, condition: ir.IntImm, chosen: ir.PrimExpr, otherwise: ir.PrimExpr
+    ) -> ir.PrimExpr:
+        result: ir.PrimExpr = self.visit(chosen if condition.value else otherwise)
         return result
 
 
-def _is_sum(expr: PrimExpr) -> bool:
+def _is_sum(expr: ir.PrimExpr) -> bool:
     """True for a variable, a quotient of one, and for sums of such."""
-    if isinstance(expr, Add):
+    if isinstance(expr, ir.Add):
         return _is_sum(expr.a) and _is_sum(expr.b)
-    return isinstance(expr.a if isinstance(expr, FloorDiv) else expr, Var)
+    return isinstance(expr.a if isinstance(expr, ir.FloorDiv) else expr, ir.Var)
 
 
 Part = tuple[int, Bound | None]  # a scale, and the bounds of what it scales

@@ -16,19 +16,8 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from tilewright import ir
 from tilewright.intrin.programs import elementwise, tile_function
-from tilewright.ir import (
-    INT32,
-    Buffer,
-    BufferLoad,
-    Call,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    cast,
-    const,
-    decl_buffer,
-)
 from tilewright.ir.intrinsics import address_of, call_llvm_intrin
 from tilewright.ir.tensor_intrin import Computes, Maker, TensorIntrin
 from tilewright.lowering.tile_registers import TILE_SCOPE as TILE_SCOPE
@@ -91,7 +80,7 @@ def store_name(size: int, dtype: str, scope: str = "global") -> str:
 # --- what they compute --------------------------------------------------------------------------
 
 
-def dot_description(size: int, product: Product) -> PrimFunc:
+def dot_description(size: int, product: Product) -> ir.PrimFunc:
     """`C[i, j] += A[i, k] * B[k // group, j, k % group]`"""
     depth, group, left, right, out = (
         product.depth, product.group, product.left, product.right, product.out
@@ -115,23 +104,23 @@ def dot_description(size: int, product: Product) -> PrimFunc:
     return amx_dot
 
 
-def fill_description(size: int, dtype: str) -> PrimFunc:
+def fill_description(size: int, dtype: str) -> ir.PrimFunc:
     """`C[i, j] = 0`"""
     c = _tiles("C", size, dtype)
-    return elementwise(("amx_fill", "fill"), (c,), c, lambda i, j: const(0, dtype))
+    return elementwise(("amx_fill", "fill"), (c,), c, lambda i, j: ir.const(0, dtype))
 
 
-def store_description(size: int, dtype: str, scope: str) -> PrimFunc:
+def store_description(size: int, dtype: str, scope: str) -> ir.PrimFunc:
     """`D[i, j] = C[i, j]`"""
     c = _tiles("C", size, dtype)
-    d = decl_buffer((size, size), dtype, "D", scope=scope, offset_factor=1)
-    return elementwise(("amx_store", "store"), (c, d), d, lambda i, j: BufferLoad(c, (i, j)))
+    d = ir.decl_buffer((size, size), dtype, "D", scope=scope, offset_factor=1)
+    return elementwise(("amx_store", "store"), (c, d), d, lambda i, j: ir.BufferLoad(c, (i, j)))
 
 
 # --- how they are issued ------------------------------------------------------------------------
 
 
-def dot_implementation(size: int, product: Product) -> PrimFunc:
+def dot_implementation(size: int, product: Product) -> ir.PrimFunc:
     """Load the operands into tiles and multiply each row of tiles with each column of tiles."""
     group = product.group
     a = _rows("A", (size, product.depth), product.left)
@@ -150,14 +139,14 @@ def dot_implementation(size: int, product: Product) -> PrimFunc:
     return tile_function("amx_dot", (a, b, c), c, [*loads, *products], accumulates=True)
 
 
-def fill_implementation(size: int, dtype: str) -> PrimFunc:
+def fill_implementation(size: int, dtype: str) -> ir.PrimFunc:
     """Zero all tiles of results."""
     c = _tiles("C", size, dtype)
     zeros = [_issue("llvm.x86.tilezero", _tile(number)) for number in _results(size)]
     return tile_function("amx_fill", (c,), c, zeros)
 
 
-def store_implementation(size: int, dtype: str, scope: str) -> PrimFunc:
+def store_implementation(size: int, dtype: str, scope: str) -> ir.PrimFunc:
     """Write all tiles of results to memory."""
     c, d = _tiles("C", size, dtype), _rows("D", (size, size), dtype, scope)
     steps = range(size // TILE_ROWS)
@@ -179,48 +168,48 @@ def _results(size: int) -> list[int]:
     return [_result(i, j) for i in steps for j in steps]
 
 
-def _rows(name: str, shape: tuple[int, ...], dtype: str, scope: str = "global") -> Buffer:
+def _rows(name: str, shape: tuple[int, ...], dtype: str, scope: str = "global") -> ir.Buffer:
     """An operand in memory whose rows may be any distance apart."""
     inner = [math.prod(shape[axis + 1 :]) for axis in range(1, len(shape))]
-    strides = [Var(f"{name}_stride", INT32), *map(const, inner)]
-    return decl_buffer(shape, dtype, name, strides=strides, scope=scope, offset_factor=1)
+    strides = [ir.Var(f"{name}_stride", ir.INT32), *map(ir.const, inner)]
+    return ir.decl_buffer(shape, dtype, name, strides=strides, scope=scope, offset_factor=1)
 
 
-def _tiles(name: str, size: int, dtype: str) -> Buffer:
-    return decl_buffer((size, size), dtype, name, scope=TILE_SCOPE, offset_factor=1)
+def _tiles(name: str, size: int, dtype: str) -> ir.Buffer:
+    return ir.decl_buffer((size, size), dtype, name, scope=TILE_SCOPE, offset_factor=1)
 
 
-def _tile(number: int) -> PrimExpr:
-    return const(number, "int8")
+def _tile(number: int) -> ir.PrimExpr:
+    return ir.const(number, "int8")
 
 
-def _load(number: int, buffer: Buffer, first: tuple[int, ...]) -> Call:
+def _load(number: int, buffer: ir.Buffer, first: tuple[int, ...]) -> ir.Call:
     return _transfer("llvm.x86.tileloadd64", number, buffer, first)
 
 
-def _transfer(name: str, number: int, buffer: Buffer, first: tuple[int, ...]) -> Call:
+def _transfer(name: str, number: int, buffer: ir.Buffer, first: tuple[int, ...]) -> ir.Call:
     """Move a tile from or to the 16 rows that start at an element."""
-    start = address_of(BufferLoad(buffer, tuple(map(const, first))))
-    stride = cast("int64", buffer.strides[0]) * const(buffer.dtype.itemsize, "int64")
+    start = address_of(ir.BufferLoad(buffer, tuple(map(ir.const, first))))
+    stride = ir.cast("int64", buffer.strides[0]) * ir.const(buffer.dtype.itemsize, "int64")
     return _issue(name, _tile(number), start, stride)
 
 
-def _issue(name: str, *arguments: PrimExpr) -> Call:
+def _issue(name: str, *arguments: ir.PrimExpr) -> ir.Call:
     return call_llvm_intrin("void", name, *arguments)
 
 
 # --- registration -------------------------------------------------------------------------------
 
 
-def _dot(size: int, product: Product) -> tuple[PrimFunc, PrimFunc]:
+def _dot(size: int, product: Product) -> tuple[ir.PrimFunc, ir.PrimFunc]:
     return dot_description(size, product), dot_implementation(size, product)
 
 
-def _fill(size: int, dtype: str) -> tuple[PrimFunc, PrimFunc]:
+def _fill(size: int, dtype: str) -> tuple[ir.PrimFunc, ir.PrimFunc]:
     return fill_description(size, dtype), fill_implementation(size, dtype)
 
 
-def _store(size: int, dtype: str, scope: str) -> tuple[PrimFunc, PrimFunc]:
+def _store(size: int, dtype: str, scope: str) -> tuple[ir.PrimFunc, ir.PrimFunc]:
     return store_description(size, dtype, scope), store_implementation(size, dtype, scope)
 
 

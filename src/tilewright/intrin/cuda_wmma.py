@@ -13,23 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import RegistryError
 from tilewright.intrin.programs import elementwise, tile_function
-from tilewright.ir import (
-    INT32,
-    Buffer,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    cast,
-    const,
-    decl_buffer,
-    intrinsics,
-)
+from tilewright.ir import intrinsics
 from tilewright.ir.tensor_intrin import TensorIntrin
 from tilewright.script import tir as T
 
-Pair = tuple[PrimFunc, PrimFunc]
+Pair = tuple[ir.PrimFunc, ir.PrimFunc]
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ _SCOPES = {"shared": "shared", "shared.dyn": "shared_dyn", "global": "global"}
 _LAYOUTS = {False: "row_major", True: "col_major"}
 
 
-def fragment_index(buffer: Buffer, rows: int, columns: int) -> PrimExpr:
+def fragment_index(buffer: ir.Buffer, rows: int, columns: int) -> ir.PrimExpr:
     """Which tile of `rows` x `columns` elements in a buffer of fragments an operand is."""
     offset, stride = buffer.elem_offset, buffer.strides[0]
     assert offset is not None
@@ -59,13 +50,17 @@ def fragment_index(buffer: Buffer, rows: int, columns: int) -> PrimExpr:
     return of_row + offset % stride // columns
 
 
-def _tile(name: str, rows: int, columns: int, dtype: str, scope: str, stride: str = "") -> Buffer:
+def _tile(
+    name: str, rows: int, columns: int, dtype: str, scope: str, stride: str = ""
+) -> ir.Buffer:
     """An operand; with the name of a stride, its rows may be any distance apart."""
-    return decl_buffer(
+    return ir.decl_buffer(
         (rows, columns),
         dtype,
         name,
-        strides=[Var(f"{stride}1", INT32), Var(f"{stride}0", INT32)] if stride else None,
+        strides=[ir.Var(f"{stride}1", ir.INT32), ir.Var(f"{stride}0", ir.INT32)]
+        if stride
+        else None,
         scope=scope,
         data_alignment=64,
         offset_factor=columns,
@@ -116,7 +111,7 @@ def get_wmma_store_intrin(tile: Tile, dtype: str, scope: str) -> Pair:
 def get_wmma_fill_intrin(tile: Tile, dtype: str) -> Pair:
     """Set an accumulator to zero."""
     m, n, k = tile.m, tile.n, tile.k
-    zero = const(0, dtype)
+    zero = ir.const(0, dtype)
     C = _tile("C", m, n, dtype, "wmma.accumulator")
     desc = elementwise(("wmma_fill_desc", "init"), (C,), C, lambda i, j: zero)
     C = _tile("C", m, n, dtype, "wmma.accumulator", "d")
@@ -131,10 +126,10 @@ def get_wmma_sync_intrin(tile: Tile, in_dtype: str, out_dtype: str, b_transposed
     m, n, k = tile.m, tile.n, tile.k
     b_rows, b_columns = (n, k) if b_transposed else (k, n)
 
-    def widened(value: PrimExpr) -> PrimExpr:
-        return cast(out_dtype, value)
+    def widened(value: ir.PrimExpr) -> ir.PrimExpr:
+        return ir.cast(out_dtype, value)
 
-    def in_b(row: PrimExpr, column: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    def in_b(row: ir.PrimExpr, column: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr]:
         return (column, row) if b_transposed else (row, column)
 
     @T.prim_func

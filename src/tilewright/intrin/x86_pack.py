@@ -9,21 +9,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from tilewright import ir
 from tilewright.intrin.dot_product_common import Pair
 from tilewright.intrin.programs import elementwise, tile_function
-from tilewright.ir import (
-    INT32,
-    Broadcast,
-    Buffer,
-    BufferStore,
-    PrimExpr,
-    Ramp,
-    Var,
-    cast,
-    const,
-    decl_buffer,
-    intrinsics,
-)
+from tilewright.ir import intrinsics
 from tilewright.ir.tensor_intrin import Computes, TensorIntrin
 from tilewright.script import tir as T
 
@@ -48,44 +37,48 @@ def make_pack(depth: int, lanes: int, dtype: str, units: int = 1, *, shifted: bo
     order = [k * width + i for i in range(width) for k in range(depth)]
     result = _OTHER_SIGN[dtype] if shifted else dtype
 
-    def interleaved(src: Buffer) -> PrimExpr:
+    def interleaved(src: ir.Buffer) -> ir.PrimExpr:
         # Small floats are only moved, so they are moved as integers: nothing converts those.
         bits = f"int{src.dtype.bits}"
         rows = [
             intrinsics.reinterpret(f"{bits}x{width}", src.vload([k, 0], f"{dtype}x{width}"))
             for k in range(depth)
         ]
-        mixed: PrimExpr = T.Shuffle([_joined(rows)], order)
+        mixed: ir.PrimExpr = T.Shuffle([_joined(rows)], order)
         if shifted:
-            flip = Broadcast(const(-128, "int8"), total)
-            return cast(f"{result}x{total}", intrinsics.bitwise_xor(mixed, flip))
+            flip = ir.Broadcast(ir.const(-128, "int8"), total)
+            return ir.cast(f"{result}x{total}", intrinsics.bitwise_xor(mixed, flip))
         return intrinsics.reinterpret(f"{result}x{total}", mixed)
 
-    def element(src: Buffer, k: PrimExpr, i: PrimExpr) -> PrimExpr:
-        value: PrimExpr = src[k, i]
+    def element(src: ir.Buffer, k: ir.PrimExpr, i: ir.PrimExpr) -> ir.PrimExpr:
+        value: ir.PrimExpr = src[k, i]
         if shifted:
-            value = cast(result, intrinsics.bitwise_xor(value, const(_SIGN_BIT[dtype], dtype)))
+            value = ir.cast(
+                result, intrinsics.bitwise_xor(value, ir.const(_SIGN_BIT[dtype], dtype))
+            )
         return value
 
     # Several units lie side by side before, and one behind the other afterwards.
     shape = (lanes, depth) if units == 1 else (units, lanes, depth)
-    dst = decl_buffer(shape, result, "dst", offset_factor=1)
-    src = decl_buffer((depth, width), dtype, "src", offset_factor=1)
-    strides = [Var("row", INT32), const(1)]
-    rows = decl_buffer((depth, width), dtype, "src", strides=strides, offset_factor=1)
+    dst = ir.decl_buffer(shape, result, "dst", offset_factor=1)
+    src = ir.decl_buffer((depth, width), dtype, "src", offset_factor=1)
+    strides = [ir.Var("row", ir.INT32), ir.const(1)]
+    rows = ir.decl_buffer((depth, width), dtype, "src", strides=strides, offset_factor=1)
 
-    def packed(*at: PrimExpr) -> PrimExpr:
+    def packed(*at: ir.PrimExpr) -> ir.PrimExpr:
         *unit, i, k = at
         return element(src, k, unit[0] * lanes + i if unit else i)
 
-    vector = (*map(const, [0] * (len(shape) - 1)), Ramp(const(0), const(1), total))
+    vector = (*map(ir.const, [0] * (len(shape) - 1)), ir.Ramp(ir.const(0), ir.const(1), total))
     return (
         elementwise(("pack_desc", "pack"), (dst, src), dst, packed, "uik"[-len(shape) :]),
-        tile_function("pack_impl", (dst, rows), dst, BufferStore(dst, interleaved(rows), vector)),
+        tile_function(
+            "pack_impl", (dst, rows), dst, ir.BufferStore(dst, interleaved(rows), vector)
+        ),
     )
 
 
-def _joined(vectors: list[PrimExpr]) -> PrimExpr:
+def _joined(vectors: list[ir.PrimExpr]) -> ir.PrimExpr:
     """Vectors, a power of two of them, one behind the other."""
     while len(vectors) > 1:
         vectors = [

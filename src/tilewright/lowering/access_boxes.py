@@ -10,54 +10,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
+from tilewright import ir
 from tilewright.arith import Analyzer, estimate_region_strict_bound
 from tilewright.arith.affine import affine_in, is_dense
-from tilewright.ir import (
-    GE,
-    GT,
-    LE,
-    LT,
-    TRUE,
-    Buffer,
-    IntImm,
-    Max,
-    Min,
-    PrimExpr,
-    Ramp,
-    Range,
-    Var,
-    const,
-    free_vars,
-    is_one,
-    logical_and,
-    maximum,
-    minimum,
-    uses_var,
-)
-from tilewright.ir.patterns import walk
 from tilewright.lowering.access_bounds import IndexBounds
 from tilewright.lowering.tried_boxes import holds_everywhere, try_out
 
 _TRIED_VALUES = 64  # of one variable
 
-Axes = Sequence[Range]  # of an access: what it touches at once
-Domains = dict[Var, Range]
+Axes = Sequence[ir.Range]  # of an access: what it touches at once
+Domains = dict[ir.Var, ir.Range]
 
 
 @dataclass
 class BoxSpan:
     """The elements of one axis between all bounds, which are included."""
 
-    lows: list[PrimExpr] = field(default_factory=list)
-    highs: list[PrimExpr] = field(default_factory=list)
+    lows: list[ir.PrimExpr] = field(default_factory=list)
+    highs: list[ir.PrimExpr] = field(default_factory=list)
 
 
 Box = list[BoxSpan]
 
 
-def axis_at(index: PrimExpr) -> Range:
+def axis_at(index: ir.PrimExpr) -> ir.Range:
     """The axis of an access to a single element."""
-    return Range(index, const(1, index.dtype))
+    return ir.Range(index, ir.const(1, index.dtype))
 
 
 class Boxes:
@@ -69,13 +47,13 @@ class Boxes:
     # --- what is read --------------------------------------------------------------------------
 
     def around(
-        self, buffer: Buffer, axes: Axes, domains: Domains, tests: Iterable[PrimExpr]
+        self, buffer: ir.Buffer, axes: Axes, domains: Domains, tests: Iterable[ir.PrimExpr]
     ) -> Box:
         """A box that holds all that is accessed inside the buffer where `tests` are true."""
         box = []
         bounds = IndexBounds(domains, self._analyzer)
         for axis, extent in zip(axes, buffer.shape, strict=True):
-            span = BoxSpan([const(0, extent.dtype)], [extent - 1])
+            span = BoxSpan([ir.const(0, extent.dtype)], [extent - 1])
             first, size = bounds.of(axis.min), bounds.of(axis.extent)
             if first is not None and size is not None:
                 span.lows.append(first.low)
@@ -87,12 +65,12 @@ class Boxes:
 
     # --- what is written -----------------------------------------------------------------------
 
-    def within(self, axes: Axes, domains: Domains, tests: Sequence[PrimExpr]) -> Box | None:
+    def within(self, axes: Axes, domains: Domains, tests: Sequence[ir.PrimExpr]) -> Box | None:
         """A box of which every element is accessed while the domains are run through.
 
         Only elements for which all `tests` are true are; None if no such box is known.
         """
-        single = [axis.min for axis in axes if is_one(axis.extent)]
+        single = [axis.min for axis in axes if ir.is_one(axis.extent)]
         for var, domain in domains.items():
             # A loop that may run never leaves out everything, which must show in what it indexes.
             if not runs(domain) and not any(_ends_with(index, var, domains) for index in single):
@@ -104,33 +82,33 @@ class Boxes:
         return None if exact is None else [BoxSpan([low], [high]) for low, high in exact]
 
     def _by_iterator_map(
-        self, axes: Axes, domains: Domains, tests: Sequence[PrimExpr]
-    ) -> list[tuple[PrimExpr, PrimExpr]] | None:
+        self, axes: Axes, domains: Domains, tests: Sequence[ir.PrimExpr]
+    ) -> list[tuple[ir.PrimExpr, ir.PrimExpr]] | None:
         simplify = self._analyzer.simplify
-        axes = [Range(simplify(axis.min), axis.extent) for axis in axes]
+        axes = [ir.Range(simplify(axis.min), axis.extent) for axis in axes]
         tests = [simplify(test) for test in tests]
         if not all(self._shows(test, axes, domains) for test in tests):
             return None
-        condition = logical_and(*tests) if tests else TRUE
+        condition = ir.logical_and(*tests) if tests else ir.TRUE
         exact = estimate_region_strict_bound(axes, domains, condition, self._analyzer)
         if exact is None:
             return None
         return [(interval.min_value, interval.max_value) for interval in exact]
 
-    def _shows(self, test: PrimExpr, axes: Axes, domains: Domains) -> bool:
+    def _shows(self, test: ir.PrimExpr, axes: Axes, domains: Domains) -> bool:
         """True if the bounds of the axes show when a test leaves no iteration at all."""
-        variables = free_vars(test)
+        variables = ir.free_vars(test)
         running = [var for var in variables if var in domains]
         return (
             bool(running)
-            and all(any(uses_var(axis.min, var.same_as) for axis in axes) for var in running)
-            and (len(running) == len(variables) or all(is_one(axis.extent) for axis in axes))
+            and all(any(ir.uses_var(axis.min, var.same_as) for axis in axes) for var in running)
+            and (len(running) == len(variables) or all(ir.is_one(axis.extent) for axis in axes))
         )
 
     def _whole(self, axes: Axes, domains: Domains) -> Box | None:
         """The box of an access whose axes run independently of each other and without gaps."""
         box: Box = []
-        used: set[Var] = set()
+        used: set[ir.Var] = set()
         bounds = IndexBounds(domains, self._analyzer)
         for axis in axes:
             variables = _variables_without_gaps(axis, domains)
@@ -141,7 +119,7 @@ class Boxes:
             box.append(BoxSpan([first.low], [first.high + axis.extent - 1]))
         return box
 
-    def narrow(self, box: Box, axes: Axes, domains: Domains, test: PrimExpr) -> bool:
+    def narrow(self, box: Box, axes: Axes, domains: Domains, test: ir.PrimExpr) -> bool:
         """Keep what satisfies a test if that is a box again; otherwise keep all and be False."""
         if self._analyzer.can_prove(test):
             return True
@@ -149,16 +127,16 @@ class Boxes:
         if gap is None:
             return False
         for axis, span in zip(axes, box, strict=True):
-            if not is_one(axis.extent):
+            if not ir.is_one(axis.extent):
                 continue
             # `gap >= 0` bounds an index from below if their difference is fixed, ...
             low = self._analyzer.simplify(axis.min - gap)
-            if not uses_var(low, domains.__contains__):
+            if not ir.uses_var(low, domains.__contains__):
                 span.lows.append(low)
                 return True
             # ... and from above if their sum is.
             high = self._analyzer.simplify(axis.min + gap)
-            if not uses_var(high, domains.__contains__):
+            if not ir.uses_var(high, domains.__contains__):
                 span.highs.append(high)
                 return True
         return False
@@ -199,51 +177,53 @@ class Boxes:
     def _holds(self, outer: BoxSpan, inner: BoxSpan) -> bool:
         return self._above(outer.lows, inner.lows) and self._below(inner.highs, outer.highs)
 
-    def _above(self, outer: Sequence[PrimExpr], inner: Sequence[PrimExpr]) -> bool:
-        known = [*inner, reduce(maximum, inner)] if len(inner) > 1 else inner
+    def _above(self, outer: Sequence[ir.PrimExpr], inner: Sequence[ir.PrimExpr]) -> bool:
+        known = [*inner, reduce(ir.maximum, inner)] if len(inner) > 1 else inner
         return all(any(self._prove(low <= start) for start in known) for low in outer)
 
-    def _below(self, inner: Sequence[PrimExpr], outer: Sequence[PrimExpr]) -> bool:
-        known = [*inner, reduce(minimum, inner)] if len(inner) > 1 else inner
+    def _below(self, inner: Sequence[ir.PrimExpr], outer: Sequence[ir.PrimExpr]) -> bool:
+        known = [*inner, reduce(ir.minimum, inner)] if len(inner) > 1 else inner
         return all(any(self._prove(end <= high) for end in known) for high in outer)
 
-    def _prove(self, claim: PrimExpr) -> bool:
+    def _prove(self, claim: ir.PrimExpr) -> bool:
         """Minima and maxima of minima and maxima are beyond all rules; loops are often short."""
         if self._analyzer.can_prove(claim):
             return True
-        if not any(isinstance(node, Min | Max) for node in walk(claim)):
+        if not any(isinstance(node, ir.Min | ir.Max) for node in ir.walk(claim)):
             return False
         domains: Domains = {}
-        for var in free_vars(claim):
+        for var in ir.free_vars(claim):
             bound = self._analyzer.const_int_bound(var)
             if bound.max_value - bound.min_value >= _TRIED_VALUES:
                 return False
             extent = bound.max_value - bound.min_value + 1
-            domains[var] = Range(const(bound.min_value, var.dtype), const(extent, var.dtype))
+            domains[var] = ir.Range(
+                ir.const(bound.min_value, var.dtype), ir.const(extent, var.dtype)
+            )
         return holds_everywhere(claim, domains)
 
 
-def gap_of(test: PrimExpr) -> PrimExpr | None:
+def gap_of(test: ir.PrimExpr) -> ir.PrimExpr | None:
     """The number that is not negative exactly where a comparison of integers is true."""
     match test:
-        case LT(a=a, b=b) | GT(a=b, b=a) if a.dtype.is_int:
+        case ir.LT(a=a, b=b) | ir.GT(a=b, b=a) if a.dtype.is_int:
             return b - a - 1
-        case LE(a=a, b=b) | GE(a=b, b=a) if a.dtype.is_int:
+        case ir.LE(a=a, b=b) | ir.GE(a=b, b=a) if a.dtype.is_int:
             return b - a
     return None
 
 
-def runs(domain: Range) -> bool:
+def runs(domain: ir.Range) -> bool:
     """True if a loop has at least one iteration."""
-    return isinstance(domain.extent, IntImm) and domain.extent.value > 0
+    return isinstance(domain.extent, ir.IntImm) and domain.extent.value > 0
 
 
-def _ends_with(index: PrimExpr, var: Var, domains: Domains) -> bool:
+def _ends_with(index: ir.PrimExpr, var: ir.Var, domains: Domains) -> bool:
     """Are the bounds of an index those of nothing at all if the loop of a variable never runs?
 
     Not those of `i + j` if `j` alone reaches further than one step of `i`.
     """
-    if not uses_var(index, var.same_as):
+    if not ir.uses_var(index, var.same_as):
         return False
     found = affine_in(index, domains.__contains__)
     if found is None:
@@ -254,31 +234,31 @@ def _ends_with(index: PrimExpr, var: Var, domains: Domains) -> bool:
         extent = domains[other].extent
         if other is var:
             continue
-        if not isinstance(extent, IntImm):
+        if not isinstance(extent, ir.IntImm):
             return False
         reach += abs(factor) * (extent.value - 1)
     return bool(abs(form.terms.get(var, 0)) >= reach)
 
 
-def _variables_without_gaps(axis: Range, domains: Domains) -> set[Var] | None:
+def _variables_without_gaps(axis: ir.Range, domains: Domains) -> set[ir.Var] | None:
     """The variables that an axis runs over; None if it may jump over elements, as `2 * i` does."""
     start, lanes, stride = axis.min, 1, 1
     match start:
-        case Ramp(base=base, stride=IntImm(value=step), lanes=count):
+        case ir.Ramp(base=base, stride=ir.IntImm(value=step), lanes=count):
             start, lanes, stride = base, count, step
     found = affine_in(start, domains.__contains__)
-    if found is None or uses_var(axis.extent, domains.__contains__):
+    if found is None or ir.uses_var(axis.extent, domains.__contains__):
         return None
     scales = dict(found[0].variable_terms())
     steps, counts = [stride], [lanes]
-    if isinstance(axis.extent, IntImm):
+    if isinstance(axis.extent, ir.IntImm):
         steps.append(1)
         counts.append(axis.extent.value)
     if lanes == 1 and [abs(scale) for scale in scales.values()] == [1]:
         return set(scales)  # however long the loop is
     for var, scale in scales.items():
         extent = domains[var].extent
-        if not isinstance(extent, IntImm):
+        if not isinstance(extent, ir.IntImm):
             return None
         steps.append(scale)
         counts.append(extent.value)

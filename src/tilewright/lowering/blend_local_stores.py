@@ -10,58 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Range,
-    Rewriter,
-    Select,
-    Stmt,
-    Var,
-    const,
-    expr_deep_equal,
-    replace,
-)
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
 
 
-class _Unmasker(Rewriter):
+class _Unmasker(ir.Rewriter):
     """Loads local memory without a mask where the mask of the store decides anyway."""
 
-    def __init__(self, mask: PrimExpr, is_inside: Callable[[BufferLoad], bool]) -> None:
+    def __init__(self, mask: ir.PrimExpr, is_inside: Callable[[ir.BufferLoad], bool]) -> None:
         self._mask = mask
         self._is_inside = is_inside
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         mask = node.predicate
-        if mask is None or not self._is_inside(node) or not expr_deep_equal(mask, self._mask):
+        if mask is None or not self._is_inside(node) or not ir.expr_deep_equal(mask, self._mask):
             return node
-        return replace(node, predicate=None)
+        return ir.replace(node, predicate=None)
 
 
 class _Enlarger(FoldingSubstituter):
     """Gives some allocated memory another size, in everything that refers to it."""
 
-    def __init__(self, data: Var, size: int) -> None:
+    def __init__(self, data: ir.Var, size: int) -> None:
         super().__init__({})
         self._data = data
         self._size = size
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         known = self._buffers.get(buffer)
         if known is None:
             known = super().visit_buffer(buffer)
             if buffer.data is self._data:
-                known = replace(known, shape=(const(self._size, buffer.shape[0].dtype),))
+                known = ir.replace(known, shape=(ir.const(self._size, buffer.shape[0].dtype),))
             self._buffers[buffer] = known
         return known
 
@@ -69,14 +51,14 @@ class _Enlarger(FoldingSubstituter):
 class _Blender(StmtRewriter):
     def __init__(self) -> None:
         self._analyzer = Analyzer()
-        self._sizes: dict[Var, int] = {}
-        self._needed: dict[Var, int] = {}
+        self._sizes: dict[ir.Var, int] = {}
+        self._needed: dict[ir.Var, int] = {}
 
-    def visit_allocate(self, node: Allocate) -> Stmt:
+    def visit_allocate(self, node: ir.Allocate) -> ir.Stmt:
         data, size = node.buffer_var, node.extents[0]
         annotation = data.type_annotation
         is_local = annotation is not None and annotation.storage_scope == "local"
-        if not is_local or len(node.extents) != 1 or not isinstance(size, IntImm):
+        if not is_local or len(node.extents) != 1 or not isinstance(size, ir.IntImm):
             return self.generic_visit(node)
         self._sizes[data] = self._needed[data] = size.value
         node = self.generic_visit(node)
@@ -84,26 +66,26 @@ class _Blender(StmtRewriter):
         if needed == size.value:
             return node
         body = _Enlarger(data, needed).rewrite(node.body)
-        return replace(node, extents=(const(needed, size.dtype),), body=body)
+        return ir.replace(node, extents=(ir.const(needed, size.dtype),), body=body)
 
-    def visit_for(self, node: For) -> Stmt:
-        self._analyzer.bind(node.loop_var, Range(node.min, node.extent), allow_override=True)
+    def visit_for(self, node: ir.For) -> ir.Stmt:
+        self._analyzer.bind(node.loop_var, ir.Range(node.min, node.extent), allow_override=True)
         return self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         mask = node.predicate
         if mask is None or not self._is_inside(node):
             return node
         # Lanes that the blend throws away may be loaded as well.
         value = _Unmasker(mask, self._is_inside).rewrite(node.value)
-        old = BufferLoad(node.buffer, node.indices)
-        return replace(node, value=Select(mask, value, old), predicate=None)
+        old = ir.BufferLoad(node.buffer, node.indices)
+        return ir.replace(node, value=ir.Select(mask, value, old), predicate=None)
 
-    def _is_inside(self, node: BufferStore | BufferLoad) -> bool:
+    def _is_inside(self, node: ir.BufferStore | ir.BufferLoad) -> bool:
         """Can all lanes be touched? If some lie beyond the end, the memory will be larger."""
         data = node.buffer.data
         match node.indices:
-            case (Ramp(base=base, stride=IntImm(value=step), lanes=lanes),) if (
+            case (ir.Ramp(base=base, stride=ir.IntImm(value=step), lanes=lanes),) if (
                 data in self._sizes and step > 0
             ):
                 bound = self._analyzer.const_int_bound(base)
@@ -116,6 +98,6 @@ class _Blender(StmtRewriter):
 
 
 @function_pass
-def BlendLocalStores(func: PrimFunc) -> PrimFunc:
+def BlendLocalStores(func: ir.PrimFunc) -> ir.PrimFunc:
     """Replace masked stores into local memory by plain ones."""
     return func.with_body(_Blender().rewrite(func.body))

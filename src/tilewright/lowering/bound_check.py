@@ -11,28 +11,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_in
-from tilewright.ir import (
-    EQ,
-    FALSE,
-    TRUE,
-    BufferStore,
-    Call,
-    For,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    Stmt,
-    Var,
-    Visitor,
-    add,
-    const,
-    greater_equal,
-    less_equal,
-    substitute,
-    uses_var,
-)
 from tilewright.lowering.access_boxes import gap_of
 from tilewright.lowering.rewriters import LIKELY
 from tilewright.lowering.widen_expr import conjuncts
@@ -42,38 +23,38 @@ from tilewright.lowering.widen_expr import conjuncts
 class Condition:
     """A part of the condition of an `if`, and the loops between it and where the search began."""
 
-    node: PrimExpr
-    loops: tuple[For, ...]
+    node: ir.PrimExpr
+    loops: tuple[ir.For, ...]
 
 
-class _ConditionFinder(Visitor):
+class _ConditionFinder(ir.Visitor):
     def __init__(self) -> None:
         self.found: list[Condition] = []
         self.stores = 0
-        self._loops: tuple[For, ...] = ()
+        self._loops: tuple[ir.For, ...] = ()
 
-    def visit_prim_expr(self, node: PrimExpr) -> None:
+    def visit_prim_expr(self, node: ir.PrimExpr) -> None:
         """Only statements have the conditions that are looked for."""
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.stores += 1
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         outside = self._loops
         self._loops = (*outside, node)
         self.generic_visit(node)
         self._loops = outside
 
-    def visit_if_then_else(self, node: IfThenElse) -> None:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         condition = node.condition
-        marked = isinstance(condition, Call) and condition.op is LIKELY
+        marked = isinstance(condition, ir.Call) and condition.op is LIKELY
         for part in conjuncts(condition):
-            if marked or isinstance(part, EQ):
+            if marked or isinstance(part, ir.EQ):
                 self.found.append(Condition(part, self._loops))
         self.generic_visit(node)
 
 
-def conditions_in(stmt: Stmt) -> tuple[list[Condition], int]:
+def conditions_in(stmt: ir.Stmt) -> tuple[list[Condition], int]:
     """The bound checks and first-step tests below a statement, and its number of stores."""
     finder = _ConditionFinder()
     finder.visit(stmt)
@@ -84,12 +65,12 @@ def conditions_in(stmt: Stmt) -> tuple[list[Condition], int]:
 class _Inner:
     """What inner loops add to a slack, and where that is least and most."""
 
-    factors: dict[Var, int]
-    smallest: dict[Var, PrimExpr]
-    largest: dict[Var, PrimExpr]
+    factors: dict[ir.Var, int]
+    smallest: dict[ir.Var, ir.PrimExpr]
+    largest: dict[ir.Var, ir.PrimExpr]
 
     @staticmethod
-    def of(slack: PrimExpr, loops: tuple[For, ...]) -> _Inner | None:
+    def of(slack: ir.PrimExpr, loops: tuple[ir.For, ...]) -> _Inner | None:
         """The part of inner loops in a slack, if it is linear in them and their bounds constant."""
         by_var = {loop.loop_var: loop for loop in loops}
         found = affine_in(slack, by_var.__contains__)
@@ -98,7 +79,7 @@ class _Inner:
         inner = _Inner(dict(found[0].variable_terms()), {}, {})
         for var, factor in inner.factors.items():
             loop = by_var[var]
-            if not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
+            if not isinstance(loop.min, ir.IntImm) or not isinstance(loop.extent, ir.IntImm):
                 return None
             ends = loop.min, loop.min + (loop.extent.value - 1)
             inner.smallest[var], inner.largest[var] = ends if factor >= 0 else ends[::-1]
@@ -112,19 +93,19 @@ class _Inner:
             for var, factor in self.factors.items()
         )
 
-    def at_least(self, number: int) -> PrimExpr:
+    def at_least(self, number: int) -> ir.PrimExpr:
         """The condition that they add so much beyond the least that they can add."""
         for var, factor in self.factors.items():
             number += factor * _value(self.smallest[var])
         match list(self.factors.items()):
             case [(var, -1)]:
-                return less_equal(var, -number)
+                return ir.less_equal(var, -number)
         terms = [var * factor for var, factor in self.factors.items()]
-        return greater_equal(functools.reduce(add, terms), number)
+        return ir.greater_equal(functools.reduce(ir.add, terms), number)
 
 
-def _value(expr: PrimExpr) -> int:
-    assert isinstance(expr, IntImm)
+def _value(expr: ir.PrimExpr) -> int:
+    assert isinstance(expr, ir.IntImm)
     return expr.value
 
 
@@ -132,7 +113,7 @@ def _value(expr: PrimExpr) -> int:
 class RaggedTile:
     """Where a condition holds in part: there `-reach <= worst < 0`."""
 
-    left: PrimExpr  # of the condition, in inner loops alone; FALSE if there is no such tile
+    left: ir.PrimExpr  # of the condition, in inner loops alone; FALSE if there is no such tile
     reach: int
     has_beyond: bool  # are there iterations beyond it, where nothing holds?
 
@@ -141,17 +122,17 @@ class RaggedTile:
 class BoundCheck:
     """A condition that is sure to be `decided` wherever `worst >= 0`."""
 
-    node: PrimExpr
-    decided: PrimExpr
-    worst: PrimExpr  # in variables from outside and the loop variable
+    node: ir.PrimExpr
+    decided: ir.PrimExpr
+    worst: ir.PrimExpr  # in variables from outside and the loop variable
     coefficient: int | None  # of the loop variable in `worst`; None: not linear
-    rest: PrimExpr  # `worst` without the loop variable, if it is linear
-    loop_var: Var
+    rest: ir.PrimExpr  # `worst` without the loop variable, if it is linear
+    loop_var: ir.Var
     inner: _Inner  # what inner loops add to the slack
 
     @property
     def is_first_step_test(self) -> bool:
-        return self.decided is FALSE
+        return self.decided is ir.FALSE
 
     @property
     def spans_loops(self) -> bool:
@@ -159,33 +140,33 @@ class BoundCheck:
         return bool(self.inner.factors)
 
     @staticmethod
-    def of(condition: Condition, loop_var: Var, analyzer: Analyzer) -> BoundCheck | None:
+    def of(condition: Condition, loop_var: ir.Var, analyzer: Analyzer) -> BoundCheck | None:
         """The check behind a condition, or None if it has no such form or is none of the loop's."""
         slack = _slack(condition.node)
-        if slack is None or not uses_var(slack, lambda var: var is loop_var):
+        if slack is None or not ir.uses_var(slack, lambda var: var is loop_var):
             return None
         inner = _Inner.of(slack, condition.loops)
         if inner is None:
             return None
-        worst = analyzer.simplify(substitute(slack, inner.smallest))
-        if not uses_var(worst, lambda var: var is loop_var):
+        worst = analyzer.simplify(ir.substitute(slack, inner.smallest))
+        if not ir.uses_var(worst, lambda var: var is loop_var):
             return None
-        decided = FALSE if isinstance(condition.node, EQ) else TRUE
+        decided = ir.FALSE if isinstance(condition.node, ir.EQ) else ir.TRUE
         found = affine_in(worst, lambda var: var is loop_var)
         if found is None:
             return BoundCheck(condition.node, decided, worst, None, worst, loop_var, inner)
         form, others = found
-        rest: PrimExpr = const(form.base, loop_var.dtype)
+        rest: ir.PrimExpr = ir.const(form.base, loop_var.dtype)
         if others:
-            zero = {loop_var: const(0, loop_var.dtype)}
-            rest = analyzer.simplify(substitute(worst, zero))
+            zero = {loop_var: ir.const(0, loop_var.dtype)}
+            rest = analyzer.simplify(ir.substitute(worst, zero))
         coefficient = form.terms[loop_var]
         return BoundCheck(condition.node, decided, worst, coefficient, rest, loop_var, inner)
 
-    def best_at(self, iteration: int) -> PrimExpr:
+    def best_at(self, iteration: int) -> ir.PrimExpr:
         """The largest slack in one iteration of the loop; a bound check fails if it is negative."""
-        value = const(iteration, self.loop_var.dtype)
-        return substitute(self.worst, {self.loop_var: value}) + self.inner.reach
+        value = ir.const(iteration, self.loop_var.dtype)
+        return ir.substitute(self.worst, {self.loop_var: value}) + self.inner.reach
 
     def last_tile(self, analyzer: Analyzer) -> RaggedTile | None:
         """The one tile where the condition holds in part, if there is only one.
@@ -200,12 +181,12 @@ class BoundCheck:
         first = start + (found.base - start) % found.coeff if found.coeff else found.base
         if lowest >= 0 or first + found.coeff < 0:
             return None
-        left = FALSE if first >= 0 else self.inner.at_least(-first)
+        left = ir.FALSE if first >= 0 else self.inner.at_least(-first)
         return RaggedTile(left, reach, lowest < -reach)
 
     def span(self) -> tuple[int | None, int | None] | None:
         """The first and last iteration between which the condition is decided, if constant."""
-        if not self.coefficient or not isinstance(self.rest, IntImm):
+        if not self.coefficient or not isinstance(self.rest, ir.IntImm):
             return None
         rest, coefficient = self.rest.value, self.coefficient
         if coefficient > 0:
@@ -213,8 +194,8 @@ class BoundCheck:
         return None, rest // -coefficient
 
 
-def _slack(condition: PrimExpr) -> PrimExpr | None:
+def _slack(condition: ir.PrimExpr) -> ir.PrimExpr | None:
     """An expression that is not negative exactly where the condition is decided."""
-    if isinstance(condition, EQ):  # `a > b` rules it out
+    if isinstance(condition, ir.EQ):  # `a > b` rules it out
         return condition.a - condition.b - 1 if condition.a.dtype.is_int else None
     return gap_of(condition)

@@ -14,34 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    EQ,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    For,
-    ForKind,
-    IfThenElse,
-    Not,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    expr_deep_equal,
-    free_vars,
-    has_load,
-    is_true,
-    logical_and,
-    substitute,
-    uses_var,
-)
-from tilewright.ir.patterns import walk
 from tilewright.lowering.access_boxes import Axes, Box, Boxes, Domains, axis_at, runs
 from tilewright.lowering.rewriters import ADDRESS_OF, IF_THEN_ELSE, common_prefix, takes_pointer
 from tilewright.lowering.widen_expr import conjuncts
@@ -49,8 +23,8 @@ from tilewright.lowering.widen_expr import conjuncts
 
 @dataclass(frozen=True, eq=False)
 class _Loop:
-    var: Var
-    domain: Range
+    var: ir.Var
+    domain: ir.Range
     is_together: bool = False  # all iterations run at the same time and see each other's writes
     is_in_order: bool = False  # an iteration begins when the one before it has ended
 
@@ -59,7 +33,7 @@ class _Loop:
 class _Tests:
     """Conditions under which a place runs; none at all: nobody knows whether it does."""
 
-    tests: tuple[PrimExpr, ...]
+    tests: tuple[ir.PrimExpr, ...]
 
 
 _Path = tuple[_Loop | _Tests, ...]  # what lies around a place, from the outside in
@@ -70,7 +44,7 @@ class _Access:
     axes: Axes
     path: _Path
 
-    def alone(self, shared: int) -> tuple[Domains, list[PrimExpr]]:
+    def alone(self, shared: int) -> tuple[Domains, list[ir.PrimExpr]]:
         """The loops that run and the tests that count when the first `shared` parts stand still."""
         inner = self.path[shared:]
         together = [part for part in self.path[:shared] if _is_together(part)]
@@ -78,7 +52,7 @@ class _Access:
         tests = list(_tests(inner))
         if together:
             around = _tests(self.path[:shared])
-            tests += [test for test in around if uses_var(test, domains.__contains__)]
+            tests += [test for test in around if ir.uses_var(test, domains.__contains__)]
         return domains, tests
 
 
@@ -86,25 +60,27 @@ def _is_together(part: _Loop | _Tests) -> bool:
     return isinstance(part, _Loop) and part.is_together
 
 
-def _tests(path: _Path) -> Iterator[PrimExpr]:
+def _tests(path: _Path) -> Iterator[ir.PrimExpr]:
     for part in path:
         if isinstance(part, _Tests):
             yield from part.tests
 
 
-def _is_read_by_data(block: Block, buffer: Buffer) -> bool:
+def _is_read_by_data(block: ir.Block, buffer: ir.Buffer) -> bool:
     """True when a block itself reads elements whose indices lie in memory."""
     return any(
-        isinstance(node, BufferLoad) and node.buffer is buffer and any(map(has_load, node.indices))
-        for node in walk(block.body, into=lambda node: not isinstance(node, Block))
+        isinstance(node, ir.BufferLoad)
+        and node.buffer is buffer
+        and any(map(ir.has_load, node.indices))
+        for node in ir.walk(block.body, into=lambda node: not isinstance(node, ir.Block))
     )
 
 
-class _Scanner(Visitor):
+class _Scanner(ir.Visitor):
     """Walks a statement in program order and checks each read of the buffer."""
 
     def __init__(
-        self, buffer: Buffer, analyzer: Analyzer, all_writes: Sequence[_Access] = ()
+        self, buffer: ir.Buffer, analyzer: Analyzer, all_writes: Sequence[_Access] = ()
     ) -> None:
         self._buffer = buffer
         self._all_writes = all_writes
@@ -117,32 +93,32 @@ class _Scanner(Visitor):
 
     # --- where things run ----------------------------------------------------------------------
 
-    def visit_for(self, node: For) -> None:
-        domain = Range(node.min, node.extent)
+    def visit_for(self, node: ir.For) -> None:
+        domain = ir.Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
         together = self._is_shared_by_threads and _is_thread(node)
-        in_order = node.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+        in_order = node.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
         self._path.append(_Loop(node.loop_var, domain, together, in_order))
         self.visit(node.body)
         self._path.pop()
 
-    def _under(self, tests: Sequence[PrimExpr], body: PrimExpr | Stmt) -> None:
+    def _under(self, tests: Sequence[ir.PrimExpr], body: ir.PrimExpr | ir.Stmt) -> None:
         self._path.append(_Tests(tuple(tests)))
         self.visit(body)
         self._path.pop()
 
-    def visit_if_then_else(self, node: IfThenElse) -> None:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         self.visit(node.condition)
         self._under(conjuncts(node.condition), node.then_case)
         if node.else_case is not None:
-            self._under([Not(node.condition)], node.else_case)
+            self._under([ir.Not(node.condition)], node.else_case)
 
-    def visit_while(self, node: While) -> None:
+    def visit_while(self, node: ir.While) -> None:
         self._path.append(_Tests(()))
         self.generic_visit(node)
         self._path.pop()
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         if node.op is ADDRESS_OF and takes_pointer(node, self._buffer.data):
             self.carried = True
         if node.op is not IF_THEN_ELSE:
@@ -150,16 +126,16 @@ class _Scanner(Visitor):
             return
         self.visit(node.args[0])
         self._under(conjuncts(node.args[0]), node.args[1])
-        self._under([Not(node.args[0])], node.args[2])
+        self._under([ir.Not(node.args[0])], node.args[2])
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         self.visit(node.predicate)
-        if is_true(node.predicate):
+        if ir.is_true(node.predicate):
             self.visit(node.block)
         else:
             self._under(conjuncts(node.predicate), node.block)
 
-    def visit_block(self, block: Block) -> None:
+    def visit_block(self, block: ir.Block) -> None:
         hidden = takes_pointer(block.body, self._buffer.data) or block.match_buffers
         if not hidden and not _is_read_by_data(block, self._buffer):
             self.visit(block.body)
@@ -174,19 +150,19 @@ class _Scanner(Visitor):
 
     # --- what they access ----------------------------------------------------------------------
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self.generic_visit(node)
         if node.buffer is self._buffer:
             self._read([axis_at(index) for index in node.indices])
         elif node.buffer.data is self._buffer.data:
             self.carried = True
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.generic_visit(node)
         if node.buffer is self._buffer and node.predicate is None:
             self._write([axis_at(index) for index in node.indices])
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         self.carried = self.carried or node is self._buffer.data
 
     def _write(self, axes: Axes) -> None:
@@ -201,7 +177,7 @@ class _Scanner(Visitor):
 
     def _is_written(self, read: _Access) -> bool:
         known = list(_tests(read.path))
-        with self._analyzer.constraint_scope(logical_and(*known)) if known else nullcontext():
+        with self._analyzer.constraint_scope(ir.logical_and(*known)) if known else nullcontext():
             return self._is_covered(read) or self._is_covered_by_iterations(read)
 
     def _is_covered(self, read: _Access) -> bool:
@@ -247,15 +223,15 @@ class _Scanner(Visitor):
             return None
         # What is known at the read need not hold there: all loops get variables of their own.
         loops = [loop, *(part for part in inner if isinstance(part, _Loop))]
-        change = {part.var: Var(f"{part.var.name}_earlier", part.var.dtype) for part in loops}
+        change = {part.var: ir.Var(f"{part.var.name}_earlier", part.var.dtype) for part in loops}
 
-        def moved(domain: Range) -> Range:
-            return Range(substitute(domain.min, change), substitute(domain.extent, change))
+        def moved(domain: ir.Range) -> ir.Range:
+            return ir.Range(ir.substitute(domain.min, change), ir.substitute(domain.extent, change))
 
         domains: Domains = {change[part.var]: moved(part.domain) for part in loops}
         count = self._analyzer.simplify(loop.var - loop.domain.min)
-        domains[change[loop.var]] = Range(loop.domain.min, count)
-        tests = [substitute(test, change) for test in _tests(inner)]
+        domains[change[loop.var]] = ir.Range(loop.domain.min, count)
+        tests = [ir.substitute(test, change) for test in _tests(inner)]
         return self._boxes.within([moved(axis) for axis in write.axes], domains, tests)
 
     def _read_box(self, read: _Access, shared: int) -> Box:
@@ -272,38 +248,40 @@ class _Scanner(Visitor):
         unknown = [test for test in tests if not _is_among(test, known)]
         if first:
             domains = {var: domain for var, domain in domains.items() if var not in first}
-            unknown = [substitute(test, first) for test in unknown]
+            unknown = [ir.substitute(test, first) for test in unknown]
         return self._boxes.within(write.axes, domains, unknown)
 
-    def _first_iterations(self, write: _Access, shared: int) -> dict[Var, PrimExpr]:
+    def _first_iterations(self, write: _Access, shared: int) -> dict[ir.Var, ir.PrimExpr]:
         """The loops, each with its start, of which a write only needs the first iteration.
 
         The tests of an init are true there. Those loops must not matter for anything else around
         the write: then it wrote in their first iteration what it would write in any other.
         """
         loops = {part.var: part.domain for part in write.path if isinstance(part, _Loop)}
-        tests = [test for test in write.alone(shared)[1] if isinstance(test, EQ)]
-        first = {var: loops[var].min for test in tests for var in free_vars(test) if var in loops}
+        tests = [test for test in write.alone(shared)[1] if isinstance(test, ir.EQ)]
+        first = {
+            var: loops[var].min for test in tests for var in ir.free_vars(test) if var in loops
+        }
         if not first or not all(runs(loops[var]) for var in first):
             return {}
         ranges = [end for domain in loops.values() for end in (domain.min, domain.extent)]
         starts = [axis.min for axis in write.axes]
-        if any(uses_var(expr, first.__contains__) for expr in (*ranges, *starts)):
+        if any(ir.uses_var(expr, first.__contains__) for expr in (*ranges, *starts)):
             return {}
         around = [
-            test for test in _tests(write.path[:shared]) if uses_var(test, first.__contains__)
+            test for test in _tests(write.path[:shared]) if ir.uses_var(test, first.__contains__)
         ]
         prove = self._analyzer.can_prove
-        return first if all(prove(substitute(test, first)) for test in (*tests, *around)) else {}
+        return first if all(prove(ir.substitute(test, first)) for test in (*tests, *around)) else {}
 
 
-def _is_thread(loop: For) -> bool:
+def _is_thread(loop: ir.For) -> bool:
     binding = loop.thread_binding
     return binding is not None and binding.thread_tag.startswith("threadIdx")
 
 
-def _is_among(test: PrimExpr, known: Sequence[PrimExpr]) -> bool:
-    return any(test is other or expr_deep_equal(test, other) for other in known)
+def _is_among(test: ir.PrimExpr, known: Sequence[ir.PrimExpr]) -> bool:
+    return any(test is other or ir.expr_deep_equal(test, other) for other in known)
 
 
 def _shared_length(a: _Path, b: _Path) -> int:
@@ -323,7 +301,7 @@ class _Collector(_Scanner):
 
 
 def carries_values(
-    stmt: Stmt, buffer: Buffer, analyzer: Analyzer, *, with_earlier_iterations: bool = False
+    stmt: ir.Stmt, buffer: ir.Buffer, analyzer: Analyzer, *, with_earlier_iterations: bool = False
 ) -> bool:
     """True unless every run of `stmt` provably writes what it reads of `buffer`."""
     writes: list[_Access] = []

@@ -10,36 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith.affine import affine_in
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    And,
-    AssertStmt,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    Let,
-    LetStmt,
-    Node,
-    Not,
-    Or,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Select,
-    Var,
-    Visitor,
-    While,
-    is_true,
-    replace,
-)
-from tilewright.ir.patterns import walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.lower_match_buffer import without_views
 from tilewright.lowering.race_witness import ParallelStore, find_witness
@@ -51,27 +24,30 @@ from tilewright.target import Target
 class _ParallelRegion:
     """What is known inside a parallel loop."""
 
-    loop: For
+    loop: ir.For
     guards: int  # conditions that already held outside
-    varying: set[Var]  # may differ between iterations
-    private: set[Var] = field(default_factory=set)  # memory that each iteration has for itself
-    loops: set[Var] = field(default_factory=set)  # variables of the loops inside
+    varying: set[ir.Var]  # may differ between iterations
+    private: set[ir.Var] = field(default_factory=set)  # memory that each iteration has for itself
+    loops: set[ir.Var] = field(default_factory=set)  # variables of the loops inside
 
-    def may_vary(self, expr: Node) -> bool:
+    def may_vary(self, expr: ir.Node) -> bool:
         """True unless an expression is sure to be the same in all iterations."""
-        return any(isinstance(node, BufferLoad) or node in self.varying for node in walk(expr))
+        return any(
+            isinstance(node, ir.BufferLoad) or node in self.varying for node in ir.walk(expr)
+        )
 
 
-class _Checker(Visitor):
-    def __init__(self, func: PrimFunc, target: Target | None) -> None:
+class _Checker(ir.Visitor):
+    def __init__(self, func: ir.PrimFunc, target: Target | None) -> None:
         self._func = func
         self._target = target
-        self._ranges: dict[Var, tuple[int, int] | None] = {}  # inclusive; None: unknown
+        self._ranges: dict[ir.Var, tuple[int, int] | None] = {}  # inclusive; None: unknown
         self._blocks: list[str] = []
-        self._guards: list[PrimExpr] = []  # conditions under which the current place runs
+        self._guards: list[ir.PrimExpr] = []  # conditions under which the current place runs
         self._unsure = 0  # depth of places that run depending on more than guards
         self._regions: list[_ParallelRegion] = []
-        self.views: set[Buffer] = set()  # all that were met; which elements they are is not known
+        # All that were met; which elements they are is not known
+        self.views: set[ir.Buffer] = set()
 
     def _place(self) -> str:
         block = next((name for name in reversed(self._blocks) if name not in ("", "root")), None)
@@ -79,39 +55,43 @@ class _Checker(Visitor):
 
     # --- where things run ----------------------------------------------------------------------
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self._check_kind(node)
         self.visit(node.min)
         self.visit(node.extent)
         self._ranges[node.loop_var] = None
-        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
+        if isinstance(node.min, ir.IntImm) and isinstance(node.extent, ir.IntImm):
             begin, extent = node.min.value, node.extent.value
             self._ranges[node.loop_var] = (begin, begin + extent - 1)
-        may_be_empty = not isinstance(node.extent, IntImm) or node.extent.value <= 0
+        may_be_empty = not isinstance(node.extent, ir.IntImm) or node.extent.value <= 0
         self._unsure += may_be_empty
         self._bind(node.loop_var, node.min, node.extent)
         for region in self._regions:
             region.loops.add(node.loop_var)
-        if node.kind == ForKind.PARALLEL:
+        if node.kind == ir.ForKind.PARALLEL:
             self._regions.append(_ParallelRegion(node, len(self._guards), {node.loop_var}))
         self.visit(node.body)
-        if node.kind == ForKind.PARALLEL:
+        if node.kind == ir.ForKind.PARALLEL:
             self._regions.pop()
         self._unsure -= may_be_empty
 
-    def _bind(self, var: Var, *values: PrimExpr) -> None:
+    def _bind(self, var: ir.Var, *values: ir.PrimExpr) -> None:
         for region in self._regions:
             if any(map(region.may_vary, values)):
                 region.varying.add(var)
 
-    def visit_let_stmt(self, node: LetStmt | Let) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt | ir.Let) -> None:
         self._bind(node.var, node.value)
         self.generic_visit(node)
 
     visit_let = visit_let_stmt
 
-    def _check_kind(self, node: For) -> None:
-        if node.kind != ForKind.THREAD_BINDING or self._target is None or not self._target.is_cpu:
+    def _check_kind(self, node: ir.For) -> None:
+        if (
+            node.kind != ir.ForKind.THREAD_BINDING
+            or self._target is None
+            or not self._target.is_cpu
+        ):
             return
         tag = node.thread_binding.thread_tag if node.thread_binding is not None else "a thread"
         raise LowerError(
@@ -119,41 +99,41 @@ class _Checker(Visitor):
             f"{self._target.kind.name!r} has no such threads; use parallel or a GPU target"
         )
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         for value in node.iter_values:
             self.visit(value)
         self._blocks.append(node.block.name_hint)
         self.views.update(match.buffer for match in node.block.match_buffers)
         for region in self._regions:
             region.private.update(buffer.data for buffer in node.block.alloc_buffers)
-        if is_true(node.predicate):
+        if ir.is_true(node.predicate):
             self.visit(node.block.body)
         else:
             self._guarded(node.predicate, node.block.body)
         self._blocks.pop()
 
-    def _guarded(self, condition: PrimExpr, body: Any) -> None:
+    def _guarded(self, condition: ir.PrimExpr, body: Any) -> None:
         self._guards.append(condition)
         self.visit(body)
         self._guards.pop()
 
-    def visit_if_then_else(self, node: IfThenElse) -> None:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         self.visit(node.condition)
         self._guarded(node.condition, node.then_case)
         if node.else_case is not None:
-            self._guarded(Not(node.condition), node.else_case)
+            self._guarded(ir.Not(node.condition), node.else_case)
 
-    def visit_assert_stmt(self, node: AssertStmt) -> None:
+    def visit_assert_stmt(self, node: ir.AssertStmt) -> None:
         self.visit(node.condition)
         self._guarded(node.condition, node.body)
 
-    def visit_while(self, node: While) -> None:
+    def visit_while(self, node: ir.While) -> None:
         self._unsure += 1
         self.generic_visit(node)
         self._unsure -= 1
 
-    def visit_call(self, node: Call) -> None:
-        if node.op is ADDRESS_OF and isinstance(node.args[0], BufferLoad):
+    def visit_call(self, node: ir.Call) -> None:
+        if node.op is ADDRESS_OF and isinstance(node.args[0], ir.BufferLoad):
             for index in node.args[0].indices:  # an address may well lie behind the last element
                 self.visit(index)
             return
@@ -164,13 +144,13 @@ class _Checker(Visitor):
         self._guarded(node.args[0], node.args[1])
         self._guarded(node.args[0], node.args[2])
 
-    def visit_and(self, node: And | Or) -> None:
+    def visit_and(self, node: ir.And | ir.Or) -> None:
         self.visit(node.a)
         self._guarded(node.a, node.b)
 
     visit_or = visit_and
 
-    def visit_select(self, node: Select) -> None:
+    def visit_select(self, node: ir.Select) -> None:
         # Lowering protects the loads of the side that is not chosen.
         self.visit(node.condition)
         self._guarded(node.condition, node.true_value)
@@ -183,11 +163,11 @@ class _Checker(Visitor):
 
     # --- what must not happen ------------------------------------------------------------------
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self.generic_visit(node)
         self._check_bounds(node.buffer, node.indices, "reads")
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.generic_visit(node)
         self._check_bounds(node.buffer, node.indices, "writes")
         if node.buffer in self.views:
@@ -196,7 +176,7 @@ class _Checker(Visitor):
             if node.buffer.data not in region.private:
                 self._check_race(node, region)
 
-    def _check_bounds(self, buffer: Buffer, indices: tuple[PrimExpr, ...], verb: str) -> None:
+    def _check_bounds(self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], verb: str) -> None:
         if self._unsure or self._guards:
             return
         if len(indices) != len(buffer.shape):
@@ -208,7 +188,7 @@ class _Checker(Visitor):
         if crosses_rows(buffer, indices):
             indices, shape = (_flat_index(buffer, indices),), (buffer.size(),)
         for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
-            if isinstance(extent, IntImm):
+            if isinstance(extent, ir.IntImm):
                 reached = self._range_of(index)
                 if reached is not None and (reached[0] < 0 or reached[1] >= extent.value):
                     worst = reached[0] if reached[0] < 0 else reached[1]
@@ -217,14 +197,14 @@ class _Checker(Visitor):
                         f"of dimension {axis} reaches {worst}, valid are 0 to {extent.value - 1}"
                     )
 
-    def _range_of(self, index: PrimExpr) -> tuple[int, int] | None:
+    def _range_of(self, index: ir.PrimExpr) -> tuple[int, int] | None:
         """The exact smallest and largest value of an index, or None if that is not known."""
-        if isinstance(index, IntImm):
+        if isinstance(index, ir.IntImm):
             return index.value, index.value
-        if isinstance(index, Var):
+        if isinstance(index, ir.Var):
             return self._ranges.get(index)
         lanes, stride = 1, 0
-        if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
+        if isinstance(index, ir.Ramp) and isinstance(index.stride, ir.IntImm):
             lanes, stride, index = index.lanes, index.stride.value, index.base
         found = affine_in(index, self._ranges.__contains__)
         if found is None or found[1]:
@@ -239,9 +219,9 @@ class _Checker(Visitor):
             high += max(factor * bounds[0], factor * bounds[1])
         return low, high
 
-    def _check_race(self, node: BufferStore, region: _ParallelRegion) -> None:
+    def _check_race(self, node: ir.BufferStore, region: _ParallelRegion) -> None:
         loop = region.loop
-        runs_once = isinstance(loop.extent, IntImm) and loop.extent.value <= 1
+        runs_once = isinstance(loop.extent, ir.IntImm) and loop.extent.value <= 1
         outer = self._guards[region.guards :]
         if runs_once:
             return
@@ -258,26 +238,26 @@ class _Checker(Visitor):
             both = f"iterations {witness.first} and {witness.second} both write"
             raise self._race(loop, f"{both} {node.buffer.name}[{element}]")
 
-    def _race(self, loop: For, proof: str) -> LowerError:
+    def _race(self, loop: ir.For, proof: str) -> LowerError:
         return LowerError(
             f"{self._place()}: parallel loop {loop.loop_var.name!r} is a race, {proof}; make the "
             "loop serial, or give each iteration an element of its own"
         )
 
 
-def _flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+def _flat_index(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
     """The elements of an access that crosses rows, counted from the first of the buffer."""
     last = indices[-1]
-    assert isinstance(last, Ramp)
-    start = replace(buffer, elem_offset=None).offset_of((*indices[:-1], last.base))
-    return Ramp(start, last.stride, last.lanes)
+    assert isinstance(last, ir.Ramp)
+    start = ir.replace(buffer, elem_offset=None).offset_of((*indices[:-1], last.base))
+    return ir.Ramp(start, last.stride, last.lanes)
 
 
 @register_pass
 class CheckSafety(FunctionPass):
     """Raise an error for accesses out of bounds, races and threads that the target lacks."""
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         checker = _Checker(func, target)
         checker.visit(func.body)
         if checker.views:

@@ -9,30 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    Add,
-    BinaryOp,
-    FloorDiv,
-    FloorMod,
-    For,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    PrimFunc,
-    Rewriter,
-    Stmt,
-    Sub,
-    Var,
-    Visitor,
-    replace,
-)
+from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.rewriters import StmtRewriter, with_lets
 from tilewright.target import Target
 
-_SHAREABLE = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+_SHAREABLE = (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)
 _Key = tuple[Any, ...]
 
 
@@ -41,23 +23,23 @@ class _Numbering:
 
     def __init__(self) -> None:
         self._by_key: dict[_Key, int] = {}
-        self._by_node: dict[PrimExpr, int | None] = {}
-        self.vars: dict[int, frozenset[Var]] = {}
+        self._by_node: dict[ir.PrimExpr, int | None] = {}
+        self.vars: dict[int, frozenset[ir.Var]] = {}
 
-    def of(self, expr: PrimExpr) -> int | None:
+    def of(self, expr: ir.PrimExpr) -> int | None:
         """The number of an integer expression of variables and constants, or None."""
         if expr in self._by_node:
             return self._by_node[expr]
         number = self._by_node[expr] = self._compute(expr)
         return number
 
-    def _compute(self, expr: PrimExpr) -> int | None:
+    def _compute(self, expr: ir.PrimExpr) -> int | None:
         match expr:
-            case Var() if expr.dtype.is_int:
+            case ir.Var() if expr.dtype.is_int:
                 return self._intern((expr,), frozenset((expr,)))
-            case IntImm() if expr.dtype.is_int:
+            case ir.IntImm() if expr.dtype.is_int:
                 return self._intern((expr.dtype, expr.value), frozenset())
-            case BinaryOp(a=a, b=b) if isinstance(expr, _SHAREABLE) and expr.dtype.is_int:
+            case ir.BinaryOp(a=a, b=b) if isinstance(expr, _SHAREABLE) and expr.dtype.is_int:
                 left, right = self.of(a), self.of(b)
                 if left is None or right is None:
                     return None
@@ -65,22 +47,22 @@ class _Numbering:
                 return self._intern((type(expr), left, right), variables)
         return None
 
-    def _intern(self, key: _Key, variables: frozenset[Var]) -> int:
+    def _intern(self, key: _Key, variables: frozenset[ir.Var]) -> int:
         number = self._by_key.setdefault(key, len(self._by_key))
         self.vars[number] = variables
         return number
 
 
-class _Counter(Visitor):
+class _Counter(ir.Visitor):
     """Counts the largest shareable expressions of a statement, and notes what it binds."""
 
     def __init__(self, numbering: _Numbering) -> None:
         self._numbering = numbering
         self.counts: dict[int, int] = {}
-        self.examples: dict[int, PrimExpr] = {}
-        self.bound: set[Var] = set()
+        self.examples: dict[int, ir.PrimExpr] = {}
+        self.bound: set[ir.Var] = set()
 
-    def visit_binary_op(self, node: BinaryOp) -> None:
+    def visit_binary_op(self, node: ir.BinaryOp) -> None:
         number = self._numbering.of(node)
         if number is not None:
             self.counts[number] = self.counts.get(number, 0) + 1
@@ -89,7 +71,7 @@ class _Counter(Visitor):
                 return  # its parts are shared along with it
         self.generic_visit(node)
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self.bound.add(node.loop_var)
         self.generic_visit(node)
 
@@ -100,17 +82,17 @@ class _Counter(Visitor):
     visit_let_stmt = visit_let
 
 
-class _Replacer(Rewriter):
-    def __init__(self, numbering: _Numbering, by_number: dict[int, Var]) -> None:
+class _Replacer(ir.Rewriter):
+    def __init__(self, numbering: _Numbering, by_number: dict[int, ir.Var]) -> None:
         self._numbering = numbering
         self._by_number = by_number
 
-    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         number = self._numbering.of(node)
         shared = None if number is None else self._by_number.get(number)
         if shared is not None:
             return shared
-        result: PrimExpr = self.generic_visit(node)
+        result: ir.PrimExpr = self.generic_visit(node)
         return result
 
 
@@ -118,11 +100,11 @@ class _Sharer(StmtRewriter):
     def __init__(self) -> None:
         self._count = 0
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         body = self.share(node.body)
-        return node if body is node.body else replace(node, body=body)
+        return node if body is node.body else ir.replace(node, body=body)
 
-    def share(self, body: Stmt) -> Stmt:
+    def share(self, body: ir.Stmt) -> ir.Stmt:
         """`body` with what occurs repeatedly in it bound to variables, then the same inside it."""
         numbering = _Numbering()
         counter = _Counter(numbering)
@@ -135,13 +117,13 @@ class _Sharer(StmtRewriter):
         if not repeated:
             return self.rewrite(body)
         # Parts come before the whole, so that a larger value is computed from a smaller one.
-        by_number: dict[int, Var] = {}
+        by_number: dict[int, ir.Var] = {}
         bindings = []
         for number in sorted(repeated):
             example = counter.examples[number]
             value = _Replacer(numbering, by_number).rewrite(example)
             self._count += 1
-            var = by_number[number] = Var(f"cse_{self._count}", example.dtype)
+            var = by_number[number] = ir.Var(f"cse_{self._count}", example.dtype)
             bindings.append((var, value))
         return with_lets(bindings, self.rewrite(_Replacer(numbering, by_number).rewrite(body)))
 
@@ -152,7 +134,7 @@ class CommonSubexprElim(FunctionPass):
 
     enable: bool = True
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         shares_itself = target is None or target.kind.name == "llvm"
         if not self.enable or shares_itself:
             return func

@@ -10,33 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import POS_INF, Analyzer
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    For,
-    IntImm,
-    Let,
-    LetStmt,
-    MatchBufferRegion,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Var,
-    Visitor,
-    const,
-    map_children,
-    map_tuple,
-    replace,
-    updated,
-    uses_var,
-)
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.access_bounds import IndexBounds, IndexInterval
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
@@ -48,35 +24,35 @@ from tilewright.lowering.rewriters import ADDRESS_OF
 class _Usage:
     """What is known about a buffer: the loops around it, its box so far, and how to align it."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
     depth: int  # number of loops outside the allocation
     box: list[IndexInterval | None] | None = None  # None in a dimension: all of it
     opaque: bool = False  # its pointer is used, so its layout must stay
     alignment: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-class _UsageFinder(Visitor):
+class _UsageFinder(ir.Visitor):
     def __init__(self) -> None:
-        self.usages: dict[Buffer, _Usage] = {}
-        self._by_data: dict[Var, _Usage] = {}
+        self.usages: dict[ir.Buffer, _Usage] = {}
+        self._by_data: dict[ir.Var, _Usage] = {}
         self._analyzer = Analyzer()
-        self._loops: list[tuple[Var, Range]] = []
-        self._unknown: set[Var] = set()  # bound by lets: no domain
+        self._loops: list[tuple[ir.Var, ir.Range]] = []
+        self._unknown: set[ir.Var] = set()  # bound by lets: no domain
 
-    def visit_for(self, node: For) -> None:
-        domain = Range(node.min, node.extent)
+    def visit_for(self, node: ir.For) -> None:
+        domain = ir.Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
         self._loops.append((node.loop_var, domain))
         self.visit(node.body)
         self._loops.pop()
 
-    def visit_let_stmt(self, node: LetStmt | Let) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt | ir.Let) -> None:
         self._unknown.add(node.var)
         self.generic_visit(node)
 
     visit_let = visit_let_stmt
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         block = node.block
         for buffer in block.alloc_buffers:
             usage = self.usages[buffer] = _Usage(buffer, len(self._loops))
@@ -87,7 +63,7 @@ class _UsageFinder(Visitor):
         self._note_alignment(block)
         self.visit(block.body)
 
-    def _note_alignment(self, block: Block) -> None:
+    def _note_alignment(self, block: ir.Block) -> None:
         for entry in block.annotations.get(BUFFER_DIM_ALIGN, ()):
             index, dim, factor, offset = (int(number) for number in entry)
             if not 0 <= index < len(block.writes):
@@ -99,28 +75,30 @@ class _UsageFinder(Visitor):
             if usage is not None:
                 usage.alignment[dim] = (factor, offset)
 
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         self._access(node.buffer, ((index, None) for index in node.indices))
         self.generic_visit(node)
 
     visit_buffer_store = visit_buffer_load
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> None:
         source = node.source
         self._access(source.buffer, ((axis.min, axis.extent) for axis in source.region))
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         load = node.args[0] if node.op is ADDRESS_OF else None
-        if isinstance(load, BufferLoad) and load.buffer in self.usages:
+        if isinstance(load, ir.BufferLoad) and load.buffer in self.usages:
             self.usages[load.buffer].opaque = True
         self.generic_visit(node)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         usage = self._by_data.get(node) if node.dtype.is_handle else None
         if usage is not None:
             usage.opaque = True
 
-    def _access(self, buffer: Buffer, axes: Iterable[tuple[PrimExpr, PrimExpr | None]]) -> None:
+    def _access(
+        self, buffer: ir.Buffer, axes: Iterable[tuple[ir.PrimExpr, ir.PrimExpr | None]]
+    ) -> None:
         usage = self.usages.get(buffer)
         if usage is None:
             # Memory that is used under another name as well keeps its layout.
@@ -138,12 +116,12 @@ class _UsageFinder(Visitor):
             usage.box = [self._union(a, b) for a, b in zip(usage.box, box, strict=True)]
 
     def _interval(
-        self, bounds: IndexBounds, start: PrimExpr, extent: PrimExpr | None
+        self, bounds: IndexBounds, start: ir.PrimExpr, extent: ir.PrimExpr | None
     ) -> IndexInterval | None:
         interval = bounds.of(start)
         if interval is None:
             return None
-        if self._unknown and any(uses_var(end, self._unknown.__contains__) for end in interval):
+        if self._unknown and any(ir.uses_var(end, self._unknown.__contains__) for end in interval):
             return None
         low, high = interval
         if extent is not None:
@@ -160,7 +138,7 @@ class _UsageFinder(Visitor):
         high = self._extreme(a.high, b.high, smaller=False)
         return None if low is None or high is None else IndexInterval(low, high)
 
-    def _extreme(self, a: PrimExpr, b: PrimExpr, smaller: bool) -> PrimExpr | None:
+    def _extreme(self, a: ir.PrimExpr, b: ir.PrimExpr, smaller: bool) -> ir.PrimExpr | None:
         if a is b:
             return a
         if self._analyzer.can_prove(a <= b):
@@ -182,20 +160,22 @@ class _UsageFinder(Visitor):
         strides = _aligned_strides(shape, usage.alignment)
         if not strides and all(new is old for new, old in zip(shape, buffer.shape, strict=True)):
             return None
-        new = replace(buffer, shape=shape, strides=strides)
+        new = ir.replace(buffer, shape=shape, strides=strides)
         return _Plan(new, tuple(origin for _, origin in axes))
 
-    def _plan_axis(self, old: PrimExpr, used: IndexInterval | None) -> tuple[PrimExpr, PrimExpr]:
+    def _plan_axis(
+        self, old: ir.PrimExpr, used: IndexInterval | None
+    ) -> tuple[ir.PrimExpr, ir.PrimExpr]:
         """The new extent and where it starts."""
-        everything = old, const(0, old.dtype)
+        everything = old, ir.const(0, old.dtype)
         if used is None:
             return everything
         extent = self._analyzer.simplify(used.high - used.low + 1)
         size = self._analyzer.const_int_bound(extent).max_value
         if size == POS_INF or size < 1:
             return everything
-        whole = old.value if isinstance(old, IntImm) else _LARGEST_TILE
-        return everything if size >= whole else (const(size, old.dtype), used.low)
+        whole = old.value if isinstance(old, ir.IntImm) else _LARGEST_TILE
+        return everything if size >= whole else (ir.const(size, old.dtype), used.low)
 
 
 # Of an extent that is not known a constant bound up to this is that of a tile; a larger one comes
@@ -205,18 +185,18 @@ _LARGEST_TILE = 1 << 20
 
 @dataclass(frozen=True)
 class _Plan:
-    buffer: Buffer
-    origin: tuple[PrimExpr, ...]
+    buffer: ir.Buffer
+    origin: tuple[ir.PrimExpr, ...]
 
 
 def _aligned_strides(
-    shape: tuple[PrimExpr, ...], alignment: dict[int, tuple[int, int]]
-) -> tuple[PrimExpr, ...]:
+    shape: tuple[ir.PrimExpr, ...], alignment: dict[int, tuple[int, int]]
+) -> tuple[ir.PrimExpr, ...]:
     """Row-major strides where stride d is congruent to `offset` modulo `factor` as asked for d."""
     if not alignment:
         return ()
-    strides: list[PrimExpr] = []
-    stride: PrimExpr = const(1)
+    strides: list[ir.PrimExpr] = []
+    stride: ir.PrimExpr = ir.const(1)
     for dim in reversed(range(len(shape))):
         if dim in alignment:
             factor, offset = alignment[dim]
@@ -227,39 +207,39 @@ def _aligned_strides(
 
 
 class _Compactor(AnalyzingRewriter):
-    def __init__(self, plans: dict[Buffer, _Plan]) -> None:
+    def __init__(self, plans: dict[ir.Buffer, _Plan]) -> None:
         super().__init__()
         self._plans = plans
 
-    def _shifted(self, plan: _Plan, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def _shifted(self, plan: _Plan, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         pairs = zip(indices, plan.origin, strict=True)
         return tuple(self.analyzer.simplify(index - origin) for index, origin in pairs)
 
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> Any:
-        node = map_children(node, self.visit)
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
+        node = ir.map_children(node, self.visit)
         plan = self._plans.get(node.buffer)
         if plan is None:
             return node
-        return replace(node, buffer=plan.buffer, indices=self._shifted(plan, node.indices))
+        return ir.replace(node, buffer=plan.buffer, indices=self._shifted(plan, node.indices))
 
     visit_buffer_store = visit_buffer_load
 
-    def visit_buffer_region(self, node: BufferRegion) -> Any:
+    def visit_buffer_region(self, node: ir.BufferRegion) -> Any:
         plan = self._plans.get(node.buffer)
         if plan is None:
             return node
         starts = self._shifted(plan, tuple(axis.min for axis in node.region))
         extents = (axis.extent for axis in node.region)
-        return BufferRegion(plan.buffer, tuple(map(Range, starts, extents)))
+        return ir.BufferRegion(plan.buffer, tuple(map(ir.Range, starts, extents)))
 
-    def visit_block(self, node: Block) -> Any:
-        plans, node = self._plans, map_children(node, self.visit)
-        buffers = map_tuple(node.alloc_buffers, lambda b: plans[b].buffer if b in plans else b)
-        return updated(node, alloc_buffers=buffers)
+    def visit_block(self, node: ir.Block) -> Any:
+        plans, node = self._plans, ir.map_children(node, self.visit)
+        buffers = ir.map_tuple(node.alloc_buffers, lambda b: plans[b].buffer if b in plans else b)
+        return ir.updated(node, alloc_buffers=buffers)
 
 
 @function_pass
-def CompactBufferAllocation(func: PrimFunc) -> PrimFunc:
+def CompactBufferAllocation(func: ir.PrimFunc) -> ir.PrimFunc:
     """Shrink allocated buffers to the region that is accessed."""
     finder = _UsageFinder()
     finder.visit(func.body)

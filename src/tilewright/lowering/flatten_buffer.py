@@ -4,94 +4,76 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    INT64,
-    Allocate,
-    AllocateConst,
-    Buffer,
-    BufferLoad,
-    BufferRewriter,
-    BufferStore,
-    DeclBuffer,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Stmt,
-    cast,
-    const,
-    multiply,
-    replace,
-)
+from tilewright import ir
 from tilewright.lowering.base import function_pass
 
 _INT32_LIMIT = 2**31
 
 
-def flat_index(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+def flat_index(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
     """The position of an element; a ramp along the last axis stays a ramp."""
     if _needs_64_bits(buffer):
-        indices = tuple(cast(INT64.with_lanes(i.dtype.lanes), i) for i in indices)
+        indices = tuple(ir.cast(ir.INT64.with_lanes(i.dtype.lanes), i) for i in indices)
     last = indices[-1] if indices else None
-    if not isinstance(last, Ramp):
+    if not isinstance(last, ir.Ramp):
         return buffer.offset_of(indices)
     base = buffer.offset_of((*indices[:-1], last.base))
-    stride = last.stride if not buffer.strides else multiply(last.stride, buffer.strides[-1])
-    return Ramp(base, cast(base.dtype, stride), last.lanes)
+    stride = last.stride if not buffer.strides else ir.multiply(last.stride, buffer.strides[-1])
+    return ir.Ramp(base, ir.cast(base.dtype, stride), last.lanes)
 
 
-def _needs_64_bits(buffer: Buffer) -> bool:
+def _needs_64_bits(buffer: ir.Buffer) -> bool:
     size = flat_size(buffer)
-    return isinstance(size, IntImm) and size.value >= _INT32_LIMIT
+    return isinstance(size, ir.IntImm) and size.value >= _INT32_LIMIT
 
 
-def flat_size(buffer: Buffer) -> PrimExpr:
+def flat_size(buffer: ir.Buffer) -> ir.PrimExpr:
     """The number of elements from the first to the last one, its offset not counted."""
     if not buffer.strides:
         return _product(buffer.shape)
-    size: PrimExpr = const(1)
+    size: ir.PrimExpr = ir.const(1)
     for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
         size = size + (extent - 1) * stride
     return size
 
 
-def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
+def _product(extents: tuple[ir.PrimExpr, ...]) -> ir.PrimExpr:
     total = 1
-    symbolic: PrimExpr | None = None
+    symbolic: ir.PrimExpr | None = None
     for extent in extents:
-        if isinstance(extent, IntImm):
+        if isinstance(extent, ir.IntImm):
             total *= extent.value
         else:
             symbolic = extent if symbolic is None else symbolic * extent
     if symbolic is None:
-        return const(total)
+        return ir.const(total)
     return symbolic if total == 1 else symbolic * total
 
 
-class _Flattener(BufferRewriter):
+class _Flattener(ir.BufferRewriter):
     def __init__(self) -> None:
-        self._flat: dict[Buffer, Buffer] = {}
+        self._flat: dict[ir.Buffer, ir.Buffer] = {}
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         flat = self._flat.get(buffer)
         if flat is None:
             flat = self._flat[buffer] = _flattened(buffer)
         return flat
 
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
         node = self.generic_visit(node)
         flat = self.visit_buffer(node.buffer)
         if flat is node.buffer:
             return node
-        return replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
+        return ir.replace(node, buffer=flat, indices=(flat_index(node.buffer, node.indices),))
 
     visit_buffer_store = visit_buffer_load
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
-        body: Stmt = self.visit(node.body)
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> ir.Stmt:
+        body: ir.Stmt = self.visit(node.body)
         return body
 
-    def visit_allocate(self, node: Allocate | AllocateConst) -> Any:
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> Any:
         return self._with_one_extent(self.generic_visit(node))
 
     visit_allocate_const = visit_allocate
@@ -99,13 +81,13 @@ class _Flattener(BufferRewriter):
     def _with_one_extent(self, node: Any) -> Any:
         if len(node.extents) == 1:
             return node
-        return replace(node, extents=(_product(node.extents),))
+        return ir.replace(node, extents=(_product(node.extents),))
 
 
-def _flattened(buffer: Buffer) -> Buffer:
+def _flattened(buffer: ir.Buffer) -> ir.Buffer:
     if len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None:
         return buffer
-    return replace(
+    return ir.replace(
         buffer,
         shape=(flat_size(buffer),),
         strides=(),
@@ -116,6 +98,6 @@ def _flattened(buffer: Buffer) -> Buffer:
 
 
 @function_pass
-def FlattenBuffer(func: PrimFunc) -> PrimFunc:
+def FlattenBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Turn multi-dimensional accesses into one-dimensional ones."""
     return func.with_body(_Flattener().rewrite(func.body))

@@ -13,23 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    IntImm,
-    MatchBufferRegion,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    StringImm,
-    Var,
-    Visitor,
-    free_vars,
-    replace,
-)
 from tilewright.ir.json import register_json_type
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
@@ -101,44 +86,44 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
     raise LowerError(f"cannot evaluate the extent `{ast.unparse(node)}` from {sorted(values)}")
 
 
-class Accesses(Visitor):
+class Accesses(ir.Visitor):
     """How the data behind each pointer is used; a pointer that escapes may be read and written."""
 
-    def __init__(self, *statements: Stmt) -> None:
-        self.read: set[Var] = set()
-        self.written: set[Var] = set()
-        self._views: dict[Var, list[Var]] = {}
+    def __init__(self, *statements: ir.Stmt) -> None:
+        self.read: set[ir.Var] = set()
+        self.written: set[ir.Var] = set()
+        self._views: dict[ir.Var, list[ir.Var]] = {}
         for statement in statements:
             self.visit(statement)
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> None:
         self._views.setdefault(node.source.buffer.data, []).append(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self.read.add(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.written.add(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         if _only_reads(node):
             for arg in node.args:
                 self.generic_visit(arg)
             return
         load = node.args[0] if node.op is ADDRESS_OF else None
-        if isinstance(load, BufferLoad):
+        if isinstance(load, ir.BufferLoad):
             self.written.add(load.buffer.data)
         self.generic_visit(node)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if node.dtype.is_handle:
             self.read.add(node)
             self.written.add(node)
 
-    def of(self, data: Var) -> Literal["r", "w", "rw", ""]:
+    def of(self, data: ir.Var) -> Literal["r", "w", "rw", ""]:
         """Letters for reading and writing the data, also through views of it."""
         found = [self.of(view) for view in self._views.get(data, ())]
         read = data in self.read or any("r" in access for access in found)
@@ -152,18 +137,18 @@ class Accesses(Visitor):
 _READING = frozenset({"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164"})
 
 
-def _only_reads(call: Call) -> bool:
+def _only_reads(call: ir.Call) -> bool:
     name = call.args[0] if call.args else None
-    return isinstance(name, StringImm) and name.value in _READING
+    return isinstance(name, ir.StringImm) and name.value in _READING
 
 
 class _SignatureBuilder:
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         self._func = func
         self._accesses = Accesses(func.body)
         self._known = {param for param in func.params if param not in func.buffer_map}
-        self._undefined: dict[Var, str] = {}
-        self.params: list[Var] = []
+        self._undefined: dict[ir.Var, str] = {}
+        self.params: list[ir.Var] = []
         self.specs: list[ArgumentSpec] = []
 
     def build(self) -> None:
@@ -182,7 +167,7 @@ class _SignatureBuilder:
                     "buffer, or a scalar parameter"
                 )
 
-    def _add_buffer(self, buffer: Buffer) -> None:
+    def _add_buffer(self, buffer: ir.Buffer) -> None:
         self.params.append(buffer.data)
         derived: list[DerivedParameter] = []
         for axis, extent in enumerate(buffer.shape):
@@ -204,10 +189,10 @@ class _SignatureBuilder:
         )
         self.specs.append(spec)
 
-    def _check_offset(self, buffer: Buffer, offset: PrimExpr) -> None:
+    def _check_offset(self, buffer: ir.Buffer, offset: ir.PrimExpr) -> None:
         """An argument's pointer is its first element, so nothing can lie in front of it."""
-        free = isinstance(offset, Var) and offset not in self._known
-        if not free and not (isinstance(offset, IntImm) and offset.value == 0):
+        free = isinstance(offset, ir.Var) and offset not in self._known
+        if not free and not (isinstance(offset, ir.IntImm) and offset.value == 0):
             raise LowerError(
                 f"function {self._func.name!r}: the argument {buffer.name} has elem_offset "
                 f"`{offset}`, but it starts where its array starts; take a larger buffer and index "
@@ -216,16 +201,16 @@ class _SignatureBuilder:
 
     def _derive(
         self,
-        buffer: Buffer,
-        expr: PrimExpr,
+        buffer: ir.Buffer,
+        expr: ir.PrimExpr,
         source: Literal["shape", "stride", "offset"],
         axis: int,
         derived: list[DerivedParameter],
     ) -> None:
-        if isinstance(expr, IntImm):
+        if isinstance(expr, ir.IntImm):
             return
-        if not isinstance(expr, Var):
-            for var in free_vars(expr):
+        if not isinstance(expr, ir.Var):
+            for var in ir.free_vars(expr):
                 self._undefined.setdefault(var, f"the {source} `{expr}` of {buffer.name}")
         elif expr not in self._known:
             self._known.add(expr)
@@ -233,12 +218,12 @@ class _SignatureBuilder:
             derived.append(DerivedParameter(expr.name, str(expr.dtype), source, axis))
 
 
-def _extent(expr: PrimExpr) -> Extent:
-    return expr.value if isinstance(expr, IntImm) else str(expr)
+def _extent(expr: ir.PrimExpr) -> Extent:
+    return expr.value if isinstance(expr, ir.IntImm) else str(expr)
 
 
 @function_pass
-def HostABI(func: PrimFunc) -> PrimFunc:
+def HostABI(func: ir.PrimFunc) -> ir.PrimFunc:
     """Make the parameters what compiled code takes, and attach the signature."""
     if SIGNATURE_ATTR in func.attrs:
         return func
@@ -246,10 +231,10 @@ def HostABI(func: PrimFunc) -> PrimFunc:
     builder.build()
     attrs = {**func.attrs, SIGNATURE_ATTR: tuple(builder.specs)}
     attrs.setdefault("global_symbol", func.name)
-    return replace(func, params=tuple(builder.params), buffer_map={}, attrs=attrs)
+    return ir.replace(func, params=tuple(builder.params), buffer_map={}, attrs=attrs)
 
 
-def signature_of(func: PrimFunc) -> tuple[ArgumentSpec, ...]:
+def signature_of(func: ir.PrimFunc) -> tuple[ArgumentSpec, ...]:
     """The signature of a lowered function."""
     signature = func.attrs.get(SIGNATURE_ATTR)
     if signature is None:

@@ -9,26 +9,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.ir import (
-    HANDLE,
-    INT32,
-    Block,
-    Buffer,
-    Call,
-    DType,
-    MatchBufferRegion,
-    Op,
-    PrimFunc,
-    Rewriter,
-    Stmt,
-    Var,
-    map_children,
-    replace,
-    root_realize,
-    structural_equal,
-)
+from tilewright import ir
 from tilewright.ir.clone import Cloner
-from tilewright.ir.patterns import nodes_of
 from tilewright.ir.tensor_intrin import (
     TensorIntrin,
     all_tensor_intrins,
@@ -46,24 +28,24 @@ _MACHINE_CALLS = frozenset(
 )
 
 
-def _calls_machine(stmt: Stmt) -> bool:
+def _calls_machine(stmt: ir.Stmt) -> bool:
     """Is anything called that not every machine has?"""
-    calls = nodes_of(stmt, Call)
-    return any(isinstance(call.op, Op) and call.op.name in _MACHINE_CALLS for call in calls)
+    calls = ir.nodes_of(stmt, ir.Call)
+    return any(isinstance(call.op, ir.Op) and call.op.name in _MACHINE_CALLS for call in calls)
 
 
-class _Fallback(Rewriter):
+class _Fallback(ir.Rewriter):
     def __init__(self, features: frozenset[str]) -> None:
         self._features = features
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         if node.match_buffers and _calls_machine(node.body):
             intrin = self._missing_intrin(node)
             if intrin is not None:
                 return _described(node, intrin)
-        return map_children(node, self.visit)
+        return ir.map_children(node, self.visit)
 
-    def _missing_intrin(self, block: Block) -> TensorIntrin | None:
+    def _missing_intrin(self, block: ir.Block) -> TensorIntrin | None:
         """The instruction that the block issues, if the target cannot.
 
         Two instructions may have one implementation (one extension among several will do), so none
@@ -87,39 +69,39 @@ def _get(name: str) -> TensorIntrin:
     return found
 
 
-def is_implementation(block: Block, intrin: TensorIntrin) -> bool:
+def is_implementation(block: ir.Block, intrin: TensorIntrin) -> bool:
     """Does a block do what `tensorize` makes of one that it lets `intrin` carry out?"""
     wanted = parameters(intrin.impl)
     views = [match.buffer for match in block.match_buffers[: len(wanted)]]
     if [_kind(view) for view in views] != [_kind(buffer) for buffer in wanted]:
         return False
-    own = replace(block, match_buffers=block.match_buffers[len(wanted) :])
-    return structural_equal(_as_function(views, own), _renewed(intrin, _index_dtype(views)))
+    own = ir.replace(block, match_buffers=block.match_buffers[len(wanted) :])
+    return ir.structural_equal(_as_function(views, own), _renewed(intrin, _index_dtype(views)))
 
 
-def _kind(buffer: Buffer) -> tuple[DType, str, int]:
+def _kind(buffer: ir.Buffer) -> tuple[ir.DType, str, int]:
     return buffer.dtype, buffer.scope, len(buffer.shape)
 
 
-def _index_dtype(views: list[Buffer]) -> DType:
+def _index_dtype(views: list[ir.Buffer]) -> ir.DType:
     """The type that `tensorize` gave to the variables of an implementation."""
     parts = (expr for view in views for expr in (view.elem_offset, *view.strides))
-    return next((expr.dtype for expr in parts if isinstance(expr, Var)), INT32)
+    return next((expr.dtype for expr in parts if isinstance(expr, ir.Var)), ir.INT32)
 
 
 @lru_cache(maxsize=256)
-def _renewed(intrin: TensorIntrin, index_dtype: DType) -> PrimFunc:
+def _renewed(intrin: TensorIntrin, index_dtype: ir.DType) -> ir.PrimFunc:
     """The implementation with indices of that type."""
     cloner = Cloner(index_dtype)
     buffers = [cloner.define_buffer(buffer) for buffer in parameters(intrin.impl)]
-    root = replace(root_block_of(intrin.impl), reads=(), writes=())
+    root = ir.replace(root_block_of(intrin.impl), reads=(), writes=())
     return _as_function(buffers, cloner.rewrite(root))
 
 
-def _as_function(buffers: list[Buffer], block: Block) -> PrimFunc:
+def _as_function(buffers: list[ir.Buffer], block: ir.Block) -> ir.PrimFunc:
     """What a block does with buffers, in a form that can be compared."""
-    params = tuple(Var(buffer.name, HANDLE) for buffer in buffers)
-    inner = Block(
+    params = tuple(ir.Var(buffer.name, ir.HANDLE) for buffer in buffers)
+    inner = ir.Block(
         (),
         (),
         (),
@@ -128,20 +110,20 @@ def _as_function(buffers: list[Buffer], block: Block) -> PrimFunc:
         alloc_buffers=block.alloc_buffers,
         match_buffers=block.match_buffers,
     )
-    return PrimFunc(params, root_realize(inner), dict(zip(params, buffers, strict=True)))
+    return ir.PrimFunc(params, ir.root_realize(inner), dict(zip(params, buffers, strict=True)))
 
 
-def _described(block: Block, intrin: TensorIntrin) -> Block:
+def _described(block: ir.Block, intrin: TensorIntrin) -> ir.Block:
     """The block with the description of an instruction in place of its implementation."""
     cloner = Cloner(_index_dtype([match.buffer for match in block.match_buffers]))
     wanted = parameters(intrin.desc)
     views = tuple(
-        MatchBufferRegion(cloner.define_buffer(buffer), match.source)
+        ir.MatchBufferRegion(cloner.define_buffer(buffer), match.source)
         for buffer, match in zip(wanted, block.match_buffers, strict=False)
     )
-    root = replace(root_block_of(intrin.desc), reads=(), writes=())
+    root = ir.replace(root_block_of(intrin.desc), reads=(), writes=())
     body = cloner.rewrite(root)
-    return replace(
+    return ir.replace(
         block,
         body=body.body,
         alloc_buffers=body.alloc_buffers,
@@ -158,7 +140,7 @@ def _features_of(target: Target) -> frozenset[str]:
 class IntrinsicFallback(FunctionPass):
     """Run the description of an instruction that the target does not have."""
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         if target is None or not target.is_cpu or not _calls_machine(func.body):
             return func
         return func.with_body(_Fallback(_features_of(target)).rewrite(func.body))

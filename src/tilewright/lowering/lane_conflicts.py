@@ -11,29 +11,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import Affine, affine_in
-from tilewright.ir import (
-    Allocate,
-    BufferLoad,
-    BufferStore,
-    For,
-    IntImm,
-    PrimExpr,
-    Var,
-    Visitor,
-    const,
-    expr_deep_equal,
-    substitute,
-    subtract,
-    uses_var,
-)
 from tilewright.lowering.divisibility import is_multiple
 
 
 @dataclass(frozen=True)
 class _Access:
-    index: PrimExpr
+    index: ir.PrimExpr
     position: int  # in program order
 
 
@@ -43,16 +29,16 @@ class _Memory:
     loads: list[_Access] = field(default_factory=list)
 
 
-class _Collector(Visitor):
+class _Collector(ir.Visitor):
     def __init__(self) -> None:
-        self.memory: dict[Var, _Memory] = {}
-        self.private: set[Var] = set()
-        self.inner: dict[Var, int | None] = {}  # bound inside; None: of unknown extent
+        self.memory: dict[ir.Var, _Memory] = {}
+        self.private: set[ir.Var] = set()
+        self.inner: dict[ir.Var, int | None] = {}  # bound inside; None: of unknown extent
         self._count = 0
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         extent = node.extent
-        self.inner[node.loop_var] = extent.value if isinstance(extent, IntImm) else None
+        self.inner[node.loop_var] = extent.value if isinstance(extent, ir.IntImm) else None
         self.generic_visit(node)
 
     def _visit_let(self, node: Any) -> None:
@@ -61,21 +47,21 @@ class _Collector(Visitor):
 
     visit_let = visit_let_stmt = _visit_let
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: ir.Allocate) -> None:
         self.private.add(node.buffer_var)
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         self.generic_visit(node)
         self._count += 1
         memory = self.memory.setdefault(node.buffer.data, _Memory())
-        accesses = memory.loads if isinstance(node, BufferLoad) else memory.stores
+        accesses = memory.loads if isinstance(node, ir.BufferLoad) else memory.stores
         accesses.append(_Access(node.indices[-1], self._count))
 
     visit_buffer_store = visit_buffer_load
 
 
-def lanes_conflict(loop: For, lanes: int) -> bool:
+def lanes_conflict(loop: ir.For, lanes: int) -> bool:
     """True unless no lane can touch what another one stores."""
     collector = _Collector()
     collector.visit(loop.body)
@@ -90,12 +76,12 @@ def lanes_conflict(loop: For, lanes: int) -> bool:
 class _Pairs:
     """Compares a store with a load of the same memory."""
 
-    def __init__(self, lane: Var, lanes: int, inner: dict[Var, int | None]) -> None:
+    def __init__(self, lane: ir.Var, lanes: int, inner: dict[ir.Var, int | None]) -> None:
         self._lane = lane
         self._lanes = lanes
         self._inner = inner
 
-    def _varies(self, var: Var) -> bool:
+    def _varies(self, var: ir.Var) -> bool:
         return var is self._lane or var in self._inner
 
     def conflict(self, memory: _Memory) -> bool:
@@ -109,10 +95,10 @@ class _Pairs:
 
     def _may_collide(self, first: _Access, second: _Access) -> bool:
         """May two stores of different lanes reach one element in another order than before?"""
-        if first is second and not uses_var(first.index, self._inner.__contains__):
+        if first is second and not ir.uses_var(first.index, self._inner.__contains__):
             return False  # the last lane wins, as the last iteration did
         uniform = not any(
-            uses_var(store.index, lambda var: var is self._lane) for store in (first, second)
+            ir.uses_var(store.index, lambda var: var is self._lane) for store in (first, second)
         )
         return not uniform and self._may_meet(first, second)
 
@@ -135,18 +121,20 @@ class _Pairs:
         steps = range(1, self._lanes)
         return any(apart.contains(d * step) or apart.contains(-d * step) for d in steps)
 
-    def _rest(self, store: PrimExpr, load: PrimExpr) -> PrimExpr:
+    def _rest(self, store: ir.PrimExpr, load: ir.PrimExpr) -> ir.PrimExpr:
         """The difference of two indices, apart from what varies."""
-        if store is load or expr_deep_equal(store, load):
-            return const(0)
-        zero = {self._lane: const(0, self._lane.dtype)}
-        zero |= {var: const(0, var.dtype) for var in self._inner}
-        return Analyzer().simplify(subtract(substitute(load, zero), substitute(store, zero)))
+        if store is load or ir.expr_deep_equal(store, load):
+            return ir.const(0)
+        zero = {self._lane: ir.const(0, self._lane.dtype)}
+        zero |= {var: ir.const(0, var.dtype) for var in self._inner}
+        return Analyzer().simplify(
+            ir.subtract(ir.substitute(load, zero), ir.substitute(store, zero))
+        )
 
-    def _distances(self, written: Affine, read: Affine, rest: PrimExpr) -> _Distances | None:
+    def _distances(self, written: Affine, read: Affine, rest: ir.PrimExpr) -> _Distances | None:
         """How far apart load and store can be, each at any step of the inner loops."""
         span = self._lanes * abs(written.terms[self._lane])
-        if isinstance(rest, IntImm):
+        if isinstance(rest, ir.IntImm):
             offset, unit, reach = rest.value, 0, 0
         elif is_multiple(rest, span):
             offset, unit, reach = 0, span, 2 * span

@@ -8,30 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    FLOAT32,
-    BufferLoad,
-    BufferStore,
-    Call,
-    Cast,
-    DType,
-    FloatImm,
-    Let,
-    LetStmt,
-    PrimExpr,
-    PrimFunc,
-    Rewriter,
-    Stmt,
-    Var,
-    cast,
-    map_children,
-    map_tuple,
-    replace,
-    updated,
-)
+from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
-from tilewright.ir.op import Op
-from tilewright.ir.patterns import walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
 
@@ -59,85 +37,85 @@ def small_floats_of(target: Target | None) -> frozenset[str]:
     return SMALL_FLOATS - native
 
 
-class _Promoter(Rewriter):
+class _Promoter(ir.Rewriter):
     """Returns small floats as float32; every other type stays what it is."""
 
     def __init__(self, small: frozenset[str]) -> None:
         self._small = small
-        self._vars: dict[Var, Var] = {}
+        self._vars: dict[ir.Var, ir.Var] = {}
 
-    def _is_small(self, dtype: DType) -> bool:
+    def _is_small(self, dtype: ir.DType) -> bool:
         return dtype.element_of in self._small
 
-    def _promoted(self, value: PrimExpr) -> PrimExpr:
-        return cast(FLOAT32.with_lanes(value.dtype.lanes), value)
+    def _promoted(self, value: ir.PrimExpr) -> ir.PrimExpr:
+        return ir.cast(ir.FLOAT32.with_lanes(value.dtype.lanes), value)
 
-    def _stored(self, value: PrimExpr, dtype: DType) -> PrimExpr:
+    def _stored(self, value: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
         """A promoted value in the type it is kept in; a mere copy needs no conversion."""
         if value.dtype is dtype:
             return value
-        if isinstance(value, Cast) and value.value.dtype is dtype:
+        if isinstance(value, ir.Cast) and value.value.dtype is dtype:
             return value.value
-        return cast(dtype, value)
+        return ir.cast(dtype, value)
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         if node in self._vars:
             return self._vars[node]
         return self._promoted(node) if self._is_small(node.dtype) else node
 
-    def visit_float_imm(self, node: FloatImm) -> PrimExpr:
+    def visit_float_imm(self, node: ir.FloatImm) -> ir.PrimExpr:
         if not self._is_small(node.dtype):
             return node
-        return FloatImm(FLOAT32, float(to_numpy(node.dtype).type(node.value)))
+        return ir.FloatImm(ir.FLOAT32, float(to_numpy(node.dtype).type(node.value)))
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
-        node = map_children(node, self.visit)
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
+        node = ir.map_children(node, self.visit)
         return self._promoted(node) if self._is_small(node.dtype) else node
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         value = self._stored(self.visit(node.value), node.value.dtype)
-        indices = map_tuple(node.indices, self.visit)
-        return updated(node, value=value, indices=indices)
+        indices = ir.map_tuple(node.indices, self.visit)
+        return ir.updated(node, value=value, indices=indices)
 
-    def visit_cast(self, node: Cast) -> PrimExpr:
+    def visit_cast(self, node: ir.Cast) -> ir.PrimExpr:
         value = self.visit(node.value)
         if not self._is_small(node.dtype):
-            return node if value is node.value else cast(node.dtype, value)
-        return self._promoted(Cast(node.dtype, value))
+            return node if value is node.value else ir.cast(node.dtype, value)
+        return self._promoted(ir.Cast(node.dtype, value))
 
-    def visit_call(self, node: Call) -> PrimExpr:
-        if not isinstance(node.op, Op) or node.op.name in _OPAQUE_OPS:
-            args = map_tuple(node.args, self._kept)
-            result: PrimExpr = node if args is node.args else replace(node, args=args)
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
+        if not isinstance(node.op, ir.Op) or node.op.name in _OPAQUE_OPS:
+            args = ir.map_tuple(node.args, self._kept)
+            result: ir.PrimExpr = node if args is node.args else ir.replace(node, args=args)
             return self._promoted(result) if self._is_small(node.dtype) else result
-        call = map_children(node, self.visit)
+        call = ir.map_children(node, self.visit)
         if self._is_small(node.dtype):
-            return replace(call, dtype=FLOAT32.with_lanes(node.dtype.lanes))
+            return ir.replace(call, dtype=ir.FLOAT32.with_lanes(node.dtype.lanes))
         return call
 
-    def _kept(self, value: PrimExpr) -> PrimExpr:
+    def _kept(self, value: ir.PrimExpr) -> ir.PrimExpr:
         return self._stored(self.visit(value), value.dtype)
 
-    def visit_let(self, node: Let | LetStmt) -> Any:
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> Any:
         value = self.visit(node.value)
         var = node.var
         if value.dtype is not var.dtype and self._is_small(var.dtype):
-            var = self._vars[node.var] = Var(var.name, value.dtype)
-        return updated(node, var=var, value=value, body=self.visit(node.body))
+            var = self._vars[node.var] = ir.Var(var.name, value.dtype)
+        return ir.updated(node, var=var, value=value, body=self.visit(node.body))
 
     visit_let_stmt = visit_let
 
 
 # Through these a small float can enter an expression.
-_ENTRIES = (BufferLoad, Cast, Var, FloatImm, Call)
+_ENTRIES = (ir.BufferLoad, ir.Cast, ir.Var, ir.FloatImm, ir.Call)
 
 
 @register_pass
 class LegalizeSmallFloats(FunctionPass):
     """Compute with 16-bit and 8-bit floats in float32 where the target cannot do it itself."""
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        entries = (node for node in walk(func.body) if isinstance(node, _ENTRIES))
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
+        entries = (node for node in ir.walk(func.body) if isinstance(node, _ENTRIES))
         if not any(node.dtype.element_of in SMALL_FLOATS for node in entries):
             return func
         return func.with_body(_Promoter(small_floats_of(target)).rewrite(func.body))

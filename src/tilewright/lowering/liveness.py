@@ -9,25 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.ir import (
-    Allocate,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    IntImm,
-    Stmt,
-    Var,
-    Visitor,
-    is_true,
-)
+from tilewright import ir
 
 
 @dataclass
 class Entry:
     """A point of the linear order: a statement, or the begin or the end of a scope."""
 
-    stmt: Stmt
-    touched: dict[Var, None] = field(default_factory=dict)
+    stmt: ir.Stmt
+    touched: dict[ir.Var, None] = field(default_factory=dict)
     end_of: int = -1  # for the end of a scope: where it began
     begin_of: int = -1  # for the begin of a scope: where it ends
 
@@ -44,24 +34,24 @@ class Entry:
 class LiveAllocation:
     """An allocation of constant size, and how deeply it is nested."""
 
-    node: Allocate
+    node: ir.Allocate
     level: int  # number of scopes around it
     size: int
 
 
-class LinearAccess(Visitor):
+class LinearAccess(ir.Visitor):
     """Lays a statement out in linear order and notes what each part touches."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.allocations: dict[Var, LiveAllocation] = {}
+        self.allocations: dict[ir.Var, LiveAllocation] = {}
         self._scopes: list[Entry] = []
 
-    def visit_buffer_store(self, node: BufferStore | Evaluate) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore | ir.Evaluate) -> None:
         entry = Entry(node)
         self._scopes.append(entry)
         self.generic_visit(node)
-        if isinstance(node, BufferStore):
+        if isinstance(node, ir.BufferStore):
             self._touch(node.buffer.data)
         self._scopes.pop()
         self.entries.append(entry)
@@ -81,27 +71,29 @@ class LinearAccess(Visitor):
     visit_for = visit_if_then_else = visit_while = _scope
     visit_let_stmt = visit_assert_stmt = visit_attr_stmt = _scope
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: ir.Allocate) -> None:
         extent = node.extents[0]
-        movable = len(node.extents) == 1 and isinstance(extent, IntImm) and is_true(node.condition)
-        if movable and isinstance(extent, IntImm) and not node.annotations:
+        movable = (
+            len(node.extents) == 1 and isinstance(extent, ir.IntImm) and ir.is_true(node.condition)
+        )
+        if movable and isinstance(extent, ir.IntImm) and not node.annotations:
             self.allocations[node.buffer_var] = LiveAllocation(
                 node, len(self._scopes), extent.value
             )
         self.generic_visit(node)
 
-    def visit_int_imm(self, node: IntImm) -> None:
+    def visit_int_imm(self, node: ir.IntImm) -> None:
         """Nothing inside."""
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._touch(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if node.dtype.is_handle:
             self._touch(node)
 
-    def _touch(self, var: Var) -> None:
+    def _touch(self, var: ir.Var) -> None:
         allocation = self.allocations.get(var)
         if allocation is not None:
             self._scopes[allocation.level].touched[var] = None
@@ -111,14 +103,14 @@ class LinearAccess(Visitor):
 class Events:
     """What comes to life before, and what dies after, each entry of the linear order."""
 
-    gen: dict[int, list[Var]] = field(default_factory=dict)
-    kill: dict[int, list[Var]] = field(default_factory=dict)
+    gen: dict[int, list[ir.Var]] = field(default_factory=dict)
+    kill: dict[int, list[ir.Var]] = field(default_factory=dict)
 
 
 def live_ranges(entries: list[Entry]) -> Events:
     """The first and last touch of every allocation."""
     events = Events()
-    seen: set[Var] = set()
+    seen: set[ir.Var] = set()
     for position, entry in enumerate(entries):
         fresh = [] if entry.is_end else [var for var in entry.touched if var not in seen]
         if fresh:

@@ -15,36 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    FALSE,
-    TRUE,
-    Allocate,
-    AttrStmt,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Stmt,
-    Var,
-    const,
-    expr_deep_equal,
-    floordiv,
-    greater_equal,
-    is_no_op,
-    is_true,
-    logical_and,
-    maximum,
-    minimum,
-    no_op,
-    replace,
-    seq,
-)
+from tilewright import ir
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
@@ -56,7 +27,7 @@ from tilewright.target import Target
 # Rows and columns may be ragged at once; each test doubles the code.
 MAX_NESTED_VERSIONS = 2
 WIDEST_VECTOR = 512
-_CUTTABLE = (ForKind.SERIAL, ForKind.UNROLLED)
+_CUTTABLE = (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
 
 
 @register_pass
@@ -68,7 +39,7 @@ class LoopPartition(FunctionPass):
     max_copied_stores: int = 64  # a body with more stores is not copied for bound checks
     max_peeled_stores: int = 16  # nor, beyond this, for the first step of a reduction
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         if not self.enable or not conditions_in(func.body)[0]:
             return func
         vector_bits = WIDEST_VECTOR if target is None else target.vector_bits
@@ -79,7 +50,10 @@ class _Decided(FoldingSubstituter):
     """Replaces conditions, by identity, with what is known of them; and variables."""
 
     def __init__(
-        self, known: dict[PrimExpr, PrimExpr], bindings: dict[Var, PrimExpr], fresh: bool
+        self,
+        known: dict[ir.PrimExpr, ir.PrimExpr],
+        bindings: dict[ir.Var, ir.PrimExpr],
+        fresh: bool,
     ) -> None:
         super().__init__(bindings, fresh_binders=fresh)
         self._known = known
@@ -91,7 +65,7 @@ class _Decided(FoldingSubstituter):
 class _Unmarked(FoldingSubstituter):
     """Removes the marks, so that nobody tries to make the conditions vanish once more."""
 
-    def visit_call(self, node: Call) -> Any:
+    def visit_call(self, node: ir.Call) -> Any:
         return self.visit(node.args[0]) if node.op is LIKELY else super().visit_call(node)
 
 
@@ -101,19 +75,19 @@ class _LastTile:
 
     check: BoundCheck  # one of them
     tile: RaggedTile
-    left: dict[PrimExpr, PrimExpr]  # of each condition in that tile
+    left: dict[ir.PrimExpr, ir.PrimExpr]  # of each condition in that tile
 
-    def all(self, value: PrimExpr) -> dict[PrimExpr, PrimExpr]:
+    def all(self, value: ir.PrimExpr) -> dict[ir.PrimExpr, ir.PrimExpr]:
         """The conditions where all are true, or false."""
         return dict.fromkeys(self.left, value)
 
     @property
-    def started(self) -> PrimExpr:
+    def started(self) -> ir.PrimExpr:
         """Not negative up to, and in, that tile."""
         return self.check.worst + self.tile.reach
 
 
-def _without_later_cuts(node: For, checks: list[BoundCheck]) -> list[BoundCheck]:
+def _without_later_cuts(node: ir.For, checks: list[BoundCheck]) -> list[BoundCheck]:
     """The bound checks of tiles below a loop, less those for which a loop over tiles will be cut.
 
     That is a serial loop right below this one; cutting it needs no test.
@@ -131,27 +105,27 @@ def _without_later_cuts(node: For, checks: list[BoundCheck]) -> list[BoundCheck]
     ]
 
 
-def _loops_right_below(node: For) -> Iterator[For]:
+def _loops_right_below(node: ir.For) -> Iterator[ir.For]:
     """Serial loops that are the whole body of a loop, one inside the other."""
     body = node.body
-    while isinstance(body, (For, Allocate, DeclBuffer, AttrStmt)):
-        if isinstance(body, For):
-            if body.kind != ForKind.SERIAL or body.annotations:
+    while isinstance(body, (ir.For, ir.Allocate, ir.DeclBuffer, ir.AttrStmt)):
+        if isinstance(body, ir.For):
+            if body.kind != ir.ForKind.SERIAL or body.annotations:
                 return
             yield body
         body = body.body
 
 
 class _Partitioner(AnalyzingRewriter):
-    def __init__(self, options: LoopPartition, func: PrimFunc, vector_bits: int) -> None:
+    def __init__(self, options: LoopPartition, func: ir.PrimFunc, vector_bits: int) -> None:
         super().__init__(func)
         self._options = options
         self._vector_bits = vector_bits
 
-    def visit_prim_expr(self, node: PrimExpr) -> PrimExpr:
+    def visit_prim_expr(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return self.analyzer.simplify(node) if node.dtype == "bool" else node
 
-    def visit_call(self, node: Call) -> Any:
+    def visit_call(self, node: ir.Call) -> Any:
         if node.op is not LIKELY:
             return node
         inner = self.visit(node.args[0])
@@ -159,31 +133,31 @@ class _Partitioner(AnalyzingRewriter):
 
     visit_select = visit_let = visit_prim_expr
 
-    def visit_allocate(self, node: Allocate) -> Stmt:
+    def visit_allocate(self, node: ir.Allocate) -> ir.Stmt:
         node = self.generic_visit(node)
-        return node.body if is_no_op(node.body) else node
+        return node.body if ir.is_no_op(node.body) else node
 
-    def visit_for(self, node: For) -> Any:
-        self.analyzer.bind(node.loop_var, Range(node.min, node.extent), allow_override=True)
+    def visit_for(self, node: ir.For) -> Any:
+        self.analyzer.bind(node.loop_var, ir.Range(node.min, node.extent), allow_override=True)
         checks = self._checks(node)
         if checks and node.kind in _CUTTABLE:
             pieces = self._cut(node, checks) or self._cut_symbolic(node, checks)
             pieces = pieces or self._cut_last_tile(node, checks)
             if pieces is not None:
                 return pieces
-        elif checks and node.kind == ForKind.VECTORIZED:
+        elif checks and node.kind == ir.ForKind.VECTORIZED:
             return self._shrink(node, checks)
         body = self._versions(node, checks, MAX_NESTED_VERSIONS)
-        if is_no_op(body):
+        if ir.is_no_op(body):
             return body
-        return node if body is node.body else replace(node, body=body)
+        return node if body is node.body else ir.replace(node, body=body)
 
-    def _checks(self, node: For) -> list[BoundCheck]:
+    def _checks(self, node: ir.For) -> list[BoundCheck]:
         conditions, stores = conditions_in(node.body)
         if stores > self._options.max_copied_stores:
             return []
         checks = [BoundCheck.of(found, node.loop_var, self.analyzer) for found in conditions]
-        may_peel = stores <= self._options.max_peeled_stores and node.kind == ForKind.SERIAL
+        may_peel = stores <= self._options.max_peeled_stores and node.kind == ir.ForKind.SERIAL
         return [
             check
             for check in checks
@@ -192,8 +166,8 @@ class _Partitioner(AnalyzingRewriter):
 
     # --- a loop with constant bounds: before, main part, after ---------------------------------
 
-    def _cut(self, node: For, checks: list[BoundCheck]) -> Stmt | None:
-        if not isinstance(node.min, IntImm) or not isinstance(node.extent, IntImm):
+    def _cut(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt | None:
+        if not isinstance(node.min, ir.IntImm) or not isinstance(node.extent, ir.IntImm):
             return None
         if not self._options.partition_const_loop:
             return None
@@ -211,49 +185,57 @@ class _Partitioner(AnalyzingRewriter):
             return None
         pieces = [(begin, low - 1, self._failing(checks, begin, low - 1)), (low, high, known)]
         pieces.append((high + 1, end, self._failing(checks, high + 1, end)))
-        return seq(self._piece(node, *piece) for piece in pieces)
+        return ir.seq(self._piece(node, *piece) for piece in pieces)
 
-    def _failing(self, checks: list[BoundCheck], first: int, last: int) -> dict[PrimExpr, PrimExpr]:
+    def _failing(
+        self, checks: list[BoundCheck], first: int, last: int
+    ) -> dict[ir.PrimExpr, ir.PrimExpr]:
         """The bound checks that are sure to fail from `first` to `last`."""
         if first > last:
             return {}
-        failing: dict[PrimExpr, PrimExpr] = {}
+        failing: dict[ir.PrimExpr, ir.PrimExpr] = {}
         for check in checks:
             if check.is_first_step_test or not check.coefficient:
                 continue
             easiest = last if check.coefficient > 0 else first
             best = self.analyzer.simplify(check.best_at(easiest))
-            if isinstance(best, IntImm) and best.value < 0:
-                failing[check.node] = FALSE
+            if isinstance(best, ir.IntImm) and best.value < 0:
+                failing[check.node] = ir.FALSE
         return failing
 
     def _piece(
-        self, node: For, first: int, last: int, known: dict[PrimExpr, PrimExpr]
-    ) -> Stmt | None:
+        self, node: ir.For, first: int, last: int, known: dict[ir.PrimExpr, ir.PrimExpr]
+    ) -> ir.Stmt | None:
         """The iterations from `first` to `last`, with what is known of conditions there."""
         if first > last:
             return None
         kind = node.loop_var.dtype
         if first == last:
-            only = {node.loop_var: const(first, kind)}
+            only = {node.loop_var: ir.const(first, kind)}
             return self._visited(_Decided(known, only, fresh=True).visit(node.body))
-        extent = const(last - first + 1, node.extent.dtype)
-        return self._copy(node, const(first, kind), extent, known)
+        extent = ir.const(last - first + 1, node.extent.dtype)
+        return self._copy(node, ir.const(first, kind), extent, known)
 
     def _copy(
-        self, node: For, start: PrimExpr, extent: PrimExpr, known: dict[PrimExpr, PrimExpr]
-    ) -> Stmt | None:
+        self,
+        node: ir.For,
+        start: ir.PrimExpr,
+        extent: ir.PrimExpr,
+        known: dict[ir.PrimExpr, ir.PrimExpr],
+    ) -> ir.Stmt | None:
         """The loop over other iterations, with what is known of conditions there."""
-        loop_var = replace(node.loop_var)
+        loop_var = ir.replace(node.loop_var)
         body = _Decided(known, {node.loop_var: loop_var}, fresh=True).visit(node.body)
-        if is_no_op(body):
+        if ir.is_no_op(body):
             return None
-        return self._visited(replace(node, loop_var=loop_var, min=start, extent=extent, body=body))
+        return self._visited(
+            ir.replace(node, loop_var=loop_var, min=start, extent=extent, body=body)
+        )
 
     # --- a loop with a symbolic extent: main part, after -----------------------------------------
 
-    def _cut_symbolic(self, node: For, checks: list[BoundCheck]) -> Stmt | None:
-        if isinstance(node.extent, IntImm) or node.annotations:
+    def _cut_symbolic(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt | None:
+        if isinstance(node.extent, ir.IntImm) or node.annotations:
             return None
         upper = [check for check in checks if check.coefficient and check.coefficient < 0]
         upper = [check for check in upper if not check.is_first_step_test]
@@ -261,44 +243,48 @@ class _Partitioner(AnalyzingRewriter):
             return None
         last = node.min + node.extent - 1
         for check in upper:
-            last = minimum(last, floordiv(check.rest, -(check.coefficient or 1)))
-        count = self.analyzer.simplify(maximum(last - node.min + 1, 0))
+            last = ir.minimum(last, ir.floordiv(check.rest, -(check.coefficient or 1)))
+        count = self.analyzer.simplify(ir.maximum(last - node.min + 1, 0))
         known = {check.node: check.decided for check in upper}
-        main_var, rest_var = replace(node.loop_var), replace(node.loop_var)
+        main_var, rest_var = ir.replace(node.loop_var), ir.replace(node.loop_var)
         main_body = _Decided(known, {node.loop_var: main_var}, fresh=True).visit(node.body)
-        main = replace(node, loop_var=main_var, extent=count, body=main_body)
+        main = ir.replace(node, loop_var=main_var, extent=count, body=main_body)
         rest_body = _Unmarked({node.loop_var: rest_var}, fresh_binders=True).visit(node.body)
         start, extent = node.min + count, self.analyzer.simplify(node.extent - count)
-        rest = replace(node, loop_var=rest_var, min=start, extent=extent, body=rest_body)
-        self.analyzer.bind(main_var, Range(main.min, count), allow_override=True)
-        return seq((replace(main, body=self.visit(main.body)), rest))
+        rest = ir.replace(node, loop_var=rest_var, min=start, extent=extent, body=rest_body)
+        self.analyzer.bind(main_var, ir.Range(main.min, count), allow_override=True)
+        return ir.seq((ir.replace(main, body=self.visit(main.body)), rest))
 
     # --- a loop that meets a ragged tile, where depends on loops outside: main part, that tile ---
 
-    def _cut_last_tile(self, node: For, checks: list[BoundCheck]) -> Stmt | None:
-        if node.kind != ForKind.SERIAL or node.annotations:
+    def _cut_last_tile(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt | None:
+        if node.kind != ir.ForKind.SERIAL or node.annotations:
             return None
         ragged = self._last_tile([check for check in checks if (check.coefficient or 0) < 0])
         if ragged is None:
             return None
         check, tile = ragged.check, ragged.tile
 
-        def iterations(rest: PrimExpr) -> PrimExpr:
-            fitting = floordiv(rest, -(check.coefficient or 1)) + 1 - node.min
-            return self.analyzer.simplify(maximum(minimum(fitting, node.extent), 0))
+        def iterations(rest: ir.PrimExpr) -> ir.PrimExpr:
+            fitting = ir.floordiv(rest, -(check.coefficient or 1)) + 1 - node.min
+            return self.analyzer.simplify(ir.maximum(ir.minimum(fitting, node.extent), 0))
 
         whole = iterations(check.rest)
         started = iterations(check.rest + tile.reach) if tile.has_beyond else node.extent
-        parts = [self._part(node, 0, whole, ragged.all(TRUE))]
+        parts = [self._part(node, 0, whole, ragged.all(ir.TRUE))]
         if not is_false(tile.left):
             parts.append(self._part(node, whole, started, ragged.left))
         if tile.has_beyond:
-            parts.append(self._part(node, started, node.extent, ragged.all(FALSE)))
-        return seq(parts)
+            parts.append(self._part(node, started, node.extent, ragged.all(ir.FALSE)))
+        return ir.seq(parts)
 
     def _part(
-        self, node: For, first: PrimExpr | int, end: PrimExpr, known: dict[PrimExpr, PrimExpr]
-    ) -> Stmt | None:
+        self,
+        node: ir.For,
+        first: ir.PrimExpr | int,
+        end: ir.PrimExpr,
+        known: dict[ir.PrimExpr, ir.PrimExpr],
+    ) -> ir.Stmt | None:
         """The iterations from `first` up to `end`, counted from where the loop begins."""
         start, extent = (self.analyzer.simplify(e) for e in (node.min + first, end - first))
         return self._copy(node, start, extent, known)
@@ -309,7 +295,7 @@ class _Partitioner(AnalyzingRewriter):
         for check in checks:
             if check.is_first_step_test or not check.spans_loops:
                 continue
-            if found is not None and not expr_deep_equal(check.worst, found.check.worst):
+            if found is not None and not ir.expr_deep_equal(check.worst, found.check.worst):
                 continue
             tile = check.last_tile(self.analyzer)
             if tile is None or (found is not None and tile.reach != found.tile.reach):
@@ -320,7 +306,7 @@ class _Partitioner(AnalyzingRewriter):
 
     # --- a loop that cannot be cut: tests, and a body for each outcome ---------------------------
 
-    def _versions(self, node: For, checks: list[BoundCheck], nested: int) -> Stmt:
+    def _versions(self, node: ir.For, checks: list[BoundCheck], nested: int) -> ir.Stmt:
         """The body without checks where they hold, and with what is left of them elsewhere."""
         checks = _without_later_cuts(node, checks)
         if not checks:
@@ -329,65 +315,65 @@ class _Partitioner(AnalyzingRewriter):
         if ragged is None:
             return self._two_versions(node, checks)
 
-        def version(known: dict[PrimExpr, PrimExpr]) -> Stmt:
+        def version(known: dict[ir.PrimExpr, ir.PrimExpr]) -> ir.Stmt:
             body = _Decided(known, {}, fresh=True).visit(node.body)
             return self._version(node, body, nested - 1)
 
         slow = version(ragged.left)
         if ragged.tile.has_beyond:
-            slow = self._either(ragged.started, slow, version(ragged.all(FALSE)))
-        return self._either(ragged.check.worst, version(ragged.all(TRUE)), slow)
+            slow = self._either(ragged.started, slow, version(ragged.all(ir.FALSE)))
+        return self._either(ragged.check.worst, version(ragged.all(ir.TRUE)), slow)
 
-    def _either(self, slack: PrimExpr, then_case: Stmt, else_case: Stmt) -> Stmt:
-        test = self.analyzer.simplify(greater_equal(slack, 0))
-        if isinstance(test, IntImm):
+    def _either(self, slack: ir.PrimExpr, then_case: ir.Stmt, else_case: ir.Stmt) -> ir.Stmt:
+        test = self.analyzer.simplify(ir.greater_equal(slack, 0))
+        if isinstance(test, ir.IntImm):
             return then_case if test.value else else_case
-        return IfThenElse(likely(test), then_case, None if is_no_op(else_case) else else_case)
+        return ir.IfThenElse(likely(test), then_case, None if ir.is_no_op(else_case) else else_case)
 
-    def _version(self, node: For, body: Stmt, nested: int) -> Stmt:
-        node = replace(node, body=body)
+    def _version(self, node: ir.For, body: ir.Stmt, nested: int) -> ir.Stmt:
+        node = ir.replace(node, body=body)
         return self._versions(node, self._checks(node), nested)
 
-    def _two_versions(self, node: For, checks: list[BoundCheck]) -> Stmt:
-        tests = (greater_equal(check.worst, 0) for check in checks)
-        test = self.analyzer.simplify(logical_and(*tests))
+    def _two_versions(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt:
+        tests = (ir.greater_equal(check.worst, 0) for check in checks)
+        test = self.analyzer.simplify(ir.logical_and(*tests))
         if is_false(test):
             return self._visited(node.body)
         known = {check.node: check.decided for check in checks}
-        fast: Stmt = _Decided(known, {}, fresh=False).visit(node.body)
-        if is_true(test):
+        fast: ir.Stmt = _Decided(known, {}, fresh=False).visit(node.body)
+        if ir.is_true(test):
             return self._visited(fast)
-        slow: Stmt = _Unmarked({}, fresh_binders=True).visit(node.body)
-        return IfThenElse(likely(test), self._visited(fast), slow)
+        slow: ir.Stmt = _Unmarked({}, fresh_binders=True).visit(node.body)
+        return ir.IfThenElse(likely(test), self._visited(fast), slow)
 
-    def _visited(self, stmt: Stmt) -> Stmt:
-        result: Stmt = self.visit(stmt)
+    def _visited(self, stmt: ir.Stmt) -> ir.Stmt:
+        result: ir.Stmt = self.visit(stmt)
         return result
 
     # --- a vectorised loop of which only the first lanes are on: fewer lanes, the last ones masked
 
-    def _shrink(self, node: For, checks: list[BoundCheck]) -> Stmt:
+    def _shrink(self, node: ir.For, checks: list[BoundCheck]) -> ir.Stmt:
         guard = node.body
-        if not isinstance(guard, IfThenElse) or guard.else_case is not None or len(checks) != 1:
+        if not isinstance(guard, ir.IfThenElse) or guard.else_case is not None or len(checks) != 1:
             return node
         (check,) = checks
         span, parts = check.span(), conjuncts(guard.condition)
         if span is None or span[1] is None or len(parts) > 1 or parts[0] is not check.node:
             return node
-        if not isinstance(node.min, IntImm) or not isinstance(node.extent, IntImm):
+        if not isinstance(node.min, ir.IntImm) or not isinstance(node.extent, ir.IntImm):
             return node
         lanes = span[1] - node.min.value + 1
         if lanes <= 0:
-            return no_op()
+            return ir.no_op()
         if lanes >= node.extent.value:
-            return replace(node, body=guard.then_case)
+            return ir.replace(node, body=guard.then_case)
         fewer = min(_rounded_up(lanes, self._lanes(guard.then_case)), node.extent.value)
         body = guard.then_case if fewer == lanes else guard
-        return replace(node, extent=const(fewer, node.extent.dtype), body=body)
+        return ir.replace(node, extent=ir.const(fewer, node.extent.dtype), body=body)
 
-    def _lanes(self, stmt: Stmt) -> int:
+    def _lanes(self, stmt: ir.Stmt) -> int:
         """Elements in a vector register, as far as a store tells how large they are."""
-        bits = stmt.value.dtype.bits if isinstance(stmt, BufferStore) else 32
+        bits = stmt.value.dtype.bits if isinstance(stmt, ir.BufferStore) else 32
         return max(1, self._vector_bits // max(1, bits))
 
 

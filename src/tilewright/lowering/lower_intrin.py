@@ -9,112 +9,90 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import (
-    INT64,
-    BinaryOp,
-    Broadcast,
-    Call,
-    Div,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mod,
-    PrimExpr,
-    PrimFunc,
-    Select,
-    Stmt,
-    Visitor,
-    add,
-    cast,
-    const,
-    map_children,
-    maximum,
-    multiply,
-    not_equal,
-    subtract,
-)
+from tilewright import ir
 from tilewright.ir.intrinsics import shift_left, shift_right
-from tilewright.ir.op import Op
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import function_pass
 
 
-def _wide(value: PrimExpr) -> PrimExpr:
-    return cast(INT64.with_lanes(value.dtype.lanes), value)
+def _wide(value: ir.PrimExpr) -> ir.PrimExpr:
+    return ir.cast(ir.INT64.with_lanes(value.dtype.lanes), value)
 
 
-def _rounding_shift(value: PrimExpr, amount: PrimExpr) -> PrimExpr:
+def _rounding_shift(value: ir.PrimExpr, amount: ir.PrimExpr) -> ir.PrimExpr:
     """`value * 2**-amount`, rounded half up."""
-    one = const(1, value.dtype)
-    half = shift_left(one, subtract(amount, one))
-    return shift_right(add(value, half), amount)
+    one = ir.const(1, value.dtype)
+    half = shift_left(one, ir.subtract(amount, one))
+    return shift_right(ir.add(value, half), amount)
 
 
-def _q_multiply_shift(call: Call) -> PrimExpr:
+def _q_multiply_shift(call: ir.Call) -> ir.PrimExpr:
     x, y, q, s = map(_wide, call.args)
-    product, total = multiply(x, y), subtract(q, s)
-    if isinstance(total, IntImm):
+    product, total = ir.multiply(x, y), ir.subtract(q, s)
+    if isinstance(total, ir.IntImm):
         shifted = (
             _rounding_shift(product, total)
             if total.value > 0
-            else shift_left(product, const(-total.value, total.dtype))
+            else shift_left(product, ir.const(-total.value, total.dtype))
         )
-        return cast(call.dtype, shifted)
-    one, zero = const(1, total.dtype), const(0, total.dtype)
-    right = _rounding_shift(product, maximum(total, one))
-    left = shift_left(product, maximum(subtract(zero, total), zero))
-    return cast(call.dtype, Select(total > zero, right, left))
+        return ir.cast(call.dtype, shifted)
+    one, zero = ir.const(1, total.dtype), ir.const(0, total.dtype)
+    right = _rounding_shift(product, ir.maximum(total, one))
+    left = shift_left(product, ir.maximum(ir.subtract(zero, total), zero))
+    return ir.cast(call.dtype, ir.Select(total > zero, right, left))
 
 
-def _q_multiply_shift_per_axis(call: Call) -> PrimExpr:
+def _q_multiply_shift_per_axis(call: ir.Call) -> ir.PrimExpr:
     x, y, left, right, q, left_on, right_on = map(_wide, call.args)
-    zero = const(0, x.dtype)
-    x = shift_left(x, _chosen(not_equal(left_on, zero), left, zero))
-    total = add(q, _chosen(not_equal(right_on, zero), right, zero))
-    return cast(call.dtype, _rounding_shift(multiply(x, y), total))
+    zero = ir.const(0, x.dtype)
+    x = shift_left(x, _chosen(ir.not_equal(left_on, zero), left, zero))
+    total = ir.add(q, _chosen(ir.not_equal(right_on, zero), right, zero))
+    return ir.cast(call.dtype, _rounding_shift(ir.multiply(x, y), total))
 
 
-def _chosen(condition: PrimExpr, then_value: PrimExpr, else_value: PrimExpr) -> PrimExpr:
-    if isinstance(condition, IntImm):
+def _chosen(
+    condition: ir.PrimExpr, then_value: ir.PrimExpr, else_value: ir.PrimExpr
+) -> ir.PrimExpr:
+    if isinstance(condition, ir.IntImm):
         return then_value if condition.value else else_value
-    return Select(condition, then_value, else_value)
+    return ir.Select(condition, then_value, else_value)
 
 
-_RULES: dict[str, Callable[[Call], PrimExpr]] = {
+_RULES: dict[str, Callable[[ir.Call], ir.PrimExpr]] = {
     "tir.q_multiply_shift": _q_multiply_shift,
     "tir.q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
 }
 
 
-def fixed_point_product(call: Call) -> PrimExpr:
+def fixed_point_product(call: ir.Call) -> ir.PrimExpr:
     """A fixed-point multiplication as integer arithmetic."""
-    assert isinstance(call.op, Op)
+    assert isinstance(call.op, ir.Op)
     return _RULES[call.op.name](call)
 
 
-_TRUNCATING: dict[type[BinaryOp], type[BinaryOp]] = {FloorDiv: Div, FloorMod: Mod}
+_TRUNCATING: dict[type[ir.BinaryOp], type[ir.BinaryOp]] = {ir.FloorDiv: ir.Div, ir.FloorMod: ir.Mod}
 
 
-def _is_power_of_two(divisor: PrimExpr) -> bool:
-    if isinstance(divisor, Broadcast):
+def _is_power_of_two(divisor: ir.PrimExpr) -> bool:
+    if isinstance(divisor, ir.Broadcast):
         divisor = divisor.value
     return (
-        isinstance(divisor, IntImm)
+        isinstance(divisor, ir.IntImm)
         and divisor.value > 0
         and divisor.value & (divisor.value - 1) == 0
     )
 
 
 class _Lowerer(AnalyzingRewriter):
-    def visit_call(self, node: Call) -> Any:
+    def visit_call(self, node: ir.Call) -> Any:
         result: Any = super().visit_call(node)
-        if not isinstance(result, Call) or not isinstance(result.op, Op):
+        if not isinstance(result, ir.Call) or not isinstance(result.op, ir.Op):
             return result
         rule = _RULES.get(result.op.name)
         return result if rule is None else rule(result)
 
-    def visit_floor_div(self, node: FloorDiv | FloorMod) -> PrimExpr:
-        node = map_children(node, self.visit)
+    def visit_floor_div(self, node: ir.FloorDiv | ir.FloorMod) -> ir.PrimExpr:
+        node = ir.map_children(node, self.visit)
         if _is_power_of_two(node.b) or not node.dtype.is_int:
             return node
         bounds = (self.analyzer.const_int_bound(side) for side in (node.a, node.b))
@@ -125,27 +103,27 @@ class _Lowerer(AnalyzingRewriter):
     visit_floor_mod = visit_floor_div
 
 
-class _Candidates(Visitor):
-    def __init__(self, body: Stmt) -> None:
+class _Candidates(ir.Visitor):
+    def __init__(self, body: ir.Stmt) -> None:
         self.found = False
         self.visit(body)
 
-    def visit_call(self, node: Call) -> None:
-        self.found = self.found or (isinstance(node.op, Op) and node.op.name in _RULES)
+    def visit_call(self, node: ir.Call) -> None:
+        self.found = self.found or (isinstance(node.op, ir.Op) and node.op.name in _RULES)
         self.generic_visit(node)
 
-    def visit_floor_div(self, node: FloorDiv | FloorMod) -> None:
+    def visit_floor_div(self, node: ir.FloorDiv | ir.FloorMod) -> None:
         self.found = self.found or not _is_power_of_two(node.b)
         self.generic_visit(node)
 
     visit_floor_mod = visit_floor_div
 
-    def visit_int_imm(self, node: IntImm) -> None:
+    def visit_int_imm(self, node: ir.IntImm) -> None:
         """Nothing inside."""
 
 
 @function_pass
-def LowerIntrin(func: PrimFunc) -> PrimFunc:
+def LowerIntrin(func: ir.PrimFunc) -> ir.PrimFunc:
     """Rewrite operators that no backend needs to know."""
     if not _Candidates(func.body).found:
         return func

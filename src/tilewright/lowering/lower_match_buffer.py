@@ -5,26 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferRegion,
-    IntImm,
-    MatchBufferRegion,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Range,
-    Var,
-    add,
-    cast,
-    const,
-    expr_deep_equal,
-    is_one,
-    multiply,
-    replace,
-)
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows
@@ -34,52 +16,52 @@ from tilewright.lowering.rewriters import FoldingSubstituter, crosses_rows
 class _View:
     """Where the elements of a matched buffer lie in the buffer behind it."""
 
-    buffer: Buffer
-    offsets: tuple[PrimExpr, ...]
+    buffer: ir.Buffer
+    offsets: tuple[ir.PrimExpr, ...]
     is_contiguous: bool  # its rows follow each other without gaps
 
-    def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def indices(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         leading = len(self.offsets) - len(indices)
         inner = (_shifted(i, o) for o, i in zip(self.offsets[leading:], indices, strict=True))
         return (*self.offsets[:leading], *inner)
 
 
-def _shifted(index: PrimExpr, offset: PrimExpr) -> PrimExpr:
-    if isinstance(index, Ramp):
-        base = add(offset, index.base)
-        return Ramp(base, cast(base.dtype, index.stride), index.lanes)
-    return add(offset, index)
+def _shifted(index: ir.PrimExpr, offset: ir.PrimExpr) -> ir.PrimExpr:
+    if isinstance(index, ir.Ramp):
+        base = ir.add(offset, index.base)
+        return ir.Ramp(base, ir.cast(base.dtype, index.stride), index.lanes)
+    return ir.add(offset, index)
 
 
-def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+def compact_strides(shape: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
     """The strides of a row-major layout without gaps."""
-    strides: list[PrimExpr] = []
-    stride: PrimExpr = const(1)
+    strides: list[ir.PrimExpr] = []
+    stride: ir.PrimExpr = ir.const(1)
     for extent in reversed(shape):
         strides.append(stride)
-        stride = multiply(stride, extent)
+        stride = ir.multiply(stride, extent)
     return tuple(reversed(strides))
 
 
 class _ViewRemover(FoldingSubstituter):
     def __init__(self) -> None:
         super().__init__({})
-        self._views: dict[Buffer, _View] = {}
+        self._views: dict[ir.Buffer, _View] = {}
 
-    def visit_block(self, node: Block) -> Any:
+    def visit_block(self, node: ir.Block) -> Any:
         for match in node.match_buffers:
             self._add_view(node, match)
         if node.match_buffers:
-            node = replace(node, match_buffers=())
+            node = ir.replace(node, match_buffers=())
         return super().visit_block(node)
 
-    def _add_view(self, block: Block, match: MatchBufferRegion) -> None:
+    def _add_view(self, block: ir.Block, match: ir.MatchBufferRegion) -> None:
         place = f"block {block.name_hint!r}: match_buffer {match.buffer.name}"
         view = match.buffer
-        source: BufferRegion = self.visit(match.source)
+        source: ir.BufferRegion = self.visit(match.source)
         _check_kind(place, view, source.buffer)
         leading = len(source.region) - len(view.shape)
-        if leading < 0 or not all(is_one(axis.extent) for axis in source.region[:leading]):
+        if leading < 0 or not all(ir.is_one(axis.extent) for axis in source.region[:leading]):
             raise LowerError(
                 f"{place} has {len(view.shape)} dimensions, which do not fit the region of "
                 f"{source.buffer.name} with {len(source.region)}"
@@ -95,7 +77,7 @@ class _ViewRemover(FoldingSubstituter):
         contiguous = _is_contiguous(view.shape, strides[leading:])
         self._views[view] = _View(source.buffer, offsets, contiguous)
 
-    def _bind_offset(self, place: str, view: Buffer, offset: PrimExpr) -> None:
+    def _bind_offset(self, place: str, view: ir.Buffer, offset: ir.PrimExpr) -> None:
         if view.offset_factor > 1 and not is_multiple(offset, view.offset_factor):
             raise LowerError(
                 f"{place} promises an offset that is a multiple of {view.offset_factor}, but "
@@ -104,12 +86,12 @@ class _ViewRemover(FoldingSubstituter):
         if view.elem_offset is not None:
             self._bind(place, "the offset", view.elem_offset, offset)
 
-    def _bind(self, place: str, what: str, declared: PrimExpr, actual: PrimExpr) -> None:
+    def _bind(self, place: str, what: str, declared: ir.PrimExpr, actual: ir.PrimExpr) -> None:
         known = self.visit(declared)
-        if isinstance(declared, Var) and known is declared:
+        if isinstance(declared, ir.Var) and known is declared:
             self.bindings[declared] = actual
             return
-        both_known = isinstance(known, IntImm) and isinstance(actual, IntImm)
+        both_known = isinstance(known, ir.IntImm) and isinstance(actual, ir.IntImm)
         if both_known and not _same_number(known, actual):
             raise LowerError(f"{place} declares {what} of {known}, but it is {actual}")
 
@@ -117,16 +99,16 @@ class _ViewRemover(FoldingSubstituter):
         view = self._views.get(node.buffer)
         if view is None:
             return super().with_buffer(node)
-        if not isinstance(node, BufferRegion):
+        if not isinstance(node, ir.BufferRegion):
             _check_rows(node.buffer, node.indices, view)
-            return replace(node, buffer=view.buffer, indices=view.indices(node.indices))
+            return ir.replace(node, buffer=view.buffer, indices=view.indices(node.indices))
         starts = view.indices(tuple(axis.min for axis in node.region))
         leading = len(starts) - len(node.region)
-        extents = [const(1)] * leading + [axis.extent for axis in node.region]
-        return BufferRegion(view.buffer, tuple(map(Range, starts, extents)))
+        extents = [ir.const(1)] * leading + [axis.extent for axis in node.region]
+        return ir.BufferRegion(view.buffer, tuple(map(ir.Range, starts, extents)))
 
 
-def _check_rows(buffer: Buffer, indices: tuple[PrimExpr, ...], view: _View) -> None:
+def _check_rows(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], view: _View) -> None:
     if crosses_rows(buffer, indices) and not view.is_contiguous:
         raise LowerError(
             f"match_buffer {buffer.name} is accessed across its rows, which do not follow each "
@@ -134,21 +116,21 @@ def _check_rows(buffer: Buffer, indices: tuple[PrimExpr, ...], view: _View) -> N
         )
 
 
-def _is_contiguous(shape: tuple[PrimExpr, ...], strides: tuple[PrimExpr, ...]) -> bool:
+def _is_contiguous(shape: tuple[ir.PrimExpr, ...], strides: tuple[ir.PrimExpr, ...]) -> bool:
     return all(
-        is_one(extent) or _same_number(stride, wanted)
+        ir.is_one(extent) or _same_number(stride, wanted)
         for extent, stride, wanted in zip(shape, strides, compact_strides(shape), strict=True)
     )
 
 
-def _same_number(a: PrimExpr, b: PrimExpr) -> bool:
+def _same_number(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     """Are two extents the same, be they 32 or 64 bits wide?"""
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
+    if isinstance(a, ir.IntImm) and isinstance(b, ir.IntImm):
         return a.value == b.value
-    return expr_deep_equal(a, b)
+    return ir.expr_deep_equal(a, b)
 
 
-def _check_kind(place: str, view: Buffer, source: Buffer) -> None:
+def _check_kind(place: str, view: ir.Buffer, source: ir.Buffer) -> None:
     if view.dtype != source.dtype:
         raise LowerError(f"{place} has dtype {view.dtype!s}, {source.name} has {source.dtype!s}")
     if view.scope != source.scope:
@@ -160,12 +142,12 @@ def _check_kind(place: str, view: Buffer, source: Buffer) -> None:
         )
 
 
-def without_views(func: PrimFunc) -> PrimFunc:
+def without_views(func: ir.PrimFunc) -> ir.PrimFunc:
     """The function with accesses of views as accesses of the buffers behind them."""
     return func.with_body(_ViewRemover().rewrite(func.body))
 
 
 @function_pass
-def LowerMatchBuffer(func: PrimFunc) -> PrimFunc:
+def LowerMatchBuffer(func: ir.PrimFunc) -> ir.PrimFunc:
     """Replace views made by `match_buffer` by the buffers behind them."""
     return without_views(func)

@@ -4,31 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    INT32,
-    INT64,
-    BinaryOp,
-    BufferLoad,
-    BufferStore,
-    Cast,
-    CmpOp,
-    For,
-    IntImm,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Range,
-    Var,
-    cast,
-    const,
-    map_tuple,
-    replace,
-    updated,
-)
 from tilewright.ir.folding import fold_binary
-from tilewright.ir.patterns import walk
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.target import Target
@@ -39,71 +17,71 @@ _LIMIT = 2**31
 class _Narrower(AnalyzingRewriter):
     """Loop variables that fit get 32 bits; so does every index made of such variables."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         super().__init__(func)
-        self._narrow: dict[Var, Var] = {}
+        self._narrow: dict[ir.Var, ir.Var] = {}
 
-    def _fits(self, expr: PrimExpr) -> bool:
+    def _fits(self, expr: ir.PrimExpr) -> bool:
         bound = self.analyzer.const_int_bound(expr)
         return bound.min_value >= -_LIMIT and bound.max_value < _LIMIT
 
-    def visit_for(self, node: For) -> Any:
-        if node.loop_var.dtype is not INT64:
+    def visit_for(self, node: ir.For) -> Any:
+        if node.loop_var.dtype is not ir.INT64:
             return super().visit_for(node)
-        self.analyzer.bind(node.loop_var, Range(node.min, node.extent), allow_override=True)
+        self.analyzer.bind(node.loop_var, ir.Range(node.min, node.extent), allow_override=True)
         start, extent = self._index(node.min), self._index(node.extent)
         fits = self._fits(node.loop_var) and self._fits(node.extent)
-        if not fits or start.dtype is not INT32 or extent.dtype is not INT32:
-            start, extent = cast(INT64, start), cast(INT64, extent)
-            return replace(node, min=start, extent=extent, body=self.visit(node.body))
-        loop_var = self._narrow[node.loop_var] = Var(node.loop_var.name, INT32)
+        if not fits or start.dtype is not ir.INT32 or extent.dtype is not ir.INT32:
+            start, extent = ir.cast(ir.INT64, start), ir.cast(ir.INT64, extent)
+            return ir.replace(node, min=start, extent=extent, body=self.visit(node.body))
+        loop_var = self._narrow[node.loop_var] = ir.Var(node.loop_var.name, ir.INT32)
         body = self.visit(node.body)
-        return replace(node, loop_var=loop_var, min=start, extent=extent, body=body)
+        return ir.replace(node, loop_var=loop_var, min=start, extent=extent, body=body)
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         narrow = self._narrow.get(node)
-        return node if narrow is None else Cast(INT64, narrow)
+        return node if narrow is None else ir.Cast(ir.INT64, narrow)
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
         value = self.visit(node.value)
-        return self.visit_buffer_load(updated(node, value=value))
+        return self.visit_buffer_load(ir.updated(node, value=value))
 
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> Any:
-        indices = map_tuple(node.indices, self._index)
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> Any:
+        indices = ir.map_tuple(node.indices, self._index)
         predicate = None if node.predicate is None else self.visit(node.predicate)
-        return updated(node, indices=indices, predicate=predicate)
+        return ir.updated(node, indices=indices, predicate=predicate)
 
-    def visit_cmp_op(self, node: CmpOp) -> Any:
-        if node.a.dtype is INT64:
+    def visit_cmp_op(self, node: ir.CmpOp) -> Any:
+        if node.a.dtype is ir.INT64:
             a, b = self._in_32_bits(node.a), self._in_32_bits(node.b)
             if a is not None and b is not None:
                 return type(node)(a, b)
         return self.generic_visit(node)
 
-    def _index(self, expr: PrimExpr) -> PrimExpr:
+    def _index(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         narrow = self._in_32_bits(expr)
         if narrow is not None:
             return narrow
-        wide: PrimExpr = self.visit(expr)
+        wide: ir.PrimExpr = self.visit(expr)
         return wide
 
-    def _in_32_bits(self, expr: PrimExpr) -> PrimExpr | None:
+    def _in_32_bits(self, expr: ir.PrimExpr) -> ir.PrimExpr | None:
         """An int64 expression in 32 bits, or None if it might not fit."""
         match expr:
-            case IntImm() if expr.dtype is INT64:
+            case ir.IntImm() if expr.dtype is ir.INT64:
                 fits = -_LIMIT <= expr.value < _LIMIT
-                return const(expr.value, INT32) if fits else None
-            case Var():
+                return ir.const(expr.value, ir.INT32) if fits else None
+            case ir.Var():
                 return self._narrow.get(expr)
-            case Cast(value=value) if expr.dtype is INT64 and value.dtype is INT32:
-                narrow: PrimExpr = self.visit(value)
+            case ir.Cast(value=value) if expr.dtype is ir.INT64 and value.dtype is ir.INT32:
+                narrow: ir.PrimExpr = self.visit(value)
                 return narrow
-            case Ramp(base=base, stride=stride) if base.dtype is INT64:
+            case ir.Ramp(base=base, stride=stride) if base.dtype is ir.INT64:
                 parts = self._in_32_bits(base), self._in_32_bits(stride)
                 if parts[0] is None or parts[1] is None or not self._fits(expr):
                     return None
-                return Ramp(parts[0], parts[1], expr.lanes)
-            case BinaryOp(a=a, b=b) if expr.dtype is INT64:
+                return ir.Ramp(parts[0], parts[1], expr.lanes)
+            case ir.BinaryOp(a=a, b=b) if expr.dtype is ir.INT64:
                 left, right = self._in_32_bits(a), self._in_32_bits(b)
                 if left is None or right is None or not self._fits(expr):
                     return None
@@ -111,11 +89,11 @@ class _Narrower(AnalyzingRewriter):
         return None
 
 
-def _is_wide(node: Node) -> bool:
+def _is_wide(node: ir.Node) -> bool:
     """True for loops that count in 64 bits, and for constants of that type."""
-    if isinstance(node, For):
-        return node.loop_var.dtype is INT64
-    return isinstance(node, IntImm) and node.dtype is INT64
+    if isinstance(node, ir.For):
+        return node.loop_var.dtype is ir.INT64
+    return isinstance(node, ir.IntImm) and node.dtype is ir.INT64
 
 
 @register_pass
@@ -130,7 +108,7 @@ class NarrowDataType(FunctionPass):
                 f"NarrowDataType: indices become 32 bits wide, got target_bits={self.target_bits}"
             )
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
-        if not any(map(_is_wide, walk(func.body))):
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
+        if not any(map(_is_wide, ir.walk(func.body))):
             return func
         return func.with_body(_Narrower(func).rewrite(func.body))

@@ -8,46 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    MatchBufferRegion,
-    PrimFunc,
-    Range,
-    Stmt,
-    Var,
-    Visitor,
-    replace,
-    root_realize,
-)
 from tilewright.ir.annotation_keys import BUFFER_DIM_ALIGN
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.carried_values import carries_values
 from tilewright.lowering.rewriters import StmtRewriter, common_prefix
 
-Scope = For | Block
+Scope = ir.For | ir.Block
 
 
-class _AccessScopes(Visitor):
+class _AccessScopes(ir.Visitor):
     """For each allocated buffer, its own scope and the scopes that contain all its accesses."""
 
     def __init__(self) -> None:
-        self.own: dict[Buffer, int] = {}  # how deep the block that allocates it lies
-        self.common: dict[Buffer, tuple[Scope, ...]] = {}
+        self.own: dict[ir.Buffer, int] = {}  # how deep the block that allocates it lies
+        self.common: dict[ir.Buffer, tuple[Scope, ...]] = {}
         self._path: list[Scope] = []
-        self._by_data: dict[Var, list[Buffer]] = {}
+        self._by_data: dict[ir.Var, list[ir.Buffer]] = {}
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self._path.append(node)
         self.generic_visit(node)
         self._path.pop()
 
-    def visit_block(self, block: Block) -> None:
+    def visit_block(self, block: ir.Block) -> None:
         self._path.append(block)
         for buffer in block.alloc_buffers:
             self._by_data.setdefault(buffer.data, []).append(buffer)
@@ -56,21 +41,21 @@ class _AccessScopes(Visitor):
             self.visit(part)
         self._path.pop()
 
-    def visit_buffer_load(self, node: BufferLoad | BufferStore) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         self._access(node.buffer)
         self.generic_visit(node)
 
     visit_buffer_store = visit_buffer_load
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> None:
         self._access(node.source.buffer)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if node.dtype.is_handle:
             for buffer in self._by_data.get(node, ()):
                 self._access(buffer)
 
-    def _access(self, buffer: Buffer) -> None:
+    def _access(self, buffer: ir.Buffer) -> None:
         path = tuple(self._path)
         # The memory of a buffer may be accessed under other names, too.
         for owned in self._by_data.get(buffer.data, ()):
@@ -78,16 +63,16 @@ class _AccessScopes(Visitor):
             self.common[owned] = path if known is None else common_prefix(known, path)
 
 
-def _innermost(buffer: Buffer, path: tuple[Scope, ...], own: int) -> Scope:
+def _innermost(buffer: ir.Buffer, path: tuple[Scope, ...], own: int) -> Scope:
     """The innermost scope of `path` that may hold the buffer, at least the one it is in now."""
     for depth in range(len(path), own, -1):
-        loops = [scope for scope in path[own:depth] if isinstance(scope, For)]
+        loops = [scope for scope in path[own:depth] if isinstance(scope, ir.For)]
         if not loops:
             return path[depth - 1]
         analyzer = Analyzer()
         for scope in path[:depth]:
-            if isinstance(scope, For):
-                domain = Range(scope.min, scope.extent)
+            if isinstance(scope, ir.For):
+                domain = ir.Range(scope.min, scope.extent)
                 analyzer.bind(scope.loop_var, domain, allow_override=True)
         if not carries_values(path[depth - 1].body, buffer, analyzer):
             return path[depth - 1]
@@ -100,40 +85,40 @@ class _Placer(StmtRewriter):
     A region may name a buffer that the block never touches, or one that moved into the block.
     """
 
-    def __init__(self, at: dict[Scope, list[Buffer]], managed: set[Buffer]) -> None:
+    def __init__(self, at: dict[Scope, list[ir.Buffer]], managed: set[ir.Buffer]) -> None:
         self._at = at
         self._managed = managed
         self._hidden = set(managed)
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         buffers = self._at.get(node, ())
-        new: For = self._inside(node, buffers)
+        new: ir.For = self._inside(node, buffers)
         if not buffers:
             return new
-        block = Block((), (), (), "", new.body, alloc_buffers=tuple(buffers))
-        return replace(new, body=root_realize(block))
+        block = ir.Block((), (), (), "", new.body, alloc_buffers=tuple(buffers))
+        return ir.replace(new, body=ir.root_realize(block))
 
-    def visit_block(self, node: Block) -> Stmt:
-        new: Block = self._inside(node, self._at.get(node, ()))
+    def visit_block(self, node: ir.Block) -> ir.Stmt:
+        new: ir.Block = self._inside(node, self._at.get(node, ()))
         kept = [buffer for buffer in node.alloc_buffers if buffer not in self._managed]
         buffers = (*kept, *self._at.get(node, ()))
         reads, writes = self._visible(node.reads), self._visible(node.writes)
         if len(reads) + len(writes) < len(node.reads) + len(node.writes):
             annotations = _renumbered(node, writes)
-            new = replace(new, reads=reads, writes=writes, annotations=annotations)
-        return new if buffers == node.alloc_buffers else replace(new, alloc_buffers=buffers)
+            new = ir.replace(new, reads=reads, writes=writes, annotations=annotations)
+        return new if buffers == node.alloc_buffers else ir.replace(new, alloc_buffers=buffers)
 
-    def _inside(self, node: Scope, buffers: Iterable[Buffer]) -> Any:
+    def _inside(self, node: Scope, buffers: Iterable[ir.Buffer]) -> Any:
         self._hidden.difference_update(buffers)
         new = self.generic_visit(node)
         self._hidden.update(buffers)
         return new
 
-    def _visible(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+    def _visible(self, regions: tuple[ir.BufferRegion, ...]) -> tuple[ir.BufferRegion, ...]:
         return tuple(region for region in regions if region.buffer not in self._hidden)
 
 
-def _renumbered(block: Block, kept: tuple[BufferRegion, ...]) -> Mapping[str, Any]:
+def _renumbered(block: ir.Block, kept: tuple[ir.BufferRegion, ...]) -> Mapping[str, Any]:
     """Annotations of a block of whose writes only `kept` are left: alignments follow them."""
     entries = block.annotations.get(BUFFER_DIM_ALIGN)
     if not entries or len(kept) == len(block.writes):
@@ -150,13 +135,13 @@ def _renumbered(block: Block, kept: tuple[BufferRegion, ...]) -> Mapping[str, An
 
 
 @function_pass
-def PlanBufferAllocation(func: PrimFunc) -> PrimFunc:
+def PlanBufferAllocation(func: ir.PrimFunc) -> ir.PrimFunc:
     """Move the allocation of each buffer to the lowest common ancestor of its accesses."""
     scopes = _AccessScopes()
     scopes.visit(func.body)
     if not scopes.own:
         return func
-    placed: dict[Scope, list[Buffer]] = {}
+    placed: dict[Scope, list[ir.Buffer]] = {}
     for buffer, own in scopes.own.items():
         path = scopes.common.get(buffer)
         if path:

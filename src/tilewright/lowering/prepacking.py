@@ -11,20 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    IRModule,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    replace,
-    seq,
-)
+from tilewright import ir
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
-from tilewright.ir.patterns import nodes_of, walk
 from tilewright.ir.tensor_intrin import root_block_of
 
 _INFIX = ".pack."
@@ -34,10 +22,10 @@ _INFIX = ".pack."
 class _Packing:
     """A statement that copies a weight, which is the argument at a position, into its layout."""
 
-    statement: Stmt
+    statement: ir.Stmt
     position: int
-    source: Buffer
-    packed: Buffer
+    source: ir.Buffer
+    packed: ir.Buffer
 
 
 def packing_of(name: str) -> tuple[str, int] | None:
@@ -46,33 +34,33 @@ def packing_of(name: str) -> tuple[str, int] | None:
     return (kernel, int(position)) if infix and position.isdecimal() else None
 
 
-def separate_packing(mod: IRModule) -> IRModule:
+def separate_packing(mod: ir.IRModule) -> ir.IRModule:
     """The module with the packing of its weights in functions of their own, if there is any."""
-    kernels: dict[str, PrimFunc] = {}
-    packers: dict[str, PrimFunc] = {}
+    kernels: dict[str, ir.PrimFunc] = {}
+    packers: dict[str, ir.PrimFunc] = {}
     for name, func in mod.functions.items():
         packings = _packings(func)
         kernels[name] = _without(func, packings) if packings else func
         for packing in packings:
             own_name = f"{name}{_INFIX}{packing.position}"
             packers[own_name] = _packing_function(own_name, func, packing)
-    return IRModule({**kernels, **packers}, mod.attrs) if packers else mod
+    return ir.IRModule({**kernels, **packers}, mod.attrs) if packers else mod
 
 
-def packed_weights(func: PrimFunc) -> list[str]:
+def packed_weights(func: ir.PrimFunc) -> list[str]:
     """The names of the arguments whose packing can be separated from a function."""
     return [packing.source.name for packing in _packings(func)]
 
 
-def _packings(func: PrimFunc) -> list[_Packing]:
+def _packings(func: ir.PrimFunc) -> list[_Packing]:
     """In the order of the arguments."""
-    if not isinstance(func.body, BlockRealize):
+    if not isinstance(func.body, ir.BlockRealize):
         return []
     return sorted(_found_packings(func, func.body.block), key=lambda packing: packing.position)
 
 
-def _found_packings(func: PrimFunc, root: Block) -> Iterator[_Packing]:
-    statements = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
+def _found_packings(func: ir.PrimFunc, root: ir.Block) -> Iterator[_Packing]:
+    statements = root.body.seq if isinstance(root.body, ir.SeqStmt) else (root.body,)
     arguments = [func.buffer_map.get(param) for param in func.params]
     for statement in statements:
         block = _packing_block(statement)
@@ -86,35 +74,35 @@ def _found_packings(func: PrimFunc, root: Block) -> Iterator[_Packing]:
             yield _Packing(statement, position, source, packed)
 
 
-def _packing_block(statement: Stmt) -> Block | None:
-    blocks = nodes_of(statement, Block)
+def _packing_block(statement: ir.Stmt) -> ir.Block | None:
+    blocks = ir.nodes_of(statement, ir.Block)
     return next((each for each in blocks if LAYOUT_REWRITE_PREPROC in each.annotations), None)
 
 
-def _uses(statement: Stmt, buffer: Buffer) -> bool:
-    return any(getattr(node, "buffer", None) is buffer for node in walk(statement))
+def _uses(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
+    return any(getattr(node, "buffer", None) is buffer for node in ir.walk(statement))
 
 
-def _without(func: PrimFunc, packings: Sequence[_Packing]) -> PrimFunc:
+def _without(func: ir.PrimFunc, packings: Sequence[_Packing]) -> ir.PrimFunc:
     """The kernel, which now takes packed weights."""
     root = root_block_of(func)
     gone = {id(packing.statement) for packing in packings}
-    assert isinstance(root.body, SeqStmt)
+    assert isinstance(root.body, ir.SeqStmt)
     rest = [statement for statement in root.body.seq if id(statement) not in gone]
     packed = [packing.packed for packing in packings]
     kept = tuple(b for b in root.alloc_buffers if not any(b is each for each in packed))
     buffer_map = dict(func.buffer_map)
     for packing in packings:
         buffer_map[func.params[packing.position]] = packing.packed
-    body = _realize(func, replace(root, body=seq(rest), alloc_buffers=kept))
-    return replace(func, body=body, buffer_map=buffer_map)
+    body = _realize(func, ir.replace(root, body=ir.seq(rest), alloc_buffers=kept))
+    return ir.replace(func, body=body, buffer_map=buffer_map)
 
 
-def _packing_function(name: str, func: PrimFunc, packing: _Packing) -> PrimFunc:
-    block = replace(root_block_of(func), body=packing.statement, alloc_buffers=())
+def _packing_function(name: str, func: ir.PrimFunc, packing: _Packing) -> ir.PrimFunc:
+    block = ir.replace(root_block_of(func), body=packing.statement, alloc_buffers=())
     source = func.params[packing.position]
-    packed = Var(packing.packed.name, source.dtype)
-    return PrimFunc(
+    packed = ir.Var(packing.packed.name, source.dtype)
+    return ir.PrimFunc(
         (source, packed),
         _realize(func, block),
         buffer_map={source: packing.source, packed: packing.packed},
@@ -122,6 +110,6 @@ def _packing_function(name: str, func: PrimFunc, packing: _Packing) -> PrimFunc:
     )
 
 
-def _realize(func: PrimFunc, root: Block) -> BlockRealize:
-    assert isinstance(func.body, BlockRealize)
-    return replace(func.body, block=root)
+def _realize(func: ir.PrimFunc, root: ir.Block) -> ir.BlockRealize:
+    assert isinstance(func.body, ir.BlockRealize)
+    return ir.replace(func.body, block=root)

@@ -12,19 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.arith.affine import affine_in
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    BufferLoad,
-    BufferStore,
-    PrimExpr,
-    Var,
-    const,
-    expr_deep_equal,
-    free_vars,
-)
-from tilewright.ir.patterns import nodes_of
 from tilewright.lowering.rewriters import FoldingSubstituter
 
 Bounds = tuple[int, int]  # inclusive
@@ -46,11 +37,11 @@ class Witness:
 class ParallelStore:
     """A store inside a parallel loop, and all that decides where and whether it happens."""
 
-    store: BufferStore
-    guards: tuple[PrimExpr, ...]
-    loop_var: Var
-    inner: frozenset[Var]  # loops inside the parallel one
-    ranges: Mapping[Var, Bounds | None]  # of all loops around the store
+    store: ir.BufferStore
+    guards: tuple[ir.PrimExpr, ...]
+    loop_var: ir.Var
+    inner: frozenset[ir.Var]  # loops inside the parallel one
+    ranges: Mapping[ir.Var, Bounds | None]  # of all loops around the store
 
 
 def find_witness(case: ParallelStore) -> Witness | None:
@@ -96,10 +87,10 @@ def _extent(bounds: Bounds | None) -> float:
     return math.inf if bounds is None else bounds[1] - bounds[0] + 1
 
 
-def _points(case: ParallelStore) -> dict[Var, Values] | None:
+def _points(case: ParallelStore) -> dict[ir.Var, Values] | None:
     """Values of all variables in the first iterations; what lies outside stays at its start."""
     exprs = (*case.store.indices, *case.guards)
-    used = {case.loop_var, *(var for expr in exprs for var in free_vars(expr))}
+    used = {case.loop_var, *(var for expr in exprs for var in ir.free_vars(expr))}
     bounds = {var: found for var in used if (found := case.ranges.get(var)) is not None}
     if len(bounds) < len(used) or any(_extent(found) < 1 for found in bounds.values()):
         return None
@@ -118,7 +109,7 @@ def _points(case: ParallelStore) -> dict[Var, Values] | None:
     return {var: grid.ravel() for var, grid in zip(counts, grids, strict=True)}
 
 
-def _compare(case: ParallelStore, points: dict[Var, Values], elements: Any) -> Witness | None:
+def _compare(case: ParallelStore, points: dict[ir.Var, Values], elements: Any) -> Witness | None:
     """The first element that two iterations write with different values."""
     iteration = points[case.loop_var]
     if len(iteration) == 0:
@@ -138,13 +129,17 @@ def _compare(case: ParallelStore, points: dict[Var, Values], elements: Any) -> W
     return None
 
 
-def _values_differ(store: BufferStore, first: dict[Var, int], second: dict[Var, int]) -> bool:
+def _values_differ(
+    store: ir.BufferStore, first: dict[ir.Var, int], second: dict[ir.Var, int]
+) -> bool:
     """True if the stored values are not the same expression, or build on what is there already."""
-    if any(load.buffer.data is store.buffer.data for load in nodes_of(store.value, BufferLoad)):
+    if any(
+        load.buffer.data is store.buffer.data for load in ir.nodes_of(store.value, ir.BufferLoad)
+    ):
         return True
-    return not expr_deep_equal(_at(store.value, first), _at(store.value, second))
+    return not ir.expr_deep_equal(_at(store.value, first), _at(store.value, second))
 
 
-def _at(value: PrimExpr, numbers: dict[Var, int]) -> PrimExpr:
-    fixed = {var: const(number, var.dtype) for var, number in numbers.items()}
+def _at(value: ir.PrimExpr, numbers: dict[ir.Var, int]) -> ir.PrimExpr:
+    fixed = {var: ir.const(number, var.dtype) for var, number in numbers.items()}
     return FoldingSubstituter(fixed).rewrite(value)

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    BinaryOp,
-    Call,
-    For,
-    ForKind,
-    IntImm,
-    LetStmt,
-    Not,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Var,
-    is_one,
-    map_children,
-)
+from tilewright import ir
 from tilewright.ir.folding import fold_binary
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.analyzing_rewriter import AnalyzingRewriter
@@ -27,71 +13,75 @@ from tilewright.lowering.rewriters import LIKELY, FoldingSubstituter
 
 
 class _Simplifier(AnalyzingRewriter):
-    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         kind = node.dtype
         if kind.lanes == 1 and (kind.is_bool or kind.is_int):
-            return self._simplified(map_children(node, self._visit_opaque))
+            return self._simplified(ir.map_children(node, self._visit_opaque))
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
         return fold_binary(type(node), a, b)
 
-    def _simplified(self, node: PrimExpr) -> PrimExpr:
+    def _simplified(self, node: ir.PrimExpr) -> ir.PrimExpr:
         simple = self.analyzer.simplify(node)
         return node if _same_form(node, simple) else simple
 
     def _visit_opaque(self, node: Any) -> Any:
         """Simplify inside what the analyzer takes as it is: loads, calls and other types."""
-        if isinstance(node, (Var, IntImm)):
+        if isinstance(node, (ir.Var, ir.IntImm)):
             return node
-        if isinstance(node, (BinaryOp, Not)) and node.dtype.lanes == 1 and not _is_float(node):
-            return map_children(node, self._visit_opaque)
+        if (
+            isinstance(node, (ir.BinaryOp, ir.Not))
+            and node.dtype.lanes == 1
+            and not _is_float(node)
+        ):
+            return ir.map_children(node, self._visit_opaque)
         return self.visit(node)
 
-    def visit_not(self, node: Not) -> PrimExpr:
+    def visit_not(self, node: ir.Not) -> ir.PrimExpr:
         return self._simplified(node)
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return self._simplified(node) if node.dtype.is_int else node
 
-    def visit_call(self, node: Call) -> Any:
+    def visit_call(self, node: ir.Call) -> Any:
         if node.op is LIKELY:
             inner = self.visit(node.args[0])
             return node if inner is node.args[0] else likely(inner)
         return super().visit_call(node)
 
-    def visit_for(self, node: For) -> Any:
+    def visit_for(self, node: ir.For) -> Any:
         start, extent = self.visit(node.min), self.visit(node.extent)
-        if not is_one(extent) or node.annotations or node.kind == ForKind.THREAD_BINDING:
+        if not ir.is_one(extent) or node.annotations or node.kind == ir.ForKind.THREAD_BINDING:
             return super().visit_for(node)
-        self.analyzer.bind(node.loop_var, Range(start, extent), allow_override=True)
+        self.analyzer.bind(node.loop_var, ir.Range(start, extent), allow_override=True)
         return self.visit(FoldingSubstituter({node.loop_var: start}).visit(node.body))
 
-    def visit_let_stmt(self, node: LetStmt) -> Any:
+    def visit_let_stmt(self, node: ir.LetStmt) -> Any:
         value = self.visit(node.value)
-        if isinstance(value, (IntImm, Var)) and not value.dtype.is_handle:
+        if isinstance(value, (ir.IntImm, ir.Var)) and not value.dtype.is_handle:
             return self.visit(FoldingSubstituter({node.var: value}).visit(node.body))
         return super().visit_let_stmt(node)
 
 
-def _same_form(a: PrimExpr, b: PrimExpr) -> bool:
+def _same_form(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     """True when simplifying only made a copy; then the original is kept."""
     if a is b:
         return True
     if type(a) is not type(b):
         return False
-    if isinstance(a, BinaryOp) and isinstance(b, BinaryOp):
+    if isinstance(a, ir.BinaryOp) and isinstance(b, ir.BinaryOp):
         return _same_form(a.a, b.a) and _same_form(a.b, b.b)
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
+    if isinstance(a, ir.IntImm) and isinstance(b, ir.IntImm):
         return a.value == b.value and a.dtype is b.dtype
     return False
 
 
 def _is_float(node: Any) -> bool:
-    return bool(node.dtype.is_float) or (isinstance(node, BinaryOp) and node.a.dtype.is_float)
+    return bool(node.dtype.is_float) or (isinstance(node, ir.BinaryOp) and node.a.dtype.is_float)
 
 
 @function_pass
-def Simplify(func: PrimFunc) -> PrimFunc:
+def Simplify(func: ir.PrimFunc) -> ir.PrimFunc:
     """Simplify index arithmetic and conditions with what is known at each place."""
     return func.with_body(_Simplifier(func).rewrite(func.body))

@@ -13,125 +13,104 @@ tests nothing but in the tiles at its borders.
 
 from __future__ import annotations
 
-from tilewright.ir import (
-    Add,
-    BufferLoad,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    FloatImm,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    Mul,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    add,
-    expr_deep_equal,
-    logical_and,
-    multiply,
-    replace,
-    uses_var,
-)
+from tilewright import ir
 from tilewright.ir.annotation_keys import SKIP_ZERO_TERMS
 from tilewright.ir.intrinsics import likely
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import IF_THEN_ELSE, StmtRewriter
 from tilewright.lowering.widen_expr import conjuncts
 
-_WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
+_WRITTEN_OUT = (ir.ForKind.UNROLLED, ir.ForKind.VECTORIZED)
 
 
-def _is_zero(expr: PrimExpr) -> bool:
-    return isinstance(expr, (IntImm, FloatImm)) and expr.value == 0
+def _is_zero(expr: ir.PrimExpr) -> bool:
+    return isinstance(expr, (ir.IntImm, ir.FloatImm)) and expr.value == 0
 
 
-def _guarded(term: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
+def _guarded(term: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
     """(condition, term) of a product with a factor that is zero unless the condition holds."""
-    if not isinstance(term, Mul):
+    if not isinstance(term, ir.Mul):
         return None
     for factor, other in ((term.a, term.b), (term.b, term.a)):
         match factor:
-            case Call(op=op, args=(condition, value, zero)) if op is IF_THEN_ELSE and _is_zero(
+            case ir.Call(op=op, args=(condition, value, zero)) if op is IF_THEN_ELSE and _is_zero(
                 zero
             ):
                 left = factor is term.a
-                return condition, multiply(value, other) if left else multiply(other, value)
+                return condition, ir.multiply(value, other) if left else ir.multiply(other, value)
     return None
 
 
 class _Skipper(StmtRewriter):
     def __init__(self) -> None:
         self._marked = 0
-        self._guards: set[IfThenElse] = set()  # those that may still move outwards
+        self._guards: set[ir.IfThenElse] = set()  # those that may still move outwards
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         is_marked = SKIP_ZERO_TERMS in node.annotations
         self._marked += is_marked
-        loop: Stmt = self.generic_visit(node)
+        loop: ir.Stmt = self.generic_visit(node)
         self._marked -= is_marked
-        assert isinstance(loop, For)
+        assert isinstance(loop, ir.For)
         if is_marked:
             notes = {key: note for key, note in loop.annotations.items() if key != SKIP_ZERO_TERMS}
-            loop = replace(loop, annotations=notes)
+            loop = ir.replace(loop, annotations=notes)
         return self._around(loop) if self._marked or is_marked else loop
 
-    def _around(self, loop: For) -> Stmt:
+    def _around(self, loop: ir.For) -> ir.Stmt:
         """A loop with only those parts of the guard below it inside that change in it."""
         guard = loop.body
-        if not isinstance(guard, IfThenElse) or guard not in self._guards:
+        if not isinstance(guard, ir.IfThenElse) or guard not in self._guards:
             return loop
         parts = conjuncts(guard.condition)
-        changing = [part for part in parts if uses_var(part, lambda var: var is loop.loop_var)]
+        changing = [part for part in parts if ir.uses_var(part, lambda var: var is loop.loop_var)]
         body = guard.then_case
         if changing:
-            inside = logical_and(*changing)
-            body = IfThenElse(likely(inside) if loop.kind in _WRITTEN_OUT else inside, body)
-        loop = replace(loop, body=body)
+            inside = ir.logical_and(*changing)
+            body = ir.IfThenElse(likely(inside) if loop.kind in _WRITTEN_OUT else inside, body)
+        loop = ir.replace(loop, body=body)
         others = [part for part in parts if part not in set(changing)]
-        return self._guarded(logical_and(*others), loop) if others else loop
+        return self._guarded(ir.logical_and(*others), loop) if others else loop
 
-    def _guarded(self, condition: PrimExpr, body: Stmt) -> Stmt:
-        guard = IfThenElse(condition, body)
+    def _guarded(self, condition: ir.PrimExpr, body: ir.Stmt) -> ir.Stmt:
+        guard = ir.IfThenElse(condition, body)
         self._guards.add(guard)
         return guard
 
-    def visit_if_then_else(self, node: IfThenElse) -> Stmt:
-        made: Stmt = self.generic_visit(node)
+    def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
+        made: ir.Stmt = self.generic_visit(node)
         match made:
-            case IfThenElse(
-                condition=condition, then_case=IfThenElse() as guard, else_case=None
+            case ir.IfThenElse(
+                condition=condition, then_case=ir.IfThenElse() as guard, else_case=None
             ) if guard in self._guards:
-                inside = IfThenElse(condition, guard.then_case)
+                inside = ir.IfThenElse(condition, guard.then_case)
                 return self._guarded(guard.condition, inside)
         return made
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> ir.Stmt:
         made = self.generic_visit(node)
         guard = made.body
-        if not isinstance(guard, IfThenElse) or guard not in self._guards:
+        if not isinstance(guard, ir.IfThenElse) or guard not in self._guards:
             return made
-        return self._guarded(guard.condition, replace(made, body=guard.then_case))
+        return self._guarded(guard.condition, ir.replace(made, body=guard.then_case))
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         match node.value:
-            case Add(a=BufferLoad() as old, b=term) if self._marked and _same(old, node):
+            case ir.Add(a=ir.BufferLoad() as old, b=term) if self._marked and _same(old, node):
                 found = _guarded(term)
                 if found is not None:
                     condition, plain = found
-                    return self._guarded(condition, replace(node, value=add(old, plain)))
+                    return self._guarded(condition, ir.replace(node, value=ir.add(old, plain)))
         return node
 
 
-def _same(load: BufferLoad, store: BufferStore) -> bool:
+def _same(load: ir.BufferLoad, store: ir.BufferStore) -> bool:
     return load.buffer.data is store.buffer.data and all(
-        map(expr_deep_equal, load.indices, store.indices)
+        map(ir.expr_deep_equal, load.indices, store.indices)
     )
 
 
 @function_pass
-def SkipZeroTerms(func: PrimFunc) -> PrimFunc:
+def SkipZeroTerms(func: ir.PrimFunc) -> ir.PrimFunc:
     """Do not add what is zero by construction, where the schedule allows it."""
     return func.with_body(_Skipper().rewrite(func.body))

@@ -12,29 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith.affine import affine_in, is_injective
-from tilewright.ir import (
-    TRUE,
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferRewriter,
-    BufferStore,
-    DType,
-    For,
-    ForKind,
-    IntImm,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Stmt,
-    Var,
-    const,
-    expr_deep_equal,
-    map_children,
-    replace,
-)
-from tilewright.ir.patterns import nodes_of, walk
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.liveness import Entry, Events, LinearAccess, LiveAllocation, live_ranges
 from tilewright.target import Target
@@ -49,12 +28,12 @@ MATCH_RANGE = 16
 class _Storage:
     """A piece of memory, and the allocations that live in it one after another."""
 
-    var: Var
-    dtype: DType
+    var: ir.Var
+    dtype: ir.DType
     scope: str
-    owner: For | None  # the parallel loop that it belongs to
+    owner: ir.For | None  # the parallel loop that it belongs to
     size: int
-    tenants: list[Var] = field(default_factory=list)
+    tenants: list[ir.Var] = field(default_factory=list)
 
 
 class _Planner:
@@ -64,10 +43,10 @@ class _Planner:
         self._events = events
         self._reuse = reuse
         self._free: list[_Storage] = []
-        self._owners: list[For | None] = [None]
+        self._owners: list[ir.For | None] = [None]
         self._serial_loops = [0]  # around the current place, inside each owner
         self.storages: list[_Storage] = []
-        self.home: dict[Var, _Storage] = {}
+        self.home: dict[ir.Var, _Storage] = {}
         self.moved = False  # does some allocation leave the scope it was written in?
 
     def run(self) -> None:
@@ -82,9 +61,9 @@ class _Planner:
                     self._release(var)
 
     def _enter_or_leave(self, entry: Entry) -> None:
-        if not isinstance(entry.stmt, For):
+        if not isinstance(entry.stmt, ir.For):
             return
-        if entry.stmt.kind != ForKind.PARALLEL:
+        if entry.stmt.kind != ir.ForKind.PARALLEL:
             self._serial_loops[-1] += 1 if entry.is_begin else -1
         elif entry.is_begin:
             self._owners.append(entry.stmt)
@@ -93,7 +72,7 @@ class _Planner:
             self._owners.pop()
             self._serial_loops.pop()
 
-    def _allocate(self, var: Var, position: int, entry: Entry) -> None:
+    def _allocate(self, var: ir.Var, position: int, entry: Entry) -> None:
         allocation = self._allocations[var]
         storage = self._dying_input(var, allocation, position, entry)
         storage = storage or self._find_free(allocation) or self._new(var, allocation)
@@ -111,7 +90,7 @@ class _Planner:
         return storage.owner is self._owners[-1]
 
     def _dying_input(
-        self, var: Var, allocation: LiveAllocation, position: int, entry: Entry
+        self, var: ir.Var, allocation: LiveAllocation, position: int, entry: Entry
     ) -> _Storage | None:
         """The storage of a buffer that dies in this very statement and may be written over."""
         if not self._shareable(allocation) or len(self._events.gen[position]) > 1:
@@ -144,32 +123,32 @@ class _Planner:
         self._free = [storage for storage in self._free if storage is not best]
         return best
 
-    def _new(self, var: Var, allocation: LiveAllocation) -> _Storage:
+    def _new(self, var: ir.Var, allocation: LiveAllocation) -> _Storage:
         node = allocation.node
         scope = scope_of(node.buffer_var)
         storage = _Storage(var, node.dtype, scope, self._owners[-1], allocation.size)
         self.storages.append(storage)
         return storage
 
-    def _release(self, var: Var) -> None:
+    def _release(self, var: ir.Var) -> None:
         storage = self.home.get(var)
         if storage is not None and storage.tenants[-1] is var:
             self._free.append(storage)
 
 
-def scope_of(data: Var) -> str:
+def scope_of(data: ir.Var) -> str:
     """The storage scope behind a data pointer."""
     return "global" if data.type_annotation is None else data.type_annotation.storage_scope
 
 
-def may_overwrite(stmt: Stmt, target: Var, source: Var) -> bool:
+def may_overwrite(stmt: ir.Stmt, target: ir.Var, source: ir.Var) -> bool:
     """True when `stmt` computes each element of `target` from the same element of `source`.
 
     Then both may share memory: every element is read just before it is overwritten, once.
     """
-    nodes = list(walk(stmt))
-    stores = [node for node in nodes if isinstance(node, BufferStore)]
-    loads = [node for node in nodes if isinstance(node, BufferLoad)]
+    nodes = list(ir.walk(stmt))
+    stores = [node for node in nodes if isinstance(node, ir.BufferStore)]
+    loads = [node for node in nodes if isinstance(node, ir.BufferLoad)]
     writing = [store for store in stores if store.buffer.data is target]
     reading = [load for load in loads if load.buffer.data is source]
     if len(writing) != 1 or not reading or any(node is target or node is source for node in nodes):
@@ -179,24 +158,24 @@ def may_overwrite(stmt: Stmt, target: Var, source: Var) -> bool:
     if any(load.buffer.data is target for load in loads):
         return False
     (store,) = writing
-    if sum(load.buffer.data is source for load in nodes_of(store.value, BufferLoad)) != len(
+    if sum(load.buffer.data is source for load in ir.nodes_of(store.value, ir.BufferLoad)) != len(
         reading
     ):
         return False
-    same = all(expr_deep_equal(load.indices[0], store.indices[0]) for load in reading)
-    loops = [node for node in nodes if isinstance(node, For)]
+    same = all(ir.expr_deep_equal(load.indices[0], store.indices[0]) for load in reading)
+    loops = [node for node in nodes if isinstance(node, ir.For)]
     return same and _visits_each_element_once(store.indices[0], loops)
 
 
-def _visits_each_element_once(index: PrimExpr, loops: list[For]) -> bool:
-    extents: dict[Var, int] = {}
+def _visits_each_element_once(index: ir.PrimExpr, loops: list[ir.For]) -> bool:
+    extents: dict[ir.Var, int] = {}
     for loop in loops:
-        if not isinstance(loop.extent, IntImm):
+        if not isinstance(loop.extent, ir.IntImm):
             return False
         extents[loop.loop_var] = loop.extent.value
     base, lanes, stride = index, 1, 0
-    if isinstance(index, Ramp):
-        if not isinstance(index.stride, IntImm):
+    if isinstance(index, ir.Ramp):
+        if not isinstance(index.stride, ir.IntImm):
             return False
         base, lanes, stride = index.base, index.lanes, index.stride.value
     found = affine_in(base, lambda var: var in extents)
@@ -206,43 +185,43 @@ def _visits_each_element_once(index: PrimExpr, loops: list[For]) -> bool:
     return is_injective([*coefficients, stride], [*extents.values(), lanes])
 
 
-class _Rewriter(BufferRewriter):
+class _Rewriter(ir.BufferRewriter):
     def __init__(self, planner: _Planner) -> None:
         self._home = planner.home
-        self._buffers: dict[Buffer, Buffer] = {}
-        self._by_owner: dict[For | None, list[_Storage]] = {}
+        self._buffers: dict[ir.Buffer, ir.Buffer] = {}
+        self._by_owner: dict[ir.For | None, list[_Storage]] = {}
         for storage in planner.storages:
             self._by_owner.setdefault(storage.owner, []).append(storage)
 
-    def visit_var(self, node: Var) -> Var:
+    def visit_var(self, node: ir.Var) -> ir.Var:
         storage = self._home.get(node)
         return node if storage is None else storage.var
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         known = self._buffers.get(buffer)
         if known is None:
             data = self.visit_var(buffer.data)
-            known = buffer if data is buffer.data else replace(buffer, data=data)
+            known = buffer if data is buffer.data else ir.replace(buffer, data=data)
             self._buffers[buffer] = known
         return known
 
-    def visit_allocate(self, node: Allocate) -> Any:
+    def visit_allocate(self, node: ir.Allocate) -> Any:
         if node.buffer_var in self._home:
             return self.visit(node.body)
-        return map_children(node, self.visit)
+        return ir.map_children(node, self.visit)
 
-    def visit_for(self, node: For) -> Stmt:
-        new = map_children(node, self.visit)
+    def visit_for(self, node: ir.For) -> ir.Stmt:
+        new = ir.map_children(node, self.visit)
         storages = self._by_owner.get(node, ())
-        return replace(new, body=self.attach(storages, new.body)) if storages else new
+        return ir.replace(new, body=self.attach(storages, new.body)) if storages else new
 
-    def attach(self, storages: Iterable[_Storage], body: Stmt) -> Stmt:
+    def attach(self, storages: Iterable[_Storage], body: ir.Stmt) -> ir.Stmt:
         """`body` with the memory of these storages around it."""
         for storage in reversed(list(storages)):
-            body = Allocate(storage.var, storage.dtype, (const(storage.size),), TRUE, body)
+            body = ir.Allocate(storage.var, storage.dtype, (ir.const(storage.size),), ir.TRUE, body)
         return body
 
-    def rewrite_body(self, body: Stmt) -> Stmt:
+    def rewrite_body(self, body: ir.Stmt) -> ir.Stmt:
         new = self.rewrite(body)
         return self.attach(self._by_owner.get(None, ()), new)
 
@@ -253,7 +232,7 @@ class StorageRewrite(FunctionPass):
 
     reuse: bool = True
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         access = LinearAccess()
         access.visit(func.body)
         if not access.allocations:

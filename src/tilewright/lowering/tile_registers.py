@@ -14,37 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    AssertStmt,
-    AttrStmt,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferRewriter,
-    BufferStore,
-    Call,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    MatchBufferRegion,
-    Node,
-    Op,
-    PointerType,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    StringImm,
-    Var,
-    Visitor,
-    const,
-    equal,
-    replace,
-)
 from tilewright.ir.intrinsics import call_extern
-from tilewright.ir.patterns import walk
 from tilewright.lowering.base import function_pass
 
 TILE_SCOPE = "amx.tmm"
@@ -67,41 +39,41 @@ def is_tile_instruction(symbol: str) -> bool:
     return symbol.startswith(_INSTRUCTIONS)
 
 
-def _op_name(call: Call) -> str:
-    return call.op.name if isinstance(call.op, Op) else ""
+def _op_name(call: ir.Call) -> str:
+    return call.op.name if isinstance(call.op, ir.Op) else ""
 
 
-def _intrinsic(call: PrimExpr) -> str:
+def _intrinsic(call: ir.PrimExpr) -> str:
     """The name of the LLVM intrinsic that is called."""
-    if not isinstance(call, Call) or _op_name(call) != "tir.call_llvm_intrin" or not call.args:
+    if not isinstance(call, ir.Call) or _op_name(call) != "tir.call_llvm_intrin" or not call.args:
         return ""
-    return call.args[0].value if isinstance(call.args[0], StringImm) else ""
+    return call.args[0].value if isinstance(call.args[0], ir.StringImm) else ""
 
 
 # --- is there anything to do? -------------------------------------------------------------------
 
 
-def _statements(stmt: Stmt, outside_parallel: bool = False) -> Iterator[Node]:
+def _statements(stmt: ir.Stmt, outside_parallel: bool = False) -> Iterator[ir.Node]:
     """Statements below one, expressions left out: most programs have nothing to do with tiles."""
 
-    def enters(node: Node) -> bool:
-        hidden = outside_parallel and isinstance(node, For) and node.kind is ForKind.PARALLEL
-        return not hidden and isinstance(node, Stmt) and not isinstance(node, BufferStore)
+    def enters(node: ir.Node) -> bool:
+        hidden = outside_parallel and isinstance(node, ir.For) and node.kind is ir.ForKind.PARALLEL
+        return not hidden and isinstance(node, ir.Stmt) and not isinstance(node, ir.BufferStore)
 
-    return walk(stmt, into=enters)
+    return ir.walk(stmt, into=enters)
 
 
-def _issued(statements: Iterable[Node]) -> set[str]:
+def _issued(statements: Iterable[ir.Node]) -> set[str]:
     """The LLVM intrinsics that statements call."""
-    return {_intrinsic(node.value) for node in statements if isinstance(node, Evaluate)}
+    return {_intrinsic(node.value) for node in statements if isinstance(node, ir.Evaluate)}
 
 
-def _has_buffers(statements: Iterable[Node]) -> bool:
-    blocks = (node for node in statements if isinstance(node, Block))
+def _has_buffers(statements: Iterable[ir.Node]) -> bool:
+    blocks = (node for node in statements if isinstance(node, ir.Block))
     return any(buffer.scope == TILE_SCOPE for block in blocks for buffer in block.alloc_buffers)
 
 
-def needs_tiles(stmt: Stmt, outside_parallel: bool = False) -> bool:
+def needs_tiles(stmt: ir.Stmt, outside_parallel: bool = False) -> bool:
     """Must tiles be configured for a statement? One that does that by itself needs no help.
 
     With `outside_parallel` the bodies of parallel loops do not count.
@@ -117,7 +89,7 @@ def needs_tiles(stmt: Stmt, outside_parallel: bool = False) -> bool:
 class _Use:
     """What happens to one buffer; times count statements in program order."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
     depth: int  # number of loops outside its allocation
     first: int | None = None
     last: int = 0
@@ -141,16 +113,16 @@ class _Frame:
     """A loop, and the buffers from outside that are used in it."""
 
     start: int
-    used: set[Buffer] = field(default_factory=set)
+    used: set[ir.Buffer] = field(default_factory=set)
 
 
-class _Uses(Visitor):
-    def __init__(self, func: PrimFunc) -> None:
+class _Uses(ir.Visitor):
+    def __init__(self, func: ir.PrimFunc) -> None:
         self._place = f"function {func.name!r}"
-        self.uses: dict[Buffer, _Use] = {}
+        self.uses: dict[ir.Buffer, _Use] = {}
         self.foreign: list[tuple[int, str]] = []  # when, and what
-        self._views: dict[Buffer, Buffer] = {}
-        self._blocks: list[Block] = []
+        self._views: dict[ir.Buffer, ir.Buffer] = {}
+        self._blocks: list[ir.Block] = []
         self._frames: list[_Frame] = []
         self._in_parallel = False
         self._time = 0
@@ -162,8 +134,8 @@ class _Uses(Visitor):
     def _fail(self, what: str) -> NoReturn:
         raise LowerError(f"{self._place}: {what}")
 
-    def visit_for(self, node: For) -> None:
-        outermost = node.kind is ForKind.PARALLEL and not self._in_parallel
+    def visit_for(self, node: ir.For) -> None:
+        outermost = node.kind is ir.ForKind.PARALLEL and not self._in_parallel
         if outermost:
             self._note_foreign(f"the parallel loop {node.loop_var.name!r}")
             self._in_parallel = True
@@ -176,7 +148,7 @@ class _Uses(Visitor):
         if outermost:
             self._in_parallel = False
 
-    def visit_block(self, node: Block) -> None:
+    def visit_block(self, node: ir.Block) -> None:
         for buffer in node.alloc_buffers:
             if buffer.scope == TILE_SCOPE:
                 self.uses[buffer] = _Use(buffer, len(self._frames))
@@ -186,21 +158,21 @@ class _Uses(Visitor):
         self.visit(node.body)
         self._blocks.pop()
 
-    def _source(self, buffer: Buffer) -> Buffer:
+    def _source(self, buffer: ir.Buffer) -> ir.Buffer:
         return self._views.get(buffer, buffer)
 
-    def visit_buffer_store(self, node: BufferStore | BufferLoad) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore | ir.BufferLoad) -> None:
         self._element(node.buffer)
         self.generic_visit(node)
 
     visit_buffer_load = visit_buffer_store
 
-    def _element(self, buffer: Buffer) -> None:
+    def _element(self, buffer: ir.Buffer) -> None:
         use = self.uses.get(self._source(buffer))
         if use is not None:
             use.block_of_accesses = self._blocks[-1].name_hint
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         if is_tile_instruction(_intrinsic(node)):
             self._issue()
         elif _op_name(node) in _FOREIGN_CALLS:
@@ -225,7 +197,7 @@ class _Uses(Visitor):
             for frame in self._frames[use.depth :]:
                 frame.used.add(use.buffer)
 
-    def _check_size(self, use: _Use, match: MatchBufferRegion) -> None:
+    def _check_size(self, use: _Use, match: ir.MatchBufferRegion) -> None:
         held, wanted = _size(use.buffer), _size(match.buffer)
         if held == wanted:
             return
@@ -267,27 +239,27 @@ class _Uses(Visitor):
             )
 
 
-def _size(buffer: Buffer) -> int | None:
-    extents = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
+def _size(buffer: ir.Buffer) -> int | None:
+    extents = [extent.value for extent in buffer.shape if isinstance(extent, ir.IntImm)]
     return math.prod(extents) if len(extents) == len(buffer.shape) else None
 
 
 # --- the program without them -------------------------------------------------------------------
 
 
-class _Replacer(BufferRewriter):
+class _Replacer(ir.BufferRewriter):
     """Registers vanish; the other buffers of the scope move to memory."""
 
-    def __init__(self, registers: set[Buffer]) -> None:
+    def __init__(self, registers: set[ir.Buffer]) -> None:
         self._gone = set(registers)  # and views of them
-        self._moved: dict[Buffer, Buffer] = {}
-        self._pointers: dict[Var, Var] = {}
+        self._moved: dict[ir.Buffer, ir.Buffer] = {}
+        self._pointers: dict[ir.Var, ir.Var] = {}
 
-    def visit_block(self, node: Block) -> Any:
+    def visit_block(self, node: ir.Block) -> Any:
         for match in node.match_buffers:
             if match.source.buffer in self._gone:
                 self._gone.add(match.buffer)
-        node = replace(
+        node = ir.replace(
             node,
             match_buffers=tuple(m for m in node.match_buffers if m.buffer not in self._gone),
             reads=self._kept(node.reads),
@@ -296,35 +268,35 @@ class _Replacer(BufferRewriter):
         )
         return super().visit_block(node)
 
-    def _kept(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+    def _kept(self, regions: tuple[ir.BufferRegion, ...]) -> tuple[ir.BufferRegion, ...]:
         return tuple(region for region in regions if region.buffer not in self._gone)
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         if buffer.scope != TILE_SCOPE:
             return buffer
         known = self._moved.get(buffer)
         if known is None:
-            known = self._moved[buffer] = replace(buffer, data=self.visit_var(buffer.data))
+            known = self._moved[buffer] = ir.replace(buffer, data=self.visit_var(buffer.data))
         return known
 
-    def visit_var(self, node: Var) -> Var:
+    def visit_var(self, node: ir.Var) -> ir.Var:
         kind = node.type_annotation
-        if not isinstance(kind, PointerType) or kind.storage_scope != TILE_SCOPE:
+        if not isinstance(kind, ir.PointerType) or kind.storage_scope != TILE_SCOPE:
             return node
         pointer = self._pointers.get(node)
         if pointer is None:
-            local = replace(kind, storage_scope="local")
-            pointer = self._pointers[node] = replace(node, type_annotation=local)
+            local = ir.replace(kind, storage_scope="local")
+            pointer = self._pointers[node] = ir.replace(node, type_annotation=local)
         return pointer
 
 
-def _asking_first(body: Stmt) -> Stmt:
-    body = AttrStmt(const(0), MAY_USE_TILES, const(1), body)
-    return AssertStmt(equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
+def _asking_first(body: ir.Stmt) -> ir.Stmt:
+    body = ir.AttrStmt(ir.const(0), MAY_USE_TILES, ir.const(1), body)
+    return ir.AssertStmt(ir.equal(call_extern("int32", REQUEST_SYMBOL), 0), REFUSED, body)
 
 
 @function_pass
-def TileRegisters(func: PrimFunc) -> PrimFunc:
+def TileRegisters(func: ir.PrimFunc) -> ir.PrimFunc:
     """Give buffers in scope `amx.tmm` the tile registers, or memory where none are used."""
     statements = list(_statements(func.body))
     has_instructions = any(map(is_tile_instruction, _issued(statements)))
@@ -334,5 +306,5 @@ def TileRegisters(func: PrimFunc) -> PrimFunc:
     uses.visit(func.body)
     uses.check()
     registers = {buffer for buffer, use in uses.uses.items() if use.in_registers}
-    body: Stmt = _Replacer(registers).rewrite(func.body)
+    body: ir.Stmt = _Replacer(registers).rewrite(func.body)
     return func.with_body(_asking_first(body) if has_instructions else body)

@@ -10,22 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    AttrStmt,
-    Buffer,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    add,
-    const,
-    replace,
-    seq,
-)
+from tilewright import ir
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP, UNROLL_EXPLICIT_PRAGMA
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
@@ -46,7 +31,7 @@ class UnrollLoop(FunctionPass):
     unroll_local_access: bool = False
     expand: bool = True
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         return func.with_body(_Unroller(self).rewrite(func.body))
 
 
@@ -62,17 +47,17 @@ class _Unroller(StmtRewriter):
         self._serial_depth = 0
         self._local_only = True
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         self._steps += _steps_of(node)
         self._local_only = self._local_only and node.buffer.scope == "local"
         return node
 
-    def visit_evaluate(self, node: Evaluate) -> Stmt:
+    def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
         self._steps += 1
         self._local_only = False
         return node
 
-    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
         outer = self._max_step, self._explicit
         if node.attr_key == AUTO_UNROLL_MAX_STEP:
             self._max_step = int_of(node)
@@ -84,7 +69,7 @@ class _Unroller(StmtRewriter):
         self._max_step, self._explicit = outer
         return body
 
-    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
         changed = False
         steps, unrolled, serial, statements = 0, 0, 0, []
         for child in node.seq:
@@ -96,26 +81,26 @@ class _Unroller(StmtRewriter):
             unrolled = max(unrolled, self._unrolled_depth)
             serial = max(serial, self._serial_depth)
         self._steps, self._unrolled_depth, self._serial_depth = steps, unrolled, serial
-        return seq(statements) if changed else node
+        return ir.seq(statements) if changed else node
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         self._steps = self._unrolled_depth = self._serial_depth = 0
         self._local_only = True
         body = self.visit(node.body)
-        node = node if body is node.body else replace(node, body=body)
-        extent = node.extent.value if isinstance(node.extent, IntImm) else None
+        node = node if body is node.body else ir.replace(node, body=body)
+        extent = node.extent.value if isinstance(node.extent, ir.IntImm) else None
         if extent is None or not self._wants_unrolling(node, extent):
             self._serial_depth += 1
-            kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
-            return node if kind == node.kind else replace(node, kind=kind)
+            kind = ir.ForKind.SERIAL if node.kind == ir.ForKind.UNROLLED else node.kind
+            return node if kind == node.kind else ir.replace(node, kind=kind)
         self._steps *= max(extent, 1)
         self._unrolled_depth += 1
         return self._unroll(node, extent)
 
-    def _wants_unrolling(self, node: For, extent: int) -> bool:
-        if node.kind == ForKind.UNROLLED:
+    def _wants_unrolling(self, node: ir.For, extent: int) -> bool:
+        if node.kind == ir.ForKind.UNROLLED:
             return True
-        if node.kind != ForKind.SERIAL or self._serial_depth or extent == 0:
+        if node.kind != ir.ForKind.SERIAL or self._serial_depth or extent == 0:
             return False
         if self._unrolled_depth >= self._options.auto_max_depth:
             return False
@@ -124,36 +109,36 @@ class _Unroller(StmtRewriter):
         small_extent = extent <= self._options.auto_max_extent
         return extent * self._steps <= self._max_step or small_extent
 
-    def _unroll(self, node: For, extent: int) -> Stmt:
+    def _unroll(self, node: ir.For, extent: int) -> ir.Stmt:
         if self._explicit and self._options.expand:
             return _expanded(node, extent)
         annotations: dict[str, Any] = dict(node.annotations)
         if self._explicit:
             annotations[EXPLICIT_ANNOTATION] = True
-        if node.kind == ForKind.UNROLLED and annotations == node.annotations:
+        if node.kind == ir.ForKind.UNROLLED and annotations == node.annotations:
             return node
-        return replace(node, kind=ForKind.UNROLLED, annotations=annotations)
+        return ir.replace(node, kind=ir.ForKind.UNROLLED, annotations=annotations)
 
 
-def element_bytes(buffer: Buffer) -> int:
+def element_bytes(buffer: ir.Buffer) -> int:
     """Bytes of one element of a buffer, at least 1."""
     return max(1, buffer.dtype.bits * buffer.dtype.lanes // 8)
 
 
-def _steps_of(node: BufferStore) -> int:
+def _steps_of(node: ir.BufferStore) -> int:
     """A store of several registers is several instructions."""
     return max(1, node.value.dtype.lanes * node.buffer.dtype.bits // 8 // REGISTER_BYTES)
 
 
-def int_of(node: AttrStmt) -> int:
+def int_of(node: ir.AttrStmt) -> int:
     """The number that a pragma gives."""
-    return node.value.value if isinstance(node.value, IntImm) else 0
+    return node.value.value if isinstance(node.value, ir.IntImm) else 0
 
 
-def _expanded(node: For, extent: int) -> Stmt:
+def _expanded(node: ir.For, extent: int) -> ir.Stmt:
     copies = []
     for step in range(extent):
-        value = add(node.min, const(step, node.loop_var.dtype))
+        value = ir.add(node.min, ir.const(step, node.loop_var.dtype))
         substituter = FoldingSubstituter({node.loop_var: value}, fresh_binders=step > 0)
         copies.append(substituter.rewrite(node.body))
-    return seq(copies)
+    return ir.seq(copies)

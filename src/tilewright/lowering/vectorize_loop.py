@@ -12,43 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir import (
-    GE,
-    GT,
-    LE,
-    LT,
-    TRUE,
-    Allocate,
-    AssertStmt,
-    AttrStmt,
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    CmpOp,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-    const,
-    is_true,
-    logical_and,
-    logical_not,
-    multiply,
-    replace,
-    seq,
-    uses_var,
-)
-from tilewright.ir.patterns import nodes_of, walk
+from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.host_abi import Accesses
 from tilewright.lowering.lane_conflicts import lanes_conflict
@@ -65,28 +29,28 @@ MOST_UNROLLED_PIECES = 256
 class _LoopBodyWidener(ExprWidener):
     """Widens the statements of one vectorised loop."""
 
-    def __init__(self, loop: For, lanes: int) -> None:
+    def __init__(self, loop: ir.For, lanes: int) -> None:
         super().__init__(loop.loop_var, loop.min, lanes)
         self._loop = loop
         self._inseparable = 0  # depth of constructs whose body cannot get a serial loop of its own
 
-    def statement(self, node: Stmt) -> Stmt:
+    def statement(self, node: ir.Stmt) -> ir.Stmt:
         """The vector form of a statement, or a serial loop around it."""
         try:
-            result: Stmt = self.visit(node)
+            result: ir.Stmt = self.visit(node)
         except NotVectorizable:
             if self._inseparable or self.mask is not None:
                 raise
             return self._serial(node)
         return result
 
-    def _serial(self, node: Stmt) -> Stmt:
+    def _serial(self, node: ir.Stmt) -> ir.Stmt:
         loop = self._loop
-        if not uses_var(node, lambda var: var is loop.loop_var) and _is_idempotent(node):
+        if not ir.uses_var(node, lambda var: var is loop.loop_var) and _is_idempotent(node):
             return node
-        index = replace(loop.loop_var)
+        index = ir.replace(loop.loop_var)
         body = FoldingSubstituter({loop.loop_var: index}, fresh_binders=True).rewrite(node)
-        return For(index, loop.min, loop.extent, ForKind.SERIAL, body)
+        return ir.For(index, loop.min, loop.extent, ir.ForKind.SERIAL, body)
 
     def _whole(self, node: Any) -> Any:
         """Visit a body that shares state between statements, so that none can be split off."""
@@ -96,7 +60,7 @@ class _LoopBodyWidener(ExprWidener):
         finally:
             self._inseparable -= 1
 
-    def visit_seq_stmt(self, node: SeqStmt) -> Stmt:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> ir.Stmt:
         widened = []
         for child in node.seq:
             try:
@@ -106,111 +70,115 @@ class _LoopBodyWidener(ExprWidener):
                 if self._inseparable or self.mask is not None or not _is_apart(child, others):
                     raise
                 widened.append(self._serial(child))
-        return seq(widened)
+        return ir.seq(widened)
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         if node.predicate is not None:
             raise NotVectorizable("a masked store inside a vectorised loop")
         value = self.visit(node.value)
         buffer, index = self.access(node.buffer, node.indices)
         if index.dtype.lanes == 1:
             return self._uniform_store(node, value, index)
-        return BufferStore(buffer, broadcast(value, self.lanes), (index,), self.mask)
+        return ir.BufferStore(buffer, broadcast(value, self.lanes), (index,), self.mask)
 
-    def _uniform_store(self, node: BufferStore, value: PrimExpr, index: PrimExpr) -> Stmt:
+    def _uniform_store(
+        self, node: ir.BufferStore, value: ir.PrimExpr, index: ir.PrimExpr
+    ) -> ir.Stmt:
         # All iterations write one element: only if they all write the same, one store is enough.
         if value.dtype.lanes > 1 or self.mask is not None or not _is_idempotent(node):
             raise NotVectorizable(f"all lanes store to one element of {node.buffer.name}")
-        return replace(node, value=value, indices=(index,))
+        return ir.replace(node, value=value, indices=(index,))
 
-    def visit_if_then_else(self, node: IfThenElse) -> Stmt:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> ir.Stmt:
         uniform, varying = self.split_condition(node.condition)
         if varying is None:
             then_case = self.statement(node.then_case)
             else_case = None if node.else_case is None else self.statement(node.else_case)
-            return IfThenElse(uniform, then_case, else_case)
-        if node.else_case is not None and not is_true(uniform):
-            varying = logical_and(broadcast(uniform, self.lanes), varying)
-            uniform = TRUE
+            return ir.IfThenElse(uniform, then_case, else_case)
+        if node.else_case is not None and not ir.is_true(uniform):
+            varying = ir.logical_and(broadcast(uniform, self.lanes), varying)
+            uniform = ir.TRUE
         then_case = self._masked(varying, node.then_case)
-        result = then_case if is_true(uniform) else IfThenElse(uniform, then_case)
+        result = then_case if ir.is_true(uniform) else ir.IfThenElse(uniform, then_case)
         if node.else_case is None:
             return result
-        return seq((result, self._masked(logical_not(varying), node.else_case)))
+        return ir.seq((result, self._masked(ir.logical_not(varying), node.else_case)))
 
-    def _masked(self, mask: PrimExpr, node: Stmt) -> Stmt:
+    def _masked(self, mask: ir.PrimExpr, node: ir.Stmt) -> ir.Stmt:
         test = None if self.mask is not None else _some_lane(mask)
         outside, self.needs_guard = self.needs_guard, False
-        body: Stmt = self.under_mask(mask, node, guarded=test is not None)
-        guarded = IfThenElse(test, body) if self.needs_guard and test is not None else body
+        body: ir.Stmt = self.under_mask(mask, node, guarded=test is not None)
+        guarded = ir.IfThenElse(test, body) if self.needs_guard and test is not None else body
         self.needs_guard = outside
         return guarded
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         start, extent = self.visit(node.min), self.visit(node.extent)
         if start.dtype.lanes > 1 or extent.dtype.lanes > 1:
             raise NotVectorizable("the bounds of an inner loop differ between lanes")
-        return replace(node, min=start, extent=extent, body=self._whole(node.body))
+        return ir.replace(node, min=start, extent=extent, body=self._whole(node.body))
 
-    def visit_let_stmt(self, node: LetStmt) -> Stmt:
+    def visit_let_stmt(self, node: ir.LetStmt) -> ir.Stmt:
         value = self.visit(node.value)
         var = self.bind_let(node.var, value)
-        return LetStmt(var, value, self._whole(node.body))
+        return ir.LetStmt(var, value, self._whole(node.body))
 
-    def visit_allocate(self, node: Allocate) -> Stmt:
+    def visit_allocate(self, node: ir.Allocate) -> ir.Stmt:
         extent = self.visit(node.extents[0])
         if len(node.extents) != 1 or extent.dtype.lanes > 1:
             raise NotVectorizable("the size of an allocation differs between lanes")
-        copies = replace(node.buffer_var)
+        copies = ir.replace(node.buffer_var)
         self.private[node.buffer_var] = copies
         body = self._whole(node.body)
-        return replace(node, buffer_var=copies, extents=(multiply(extent, self.lanes),), body=body)
+        return ir.replace(
+            node, buffer_var=copies, extents=(ir.multiply(extent, self.lanes),), body=body
+        )
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> Stmt:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> ir.Stmt:
         return self.statement(node.body)
 
-    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
         value, body = self.visit(node.value), self.statement(node.body)
         if value.dtype.lanes > 1:
             raise NotVectorizable("an attribute that differs between lanes")
-        return replace(node, value=value, body=body)
+        return ir.replace(node, value=value, body=body)
 
-    def visit_evaluate(self, node: Evaluate) -> Stmt:
+    def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
         value = self.visit(node.value)  # calls with effects raise
-        return Evaluate(value)
+        return ir.Evaluate(value)
 
-    def visit_while(self, node: While) -> Stmt:
+    def visit_while(self, node: ir.While) -> ir.Stmt:
         raise NotVectorizable("a while loop")
 
-    def visit_assert_stmt(self, node: AssertStmt) -> Stmt:
+    def visit_assert_stmt(self, node: ir.AssertStmt) -> ir.Stmt:
         raise NotVectorizable("an assertion")
 
 
-def _is_apart(child: Stmt, others: Sequence[Stmt]) -> bool:
+def _is_apart(child: ir.Stmt, others: Sequence[ir.Stmt]) -> bool:
     """True when a statement may get a loop of its own: no memory ties it to its neighbours."""
     mine, theirs = Accesses(child), Accesses(*others)
     return not (mine.written & (theirs.read | theirs.written) or theirs.written & mine.read)
 
 
-def _is_idempotent(node: Stmt) -> bool:
+def _is_idempotent(node: ir.Stmt) -> bool:
     """True for a store of a value that does not read what it overwrites."""
-    return isinstance(node, BufferStore) and all(
-        load.buffer.data is not node.buffer.data for load in nodes_of(node.value, BufferLoad)
+    return isinstance(node, ir.BufferStore) and all(
+        load.buffer.data is not node.buffer.data for load in ir.nodes_of(node.value, ir.BufferLoad)
     )
 
 
 # For a comparison of a rising ramp with a constant: the lane that decides whether any lane is on.
-_DECIDING_LANE: dict[type[CmpOp], int] = {LT: 0, LE: 0, GT: -1, GE: -1}
+_DECIDING_LANE: dict[type[ir.CmpOp], int] = {ir.LT: 0, ir.LE: 0, ir.GT: -1, ir.GE: -1}
 
 
-def _some_lane(mask: PrimExpr) -> PrimExpr | None:
+def _some_lane(mask: ir.PrimExpr) -> ir.PrimExpr | None:
     """The scalar condition that some lane of a mask is on, where it has a simple form."""
-    if not isinstance(mask, CmpOp) or type(mask) not in _DECIDING_LANE:
+    if not isinstance(mask, ir.CmpOp) or type(mask) not in _DECIDING_LANE:
         return None
     ramp, limit = mask.a, mask.b
-    if not isinstance(ramp, Ramp) or not isinstance(limit, Broadcast):
+    if not isinstance(ramp, ir.Ramp) or not isinstance(limit, ir.Broadcast):
         return None
-    if not isinstance(ramp.stride, IntImm) or ramp.stride.value <= 0:
+    if not isinstance(ramp.stride, ir.IntImm) or ramp.stride.value <= 0:
         return None
     lane = _DECIDING_LANE[type(mask)] % ramp.lanes
     return type(mask)(ramp.base + ramp.stride.value * lane, limit.value)
@@ -220,49 +188,49 @@ class _LoopVectorizer(StmtRewriter):
     def __init__(self, enable: bool) -> None:
         self._enable = enable
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         node = self.generic_visit(node)
-        if node.kind != ForKind.VECTORIZED:
+        if node.kind != ir.ForKind.VECTORIZED:
             return node
-        if not self._enable or not isinstance(node.extent, IntImm) or node.extent.value < 1:
-            return replace(node, kind=ForKind.SERIAL)
+        if not self._enable or not isinstance(node.extent, ir.IntImm) or node.extent.value < 1:
+            return ir.replace(node, kind=ir.ForKind.SERIAL)
         if node.extent.value == 1:
             return FoldingSubstituter({node.loop_var: node.min}).rewrite(node.body)
         if lanes_conflict(node, node.extent.value):
-            return replace(node, kind=ForKind.SERIAL)
+            return ir.replace(node, kind=ir.ForKind.SERIAL)
         return _vectorized(node, node.extent.value)
 
 
-def _vectorized(node: For, extent: int) -> Stmt:
+def _vectorized(node: ir.For, extent: int) -> ir.Stmt:
     lanes = _convenient_lanes(extent, _widest_element(node.body))
     if lanes == extent:
         return _LoopBodyWidener(node, lanes).statement(node.body)
     count, rest = divmod(extent, lanes)
-    return seq((_pieces(node, count, lanes), *([_tail(node, rest)] if rest else [])))
+    return ir.seq((_pieces(node, count, lanes), *([_tail(node, rest)] if rest else [])))
 
 
-def _pieces(node: For, count: int, lanes: int) -> Stmt:
+def _pieces(node: ir.For, count: int, lanes: int) -> ir.Stmt:
     """The first `count * lanes` iterations."""
     if count == 1:
-        return _vectorized(replace(node, extent=const(lanes, node.loop_var.dtype)), lanes)
-    piece = Var(f"{node.loop_var.name}_piece", node.loop_var.dtype)
-    inner = Var(node.loop_var.name, node.loop_var.dtype)
+        return _vectorized(ir.replace(node, extent=ir.const(lanes, node.loop_var.dtype)), lanes)
+    piece = ir.Var(f"{node.loop_var.name}_piece", node.loop_var.dtype)
+    inner = ir.Var(node.loop_var.name, node.loop_var.dtype)
     body = FoldingSubstituter({node.loop_var: piece * lanes + inner}).rewrite(node.body)
-    vector = For(inner, node.min, const(lanes, inner.dtype), ForKind.VECTORIZED, body)
-    kind = ForKind.UNROLLED if count <= MOST_UNROLLED_PIECES else ForKind.SERIAL
-    number, zero = const(count, piece.dtype), const(0, piece.dtype)
-    return For(piece, zero, number, kind, _vectorized(vector, lanes))
+    vector = ir.For(inner, node.min, ir.const(lanes, inner.dtype), ir.ForKind.VECTORIZED, body)
+    kind = ir.ForKind.UNROLLED if count <= MOST_UNROLLED_PIECES else ir.ForKind.SERIAL
+    number, zero = ir.const(count, piece.dtype), ir.const(0, piece.dtype)
+    return ir.For(piece, zero, number, kind, _vectorized(vector, lanes))
 
 
-def _tail(node: For, rest: int) -> Stmt:
+def _tail(node: ir.For, rest: int) -> ir.Stmt:
     """The last `rest` iterations, beside the others."""
-    var = replace(node.loop_var)
+    var = ir.replace(node.loop_var)
     first = node.min + (node.extent - rest)
     index = first if rest == 1 else var
     body = FoldingSubstituter({node.loop_var: index}, fresh_binders=True).rewrite(node.body)
     if rest == 1:
         return body
-    loop = For(var, first, const(rest, var.dtype), ForKind.VECTORIZED, body)
+    loop = ir.For(var, first, ir.const(rest, var.dtype), ir.ForKind.VECTORIZED, body)
     return _vectorized(loop, rest)
 
 
@@ -275,8 +243,8 @@ def _convenient_lanes(extent: int, element_bytes: int) -> int:
     return known_lanes(extent if divisor < SHORTEST_PIECE else divisor, element_bytes)
 
 
-def _widest_element(body: Stmt) -> int:
-    accesses = (node for node in walk(body) if isinstance(node, BufferLoad | BufferStore))
+def _widest_element(body: ir.Stmt) -> int:
+    accesses = (node for node in ir.walk(body) if isinstance(node, ir.BufferLoad | ir.BufferStore))
     return max((element_bytes(node.buffer) for node in accesses), default=1)
 
 
@@ -286,5 +254,5 @@ class VectorizeLoop(FunctionPass):
 
     enable_vectorize: bool = True
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         return func.with_body(_LoopVectorizer(self.enable_vectorize).rewrite(func.body))

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Cast,
-    For,
-    ForKind,
-    IRModule,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    Var,
-    Visitor,
-)
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.host_abi import SIGNATURE_ATTR
 
-_LOOP_KINDS = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED)
+_LOOP_KINDS = (ir.ForKind.SERIAL, ir.ForKind.PARALLEL, ir.ForKind.UNROLLED)
 
 
-class _Verifier(Visitor):
-    def __init__(self, func: PrimFunc) -> None:
+class _Verifier(ir.Visitor):
+    def __init__(self, func: ir.PrimFunc) -> None:
         self._name = func.name
-        self._defined: set[Var] = set(func.params)
+        self._defined: set[ir.Var] = set(func.params)
 
     def _fail(self, what: str) -> None:
         raise LowerError(f"function {self._name!r} is not in lowered form: {what}")
@@ -41,11 +26,11 @@ class _Verifier(Visitor):
     visit_block = visit_block_realize = visit_match_buffer_region = _unexpected
     visit_decl_buffer = visit_buffer_region = visit_reduce = _unexpected
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if node not in self._defined:
             self._fail(f"variable {node.name!r} is not defined where it is used")
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         if node.kind not in _LOOP_KINDS:
             self._fail(f"loop {node.loop_var.name!r} has kind {node.kind.name}")
         self._bind(node, node.loop_var)
@@ -55,7 +40,7 @@ class _Verifier(Visitor):
 
     visit_let_stmt = visit_let
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: ir.Allocate) -> None:
         if len(node.extents) != 1:
             self._fail(f"allocation {node.buffer_var.name!r} has {len(node.extents)} extents")
         self._bind(node, node.buffer_var)
@@ -63,7 +48,7 @@ class _Verifier(Visitor):
     def visit_allocate_const(self, node: Any) -> None:
         self._bind(node, node.buffer_var)
 
-    def _bind(self, node: Node, var: Var) -> None:
+    def _bind(self, node: ir.Node, var: ir.Var) -> None:
         for name in node.child_fields:
             value = getattr(node, name)
             if name == "body":
@@ -73,11 +58,11 @@ class _Verifier(Visitor):
                     self.visit(child)
         self._defined.discard(var)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._check_access(node.buffer, node.indices, node.predicate)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self._check_access(node.buffer, node.indices, node.predicate)
         lanes = node.indices[0].dtype.lanes * node.buffer.dtype.lanes
         if node.value.dtype.lanes != lanes or node.value.dtype.element_of != node.buffer.dtype:
@@ -88,7 +73,7 @@ class _Verifier(Visitor):
         self.generic_visit(node)
 
     def _check_access(
-        self, buffer: Buffer, indices: tuple[PrimExpr, ...], predicate: PrimExpr | None
+        self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...], predicate: ir.PrimExpr | None
     ) -> None:
         if buffer.data not in self._defined:
             self._fail(f"the memory of buffer {buffer.name} is not defined where it is used")
@@ -99,12 +84,12 @@ class _Verifier(Visitor):
         if predicate is not None and predicate.dtype.lanes != indices[0].dtype.lanes:
             self._fail(f"the mask of an access of {buffer.name} has {predicate.dtype!s}")
 
-    def visit_ramp(self, node: Ramp) -> None:
+    def visit_ramp(self, node: ir.Ramp) -> None:
         if node.base.dtype is not node.stride.dtype:
             self._fail(f"ramp `{node}` mixes {node.base.dtype!s} and {node.stride.dtype!s}")
         self.generic_visit(node)
 
-    def visit_cast(self, node: Cast) -> None:
+    def visit_cast(self, node: ir.Cast) -> None:
         if node.dtype.lanes != node.value.dtype.lanes:
             self._fail(f"cast of {node.value.dtype!s} to {node.dtype!s}")
         self.generic_visit(node)
@@ -115,9 +100,9 @@ class _Verifier(Visitor):
         self.generic_visit(node)
 
 
-def verify_lowered(program: PrimFunc | IRModule) -> None:
+def verify_lowered(program: ir.PrimFunc | ir.IRModule) -> None:
     """Raise a `LowerError` unless every function is in the form that code generators consume."""
-    functions = [program] if isinstance(program, PrimFunc) else program.functions.values()
+    functions = [program] if isinstance(program, ir.PrimFunc) else program.functions.values()
     for func in functions:
         if func.buffer_map or SIGNATURE_ATTR not in func.attrs:
             raise LowerError(f"function {func.name!r} is not in lowered form: no host ABI")
@@ -125,7 +110,7 @@ def verify_lowered(program: PrimFunc | IRModule) -> None:
 
 
 @function_pass
-def VerifyLowered(func: PrimFunc) -> PrimFunc:
+def VerifyLowered(func: ir.PrimFunc) -> ir.PrimFunc:
     """Check that a function is in the form that code generators consume."""
     verify_lowered(func)
     return func

@@ -9,153 +9,120 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith.canonical import widens_index
-from tilewright.ir import (
-    Add,
-    And,
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    Call,
-    CallEffect,
-    Cast,
-    Div,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Let,
-    Mod,
-    Mul,
-    Not,
-    PrimExpr,
-    Ramp,
-    Rewriter,
-    Select,
-    Shuffle,
-    Sub,
-    Var,
-    add,
-    cast,
-    const,
-    floordiv,
-    floormod,
-    logical_and,
-    logical_not,
-    map_tuple,
-    multiply,
-    replace,
-    subtract,
-)
-from tilewright.ir.arithmetic import is_zero
 from tilewright.ir.folding import fold_binary
-from tilewright.ir.op import Op
 from tilewright.lowering.divisibility import is_multiple
 from tilewright.lowering.rewriters import IF_THEN_ELSE, LIKELY
 
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+_DIVISIONS = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
 
 
 class NotVectorizable(Exception):
     """Raised inside the pass when a statement has no vector form; never reaches the user."""
 
 
-def broadcast(value: PrimExpr, lanes: int) -> PrimExpr:
+def broadcast(value: ir.PrimExpr, lanes: int) -> ir.PrimExpr:
     """`value` in every lane, unless it is a vector already."""
     if value.dtype.lanes == lanes:
         return value
     if value.dtype.lanes != 1:
         raise NotVectorizable(f"{value.dtype!s} inside a loop of {lanes} lanes")
-    return Broadcast(value, lanes)
+    return ir.Broadcast(value, lanes)
 
 
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+def conjuncts(condition: ir.PrimExpr) -> list[ir.PrimExpr]:
     """The parts of a conjunction, `likely` marks removed."""
-    if isinstance(condition, Call) and condition.op is LIKELY:
+    if isinstance(condition, ir.Call) and condition.op is LIKELY:
         return conjuncts(condition.args[0])
-    if isinstance(condition, And):
+    if isinstance(condition, ir.And):
         return conjuncts(condition.a) + conjuncts(condition.b)
     return [condition]
 
 
-def is_inside(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
+def is_inside(buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> bool:
     """True when constant indices lie inside a buffer of constant shape."""
     return all(
-        isinstance(index, IntImm) and isinstance(extent, IntImm) and 0 <= index.value < extent.value
+        isinstance(index, ir.IntImm)
+        and isinstance(extent, ir.IntImm)
+        and 0 <= index.value < extent.value
         for index, extent in zip(indices, buffer.shape, strict=True)
     )
 
 
-def _scalar_of(value: PrimExpr) -> PrimExpr | None:
+def _scalar_of(value: ir.PrimExpr) -> ir.PrimExpr | None:
     """What all lanes share, or None."""
-    if isinstance(value, Broadcast):
+    if isinstance(value, ir.Broadcast):
         return value.value
     return value if value.dtype.lanes == 1 else None
 
 
-class ExprWidener(Rewriter):
+class ExprWidener(ir.Rewriter):
     """Widens expressions of one vectorised loop; `mask` says which lanes are on, if not all are."""
 
-    def __init__(self, loop_var: Var, start: PrimExpr, lanes: int) -> None:
+    def __init__(self, loop_var: ir.Var, start: ir.PrimExpr, lanes: int) -> None:
         self.lanes = lanes
-        self.mask: PrimExpr | None = None
+        self.mask: ir.PrimExpr | None = None
         self.guarded = False  # does a test around the mask make sure that some lane is on?
         self.needs_guard = False  # does a load rely on that test?
-        self.vars: dict[Var, PrimExpr] = {
-            loop_var: Ramp(start, const(1, loop_var.dtype), lanes),
+        self.vars: dict[ir.Var, ir.PrimExpr] = {
+            loop_var: ir.Ramp(start, ir.const(1, loop_var.dtype), lanes),
         }
-        self.private: dict[Var, Var] = {}  # allocations with one copy for each lane
-        self._private_buffers: dict[Buffer, Buffer] = {}
+        self.private: dict[ir.Var, ir.Var] = {}  # allocations with one copy for each lane
+        self._private_buffers: dict[ir.Buffer, ir.Buffer] = {}
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         if node in self.private:
             raise NotVectorizable(f"the address of {node.name} is taken")
         return self.vars.get(node, node)
 
-    def visit_add(self, node: Add | Sub) -> PrimExpr:
-        combine = add if isinstance(node, Add) else subtract
+    def visit_add(self, node: ir.Add | ir.Sub) -> ir.PrimExpr:
+        combine = ir.add if isinstance(node, ir.Add) else ir.subtract
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        zero = const(0, node.a.dtype.element_of)
+        zero = ir.const(0, node.a.dtype.element_of)
         ramp_a, ramp_b = _as_ramp(a, zero, self.lanes), _as_ramp(b, zero, self.lanes)
         if ramp_a is None or ramp_b is None or not (a.dtype.is_integral):
             return self._lanewise(node, a, b)
         stride = combine(ramp_a.stride, ramp_b.stride)
         base = combine(ramp_a.base, ramp_b.base)
-        if is_zero(stride):
+        if ir.is_zero(stride):
             return base
-        return Ramp(base, stride, self.lanes)
+        return ir.Ramp(base, stride, self.lanes)
 
     visit_sub = visit_add
 
-    def visit_mul(self, node: Mul) -> PrimExpr:
+    def visit_mul(self, node: ir.Mul) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        if isinstance(b, Ramp):
+        if isinstance(b, ir.Ramp):
             a, b = b, a
         factor = _scalar_of(b)
-        if isinstance(a, Ramp) and factor is not None:
-            return Ramp(multiply(a.base, factor), multiply(a.stride, factor), a.lanes)
+        if isinstance(a, ir.Ramp) and factor is not None:
+            return ir.Ramp(ir.multiply(a.base, factor), ir.multiply(a.stride, factor), a.lanes)
         return self._lanewise(node, a, b)
 
-    def visit_floor_div(self, node: FloorDiv | FloorMod) -> PrimExpr:
+    def visit_floor_div(self, node: ir.FloorDiv | ir.FloorMod) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
         if not self._stays_in_one_block(a, b):
             return self._lanewise(node, a, b)
-        if isinstance(node, FloorDiv):
-            return floordiv(a.base, b)
-        return Ramp(floormod(a.base, b), a.stride, a.lanes)
+        if isinstance(node, ir.FloorDiv):
+            return ir.floordiv(a.base, b)
+        return ir.Ramp(ir.floormod(a.base, b), a.stride, a.lanes)
 
     visit_floor_mod = visit_floor_div
 
-    def _stays_in_one_block(self, a: Any, b: PrimExpr) -> bool:
+    def _stays_in_one_block(self, a: Any, b: ir.PrimExpr) -> bool:
         """True when all lanes of ramp `a` lie in one aligned block of `b` numbers."""
-        if not isinstance(a, Ramp) or not isinstance(b, IntImm) or not isinstance(a.stride, IntImm):
+        if (
+            not isinstance(a, ir.Ramp)
+            or not isinstance(b, ir.IntImm)
+            or not isinstance(a.stride, ir.IntImm)
+        ):
             return False
         stride, span = a.stride.value, a.stride.value * (a.lanes - 1)
         if stride <= 0 or b.value <= span:
@@ -164,125 +131,132 @@ class ExprWidener(Rewriter):
         step = next((s for s in range(span + 1, b.value + 1) if b.value % s == 0), b.value)
         return is_multiple(a.base, step)
 
-    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         return node if a is node.a and b is node.b else self._lanewise(node, a, b)
 
-    def _lanewise(self, node: BinaryOp, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    def _lanewise(self, node: ir.BinaryOp, a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
         if a.dtype.lanes == 1 and b.dtype.lanes == 1:
             return fold_binary(type(node), a, b)
         if isinstance(node, _DIVISIONS) and a.dtype.is_integral and self.mask is not None:
             divisor = _scalar_of(b)
-            if not isinstance(divisor, IntImm) or divisor.value == 0:
+            if not isinstance(divisor, ir.IntImm) or divisor.value == 0:
                 raise NotVectorizable("a division that a mask must protect from zero")
         return type(node)(broadcast(a, self.lanes), broadcast(b, self.lanes))
 
-    def visit_not(self, node: Not) -> PrimExpr:
+    def visit_not(self, node: ir.Not) -> ir.PrimExpr:
         a = self.visit(node.a)
-        return node if a is node.a else logical_not(a)
+        return node if a is node.a else ir.logical_not(a)
 
-    def visit_cast(self, node: Cast) -> PrimExpr:
+    def visit_cast(self, node: ir.Cast) -> ir.PrimExpr:
         value = self.visit(node.value)
         if value is node.value:
             return node
-        if isinstance(value, Ramp) and widens_index(node):
-            return Ramp(cast(node.dtype, value.base), cast(node.dtype, value.stride), value.lanes)
-        return Cast(node.dtype.with_lanes(value.dtype.lanes), value)
+        if isinstance(value, ir.Ramp) and widens_index(node):
+            return ir.Ramp(
+                ir.cast(node.dtype, value.base), ir.cast(node.dtype, value.stride), value.lanes
+            )
+        return ir.Cast(node.dtype.with_lanes(value.dtype.lanes), value)
 
-    def visit_select(self, node: Select) -> PrimExpr:
+    def visit_select(self, node: ir.Select) -> ir.PrimExpr:
         parts = [self.visit(part) for part in (node.condition, node.true_value, node.false_value)]
         if parts[0] is node.condition and all(part.dtype.lanes == 1 for part in parts):
-            return Select(*parts)
-        return Select(*(broadcast(part, self.lanes) for part in parts))
+            return ir.Select(*parts)
+        return ir.Select(*(broadcast(part, self.lanes) for part in parts))
 
-    def visit_ramp(self, node: Ramp | Broadcast | Shuffle) -> PrimExpr:
+    def visit_ramp(self, node: ir.Ramp | ir.Broadcast | ir.Shuffle) -> ir.PrimExpr:
         raise NotVectorizable(f"{node.dtype!s} inside a vectorised loop")
 
     visit_broadcast = visit_shuffle = visit_ramp
 
-    def visit_let(self, node: Let) -> PrimExpr:
+    def visit_let(self, node: ir.Let) -> ir.PrimExpr:
         value = self.visit(node.value)
         var = self.bind_let(node.var, value)
         body = self.visit(node.body)
         if value is node.value and body is node.body:
             return node
-        return Let(var, value, body)
+        return ir.Let(var, value, body)
 
-    def bind_let(self, var: Var, value: PrimExpr) -> Var:
+    def bind_let(self, var: ir.Var, value: ir.PrimExpr) -> ir.Var:
         """The variable that stands for `var` inside the body of a let."""
         if value.dtype is var.dtype:
             return var
-        wide = Var(var.name, value.dtype)
+        wide = ir.Var(var.name, value.dtype)
         self.vars[var] = wide
         return wide
 
-    def visit_call(self, node: Call) -> PrimExpr:
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
         if node.op is IF_THEN_ELSE:
             return self._widen_choice(node)
-        if not isinstance(node.op, Op) or node.op.effect > CallEffect.READ_STATE:
+        if not isinstance(node.op, ir.Op) or node.op.effect > ir.CallEffect.READ_STATE:
             raise NotVectorizable("a call with an effect")
-        args = map_tuple(node.args, self.visit)
+        args = ir.map_tuple(node.args, self.visit)
         if all(arg.dtype.lanes == 1 for arg in args):
-            return node if args is node.args else replace(node, args=args)
+            return node if args is node.args else ir.replace(node, args=args)
         if node.op is LIKELY:
-            widened: PrimExpr = args[0]
+            widened: ir.PrimExpr = args[0]
             return widened
         if not node.op.vectorizable:
             raise NotVectorizable(f"{node.op.name} on vectors")
         wide = tuple(broadcast(arg, self.lanes) for arg in args)
-        return Call(node.dtype.with_lanes(self.lanes), node.op, wide)
+        return ir.Call(node.dtype.with_lanes(self.lanes), node.op, wide)
 
-    def _widen_choice(self, node: Call) -> PrimExpr:
+    def _widen_choice(self, node: ir.Call) -> ir.PrimExpr:
         uniform, varying = self.split_condition(node.args[0])
         if varying is None:
             then_value, else_value = self.visit(node.args[1]), self.visit(node.args[2])
             lanes = max(then_value.dtype.lanes, else_value.dtype.lanes)
             args = (uniform, broadcast(then_value, lanes), broadcast(else_value, lanes))
-            return Call(node.dtype.with_lanes(lanes), IF_THEN_ELSE, args)
-        simple_else = isinstance(node.args[2], (IntImm, FloatImm))
-        if not simple_else and not isinstance(uniform, IntImm):
-            varying, uniform = logical_and(broadcast(uniform, self.lanes), varying), const(True)
+            return ir.Call(node.dtype.with_lanes(lanes), IF_THEN_ELSE, args)
+        simple_else = isinstance(node.args[2], (ir.IntImm, ir.FloatImm))
+        if not simple_else and not isinstance(uniform, ir.IntImm):
+            varying, uniform = (
+                ir.logical_and(broadcast(uniform, self.lanes), varying),
+                ir.const(True),
+            )
         then_value = self.under_mask(varying, node.args[1])
-        else_value = self.under_mask(logical_not(varying), node.args[2])
-        chosen = Select(
+        else_value = self.under_mask(ir.logical_not(varying), node.args[2])
+        chosen = ir.Select(
             varying, broadcast(then_value, self.lanes), broadcast(else_value, self.lanes)
         )
-        if isinstance(uniform, IntImm):
+        if isinstance(uniform, ir.IntImm):
             return chosen
         args = (uniform, chosen, broadcast(else_value, self.lanes))
-        return Call(chosen.dtype, IF_THEN_ELSE, args)
+        return ir.Call(chosen.dtype, IF_THEN_ELSE, args)
 
-    def split_condition(self, condition: PrimExpr) -> tuple[PrimExpr, PrimExpr | None]:
+    def split_condition(self, condition: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr | None]:
         """The part of a condition that all lanes share, and the vector that differs (or None)."""
         widened = [self.visit(part) for part in conjuncts(condition)]
-        uniform = logical_and(*(part for part in widened if part.dtype.lanes == 1))
+        uniform = ir.logical_and(*(part for part in widened if part.dtype.lanes == 1))
         varying = [part for part in widened if part.dtype.lanes > 1]
-        return uniform, logical_and(*varying) if varying else None
+        return uniform, ir.logical_and(*varying) if varying else None
 
-    def under_mask(self, mask: PrimExpr, node: Any, guarded: bool = False) -> Any:
+    def under_mask(self, mask: ir.PrimExpr, node: Any, guarded: bool = False) -> Any:
         """Widen `node` with only the lanes of `mask` switched on, within the present ones."""
         outer = self.mask, self.guarded
-        self.mask = mask if self.mask is None else logical_and(self.mask, mask)
+        self.mask = mask if self.mask is None else ir.logical_and(self.mask, mask)
         self.guarded = guarded
         try:
             return self.visit(node)
         finally:
             self.mask, self.guarded = outer
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         if node.predicate is not None:
             raise NotVectorizable("a masked load inside a vectorised loop")
         buffer, index = self.access(node.buffer, node.indices)
         if index.dtype.lanes > 1:
-            return BufferLoad(buffer, (index,), self.mask)
+            return ir.BufferLoad(buffer, (index,), self.mask)
         if self.mask is not None and not is_inside(node.buffer, (index,)):
             # All lanes share this load, and it may only happen if some lane is on.
             if not self.guarded:
-                return BufferLoad(buffer, (Broadcast(index, self.lanes),), self.mask)
+                return ir.BufferLoad(buffer, (ir.Broadcast(index, self.lanes),), self.mask)
             self.needs_guard = True
-        return node if index is node.indices[0] else replace(node, indices=(index,))
+        return node if index is node.indices[0] else ir.replace(node, indices=(index,))
 
-    def access(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, PrimExpr]:
+    def access(
+        self, buffer: ir.Buffer, indices: tuple[ir.PrimExpr, ...]
+    ) -> tuple[ir.Buffer, ir.PrimExpr]:
         """The buffer and the widened index of a one-dimensional access."""
         if len(indices) != 1 or buffer.dtype.lanes != 1:
             raise NotVectorizable(f"{buffer.name} has not been flattened")
@@ -292,20 +266,20 @@ class ExprWidener(Rewriter):
             return buffer, index
         private, kind = self._private_buffer(buffer, copies), index.dtype.element_of
         if index.dtype.lanes == 1:
-            return private, Ramp(multiply(index, self.lanes), const(1, kind), self.lanes)
-        wide = Mul(index, broadcast(const(self.lanes, kind), self.lanes))
-        return private, Add(wide, Ramp(const(0, kind), const(1, kind), self.lanes))
+            return private, ir.Ramp(ir.multiply(index, self.lanes), ir.const(1, kind), self.lanes)
+        wide = ir.Mul(index, broadcast(ir.const(self.lanes, kind), self.lanes))
+        return private, ir.Add(wide, ir.Ramp(ir.const(0, kind), ir.const(1, kind), self.lanes))
 
-    def _private_buffer(self, buffer: Buffer, data: Var) -> Buffer:
+    def _private_buffer(self, buffer: ir.Buffer, data: ir.Var) -> ir.Buffer:
         known = self._private_buffers.get(buffer)
         if known is None:
-            shape = (multiply(buffer.shape[0], self.lanes),)
-            known = self._private_buffers[buffer] = replace(buffer, data=data, shape=shape)
+            shape = (ir.multiply(buffer.shape[0], self.lanes),)
+            known = self._private_buffers[buffer] = ir.replace(buffer, data=data, shape=shape)
         return known
 
 
-def _as_ramp(value: PrimExpr, zero: PrimExpr, lanes: int) -> Ramp | None:
-    if isinstance(value, Ramp):
+def _as_ramp(value: ir.PrimExpr, zero: ir.PrimExpr, lanes: int) -> ir.Ramp | None:
+    if isinstance(value, ir.Ramp):
         return value
     scalar = _scalar_of(value)
-    return None if scalar is None else Ramp(scalar, zero, lanes)
+    return None if scalar is None else ir.Ramp(scalar, zero, lanes)

@@ -9,26 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith.affine import affine_in
-from tilewright.ir import (
-    Allocate,
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IntImm,
-    PrimFunc,
-    Stmt,
-    Var,
-    Visitor,
-    While,
-    const,
-    replace,
-)
 from tilewright.ir.annotation_keys import AUTO_UNROLL_MAX_STEP
-from tilewright.ir.arithmetic import is_zero
 from tilewright.lowering.base import function_pass
 from tilewright.lowering.lane_conflicts import lanes_conflict
 from tilewright.lowering.rewriters import FoldingSubstituter, StmtRewriter
@@ -40,20 +23,20 @@ class _NotContinued(Exception):
     """The outer loop does not go on where the vector ends."""
 
 
-class _Continuation(Visitor):
+class _Continuation(ir.Visitor):
     """Checks that `outer` and `lane` occur only as `lane + lanes * outer`, inside indices."""
 
-    def __init__(self, outer: Var, lane: Var, lanes: int) -> None:
+    def __init__(self, outer: ir.Var, lane: ir.Var, lanes: int) -> None:
         self._outer = outer
         self._lane = lane
         self._lanes = lanes
         self.stores = 0
         self.widest_element = 0
 
-    def _is_ours(self, var: Var) -> bool:
+    def _is_ours(self, var: ir.Var) -> bool:
         return var is self._outer or var is self._lane
 
-    def _step(self, node: BufferLoad | BufferStore) -> int:
+    def _step(self, node: ir.BufferLoad | ir.BufferStore) -> int:
         found = affine_in(node.indices[-1], self._is_ours) if len(node.indices) == 1 else None
         if found is None:
             raise _NotContinued
@@ -63,20 +46,20 @@ class _Continuation(Visitor):
         self.widest_element = max(self.widest_element, element_bytes(node.buffer))
         return step
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._step(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         if self._step(node) == 0:
             raise _NotContinued
         self.stores += 1
         self.visit(node.value)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if self._is_ours(node):
             raise _NotContinued
 
-    def _refuse(self, node: Evaluate | While | Allocate) -> None:
+    def _refuse(self, node: ir.Evaluate | ir.While | ir.Allocate) -> None:
         raise _NotContinued
 
     visit_evaluate = visit_while = visit_allocate = _refuse
@@ -86,19 +69,21 @@ class _Continuation(Visitor):
 class _Nest:
     """A loop, the loops that are its whole body one after the other, and a vectorised one last."""
 
-    outer: For
-    between: tuple[For, ...]
-    vector: For
+    outer: ir.For
+    between: tuple[ir.For, ...]
+    vector: ir.For
 
     @staticmethod
-    def below(outer: For) -> _Nest | None:
+    def below(outer: ir.For) -> _Nest | None:
         """The nest that a loop is the head of, if all its loops have constant bounds."""
-        between: list[For] = []
-        node: Stmt = outer
-        while isinstance(node, For) and isinstance(node.extent, IntImm) and is_zero(node.min):
-            if node.kind == ForKind.VECTORIZED:
+        between: list[ir.For] = []
+        node: ir.Stmt = outer
+        while (
+            isinstance(node, ir.For) and isinstance(node.extent, ir.IntImm) and ir.is_zero(node.min)
+        ):
+            if node.kind == ir.ForKind.VECTORIZED:
                 return _Nest(outer, tuple(between[1:]), node) if between else None
-            if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            if node.kind not in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
                 return None
             between.append(node)
             node = node.body
@@ -118,7 +103,7 @@ class _Nest:
         steps = stores
         for loop in (*reversed(self.between), self.outer):
             steps *= _extent(loop)
-            if loop.kind != ForKind.UNROLLED and steps > max_step:
+            if loop.kind != ir.ForKind.UNROLLED and steps > max_step:
                 return False
         return True
 
@@ -127,24 +112,24 @@ class _Nest:
         """Lanes of a vector that covers the outer loop too."""
         return _extent(self.vector) * _extent(self.outer)
 
-    def widened(self) -> Stmt | None:
+    def widened(self) -> ir.Stmt | None:
         """The loops between around the wide vector, if its lanes keep out of each other's way."""
         lane = self.vector.loop_var
-        zero = {self.outer.loop_var: const(0, self.outer.loop_var.dtype)}
+        zero = {self.outer.loop_var: ir.const(0, self.outer.loop_var.dtype)}
         body = FoldingSubstituter(zero).rewrite(self.vector.body)
-        wide = replace(self.vector, extent=const(self.lanes, lane.dtype), body=body)
-        if lanes_conflict(replace(wide, body=self._between(body)), self.lanes):
+        wide = ir.replace(self.vector, extent=ir.const(self.lanes, lane.dtype), body=body)
+        if lanes_conflict(ir.replace(wide, body=self._between(body)), self.lanes):
             return None
         return self._between(wide)
 
-    def _between(self, stmt: Stmt) -> Stmt:
+    def _between(self, stmt: ir.Stmt) -> ir.Stmt:
         for loop in reversed(self.between):
-            stmt = replace(loop, body=stmt)
+            stmt = ir.replace(loop, body=stmt)
         return stmt
 
 
-def _extent(loop: For) -> int:
-    assert isinstance(loop.extent, IntImm)
+def _extent(loop: ir.For) -> int:
+    assert isinstance(loop.extent, ir.IntImm)
     return loop.extent.value
 
 
@@ -152,7 +137,7 @@ class _Widener(StmtRewriter):
     def __init__(self) -> None:
         self._max_step = 0
 
-    def visit_attr_stmt(self, node: AttrStmt) -> Stmt:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
         if node.attr_key != AUTO_UNROLL_MAX_STEP:
             return self.generic_visit(node)
         before, self._max_step = self._max_step, int_of(node)
@@ -160,10 +145,10 @@ class _Widener(StmtRewriter):
         self._max_step = before
         return result
 
-    def visit_for(self, node: For) -> Stmt:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
         node = self.generic_visit(node)
         nest = _Nest.below(node)
-        if nest is None or (not self._max_step and node.kind != ForKind.UNROLLED):
+        if nest is None or (not self._max_step and node.kind != ir.ForKind.UNROLLED):
             return node
         if nest.lanes & -nest.lanes <= _extent(nest.vector):
             return node  # no wider than before, once it is cut into convenient pieces
@@ -176,6 +161,6 @@ class _Widener(StmtRewriter):
 
 
 @function_pass
-def WidenVectorLoops(func: PrimFunc) -> PrimFunc:
+def WidenVectorLoops(func: ir.PrimFunc) -> ir.PrimFunc:
     """Let vectorised loops take in the unrolled loops that continue them."""
     return func.with_body(_Widener().rewrite(func.body))

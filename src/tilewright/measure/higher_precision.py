@@ -12,34 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRewriter,
-    BufferStore,
-    Call,
-    Cast,
-    DType,
-    FloatImm,
-    For,
-    ForKind,
-    IRModule,
-    Let,
-    LetStmt,
-    PointerType,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    Var,
-    Visitor,
-    cast,
-    map_children,
-    replace,
-    seq,
-)
-from tilewright.ir.op import MATH_OPS, Op
+from tilewright import ir
+from tilewright.ir.op import MATH_OPS
 from tilewright.measure.artifact import precise_name
 from tilewright.schedule.caches.copy_block import (
     make_copy_block,
@@ -47,14 +21,14 @@ from tilewright.schedule.caches.copy_block import (
     spatial_iterator,
 )
 
-WIDE = DType("float64")
+WIDE = ir.DType("float64")
 
 
 class _CannotWiden(Exception):
     """The program has a part whose meaning depends on the types as they are."""
 
 
-def with_precise_twin(mod: IRModule) -> IRModule:
+def with_precise_twin(mod: ir.IRModule) -> ir.IRModule:
     """The module, and each function that can be computed in higher precision a second time."""
     for name, func in mod.functions.items():
         precise, twin = in_higher_precision(func), precise_name(name)
@@ -63,9 +37,9 @@ def with_precise_twin(mod: IRModule) -> IRModule:
     return mod
 
 
-def in_higher_precision(func: PrimFunc) -> PrimFunc | None:
+def in_higher_precision(func: ir.PrimFunc) -> ir.PrimFunc | None:
     """The function in higher precision; None where that is impossible or makes no difference."""
-    if not isinstance(func.body, BlockRealize):
+    if not isinstance(func.body, ir.BlockRealize):
         return None
     widener = _Widener(func)
     try:
@@ -75,17 +49,19 @@ def in_higher_precision(func: PrimFunc) -> PrimFunc | None:
     return func.with_body(_between_copies(body, widener.results)) if widener.results else None
 
 
-def _is_narrow(dtype: DType) -> bool:
+def _is_narrow(dtype: ir.DType) -> bool:
     return dtype.is_float and dtype.element_of != WIDE
 
 
-def _widened(buffer: Buffer) -> Buffer:
+def _widened(buffer: ir.Buffer) -> ir.Buffer:
     """A buffer for the same elements in float64."""
-    data = Var(buffer.data.name, buffer.data.dtype, PointerType(WIDE, buffer.scope))
-    return replace(buffer, data=data, dtype=WIDE.with_lanes(buffer.dtype.lanes))
+    data = ir.Var(buffer.data.name, buffer.data.dtype, ir.PointerType(WIDE, buffer.scope))
+    return ir.replace(buffer, data=data, dtype=WIDE.with_lanes(buffer.dtype.lanes))
 
 
-def _between_copies(body: BlockRealize, results: Mapping[Buffer, Buffer]) -> BlockRealize:
+def _between_copies(
+    body: ir.BlockRealize, results: Mapping[ir.Buffer, ir.Buffer]
+) -> ir.BlockRealize:
     """The body, which works on wide buffers, between copies from and to the arguments."""
     root = body.block
     statements = [
@@ -94,119 +70,119 @@ def _between_copies(body: BlockRealize, results: Mapping[Buffer, Buffer]) -> Blo
         *(_copy(f"{narrow.name}_out", wide, narrow) for narrow, wide in results.items()),
     ]
     buffers = (*root.alloc_buffers, *results.values())
-    return replace(body, block=replace(root, body=seq(statements), alloc_buffers=buffers))
+    return ir.replace(body, block=ir.replace(root, body=ir.seq(statements), alloc_buffers=buffers))
 
 
-def _copy(name: str, source: Buffer, target: Buffer) -> Stmt:
+def _copy(name: str, source: ir.Buffer, target: ir.Buffer) -> ir.Stmt:
     iterators = [spatial_iterator(f"v{n}", extent) for n, extent in enumerate(source.shape)]
-    loops = [(Var(f"i{n}", extent.dtype), extent) for n, extent in enumerate(source.shape)]
+    loops = [(ir.Var(f"i{n}", extent.dtype), extent) for n, extent in enumerate(source.shape)]
     place = tuple(iterator.var for iterator in iterators)
     block = make_copy_block(name, iterators, (source, place), (target, place))
     return realize_in_loops(loops, [variable for variable, _ in loops], block)
 
 
-class _Written(Visitor):
+class _Written(ir.Visitor):
     """The buffers that a program writes."""
 
     def __init__(self) -> None:
-        self.found: set[Buffer] = set()
+        self.found: set[ir.Buffer] = set()
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.found.add(node.buffer)
 
-    def visit_block(self, node: Block) -> None:
+    def visit_block(self, node: ir.Block) -> None:
         self.found |= {region.buffer for region in node.writes}
         self.generic_visit(node)
 
 
-class _Widener(BufferRewriter):
+class _Widener(ir.BufferRewriter):
     """Every float expression becomes one of float64; all other types stay what they are."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: ir.PrimFunc) -> None:
         written = _Written()
         written.visit(func.body)
         arguments = tuple(func.buffer_map.values())
         # By argument; a compact buffer, whatever the strides of the argument are.
         self.results = {
-            buffer: replace(_widened(buffer), strides=(), elem_offset=None)
+            buffer: ir.replace(_widened(buffer), strides=(), elem_offset=None)
             for buffer in arguments
             if buffer in written.found and _is_narrow(buffer.dtype)
         }
         self._buffers = {buffer: self.results.get(buffer, buffer) for buffer in arguments}
-        self._vars: dict[Var, Var] = {}
+        self._vars: dict[ir.Var, ir.Var] = {}
 
     # --- buffers ---
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         if buffer not in self._buffers:  # memory behind a pointer
             raise _CannotWiden
         return self._buffers[buffer]
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         for buffer in node.alloc_buffers:
             self._buffers[buffer] = _widened(buffer) if _is_narrow(buffer.dtype) else buffer
         for match in node.match_buffers:
             source = self.visit_buffer(match.source.buffer)
             is_wide = source is not match.source.buffer
             self._buffers[match.buffer] = _widened(match.buffer) if is_wide else match.buffer
-        made: Block = super().visit_block(node)
+        made: ir.Block = super().visit_block(node)
         return made
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
         return _as_wide(super().visit_buffer_load(node))
 
-    def visit_buffer_store(self, node: BufferStore) -> Stmt:
-        made: BufferStore = super().visit_buffer_store(node)
-        return replace(made, value=cast(_type_in(made), made.value))
+    def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
+        made: ir.BufferStore = super().visit_buffer_store(node)
+        return ir.replace(made, value=ir.cast(_type_in(made), made.value))
 
     # --- values ---
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return _as_wide(self._vars.get(node, node))
 
-    def visit_float_imm(self, node: FloatImm) -> PrimExpr:
-        return FloatImm(WIDE, node.value)
+    def visit_float_imm(self, node: ir.FloatImm) -> ir.PrimExpr:
+        return ir.FloatImm(WIDE, node.value)
 
-    def visit_cast(self, node: Cast) -> PrimExpr:
-        return cast(_wide_type(node.dtype), self.visit(node.value))
+    def visit_cast(self, node: ir.Cast) -> ir.PrimExpr:
+        return ir.cast(_wide_type(node.dtype), self.visit(node.value))
 
-    def visit_call(self, node: Call) -> PrimExpr:
-        if not isinstance(node.op, Op) or node.op.name not in MATH_OPS:
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
+        if not isinstance(node.op, ir.Op) or node.op.name not in MATH_OPS:
             raise _CannotWiden
-        return replace(map_children(node, self.visit), dtype=_wide_type(node.dtype))
+        return ir.replace(ir.map_children(node, self.visit), dtype=_wide_type(node.dtype))
 
     def _bind(self, node: Any) -> Any:
         value = self.visit(node.value)
-        var = self._vars[node.var] = Var(node.var.name, value.dtype)
-        return replace(node, var=var, value=value, body=self.visit(node.body))
+        var = self._vars[node.var] = ir.Var(node.var.name, value.dtype)
+        return ir.replace(node, var=var, value=value, body=self.visit(node.body))
 
-    def visit_let(self, node: Let) -> object:
+    def visit_let(self, node: ir.Let) -> object:
         return self._bind(node)
 
-    def visit_let_stmt(self, node: LetStmt) -> object:
+    def visit_let_stmt(self, node: ir.LetStmt) -> object:
         return self._bind(node)
 
     # --- what is left alone, and what depends on the types as they are ---
 
-    def visit_for(self, node: For) -> Stmt:
-        if node.kind is ForKind.THREAD_BINDING:
+    def visit_for(self, node: ir.For) -> ir.Stmt:
+        if node.kind is ir.ForKind.THREAD_BINDING:
             raise _CannotWiden
-        return map_children(node, self.visit)
+        return ir.map_children(node, self.visit)
 
-    def _refuse(self, node: Stmt) -> Stmt:
+    def _refuse(self, node: ir.Stmt) -> ir.Stmt:
         raise _CannotWiden
 
     visit_allocate = visit_allocate_const = visit_decl_buffer = visit_attr_stmt = _refuse
 
 
-def _wide_type(dtype: DType) -> DType:
+def _wide_type(dtype: ir.DType) -> ir.DType:
     return WIDE.with_lanes(dtype.lanes) if dtype.is_float else dtype
 
 
-def _as_wide(value: PrimExpr) -> PrimExpr:
-    return cast(_wide_type(value.dtype), value)
+def _as_wide(value: ir.PrimExpr) -> ir.PrimExpr:
+    return ir.cast(_wide_type(value.dtype), value)
 
 
-def _type_in(store: BufferStore) -> DType:
+def _type_in(store: ir.BufferStore) -> ir.DType:
     """The type of what a statement stores."""
-    return BufferLoad(store.buffer, store.indices).dtype
+    return ir.BufferLoad(store.buffer, store.indices).dtype

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.ir import (
-    Buffer,
-    BufferLoad,
-    For,
-    IntImm,
-    IRModule,
-    Node,
-    PrimExpr,
-    Sub,
-    post_order_visit,
-)
+from tilewright import ir
 from tilewright.records import entry_function
 
 
-def row_offsets_in(mod: IRModule) -> dict[int, int]:
+def row_offsets_in(mod: ir.IRModule) -> dict[int, int]:
     """The arguments of a program that are offsets, by position, and the number they rise to."""
     func = entry_function(mod)
-    nodes: list[Node] = []
-    post_order_visit(func.body, nodes.append)
-    offsets = [buffer for node in nodes if isinstance(node, For) for buffer in _counted_by(node)]
+    nodes: list[ir.Node] = []
+    ir.post_order_visit(func.body, nodes.append)
+    offsets = [buffer for node in nodes if isinstance(node, ir.For) for buffer in _counted_by(node)]
     found: dict[int, int] = {}
     for position, param in enumerate(func.params):
         buffer = func.buffer_map.get(param)
@@ -38,24 +28,24 @@ def row_offsets_in(mod: IRModule) -> dict[int, int]:
     return found
 
 
-def _counted_by(loop: For) -> Iterator[Buffer]:
+def _counted_by(loop: ir.For) -> Iterator[ir.Buffer]:
     """The buffer of which two elements differ by the extent of a loop."""
     match loop.extent:
-        case Sub(a=BufferLoad(buffer=end), b=BufferLoad(buffer=begin)) if end is begin:
+        case ir.Sub(a=ir.BufferLoad(buffer=end), b=ir.BufferLoad(buffer=begin)) if end is begin:
             yield end
 
 
-def _lengths_read_at(node: Node, offsets: Buffer) -> Iterator[int]:
+def _lengths_read_at(node: ir.Node, offsets: ir.Buffer) -> Iterator[int]:
     """The lengths of the axes on which elements are read at places that offsets decide."""
-    if isinstance(node, BufferLoad):
+    if isinstance(node, ir.BufferLoad):
         for index, extent in zip(node.indices, node.buffer.shape, strict=True):
-            if isinstance(extent, IntImm) and _reads(index, offsets):
+            if isinstance(extent, ir.IntImm) and _reads(index, offsets):
                 yield extent.value
 
 
-def _reads(index: PrimExpr, buffer: Buffer) -> bool:
+def _reads(index: ir.PrimExpr, buffer: ir.Buffer) -> bool:
     """Is an element of a buffer a part of an index, other than inside of another one?"""
-    if isinstance(index, BufferLoad):
+    if isinstance(index, ir.BufferLoad):
         return index.buffer is buffer
     fields = (getattr(index, name) for name in index.child_fields)
-    return any(isinstance(field, PrimExpr) and _reads(field, buffer) for field in fields)
+    return any(isinstance(field, ir.PrimExpr) and _reads(field, buffer) for field in fields)

@@ -11,18 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.arith.affine import STILL, Affine, Bound
 from tilewright.arith.ranges import RangeEvaluator, Ranges, larger
-from tilewright.ir import (
-    Buffer,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    PrimExpr,
-    Var,
-    children,
-    expr_deep_equal,
-)
 from tilewright.nest.footprints import steps_of
 from tilewright.nest.index_reader import Indices
 from tilewright.nest.loops import Loop
@@ -37,13 +28,13 @@ class MovingRanges(RangeEvaluator):
     def __init__(self, ranges: Ranges) -> None:
         super().__init__(ranges, self._of_other)
 
-    def _of_other(self, expr: PrimExpr) -> Bound:
+    def _of_other(self, expr: ir.PrimExpr) -> Bound:
         """It is only known whether it moves, not where."""
-        bounds = [self.of(child) for child in children(expr) if isinstance(child, PrimExpr)]
+        bounds = [self.of(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)]
         return 0, int(any(_differ(low, high) for low, high in bounds))
 
 
-def ranges_of(extents: Mapping[Var, Any]) -> dict[Var, Bound]:
+def ranges_of(extents: Mapping[ir.Var, Any]) -> dict[ir.Var, Bound]:
     """The values of variables that count from zero."""
     return {var: (0, extent - 1) for var, extent in extents.items()}
 
@@ -58,7 +49,7 @@ class MemoryAccess:
 
     def __init__(
         self,
-        buffer: Buffer,
+        buffer: ir.Buffer,
         indices: Indices,
         is_store: bool,
         ranges: Ranges,
@@ -97,18 +88,18 @@ class MemoryAccess:
     def stride(self, loop: Loop) -> int | None:
         """Elements between two iterations; None: not in a regular way."""
         total, scale = 0, 1
-        others: list[tuple[PrimExpr, int]] = []
+        others: list[tuple[ir.PrimExpr, int]] = []
         for index, extent in zip(reversed(self.indices), reversed(self.buffer.shape), strict=True):
             total += index.terms.get(loop.var, 0) * scale
             if not index.is_plain:
                 others += [(term, index.terms[term] * scale) for term in irregular(index)]
-            scale *= extent.value if type(extent) is IntImm else 1
+            scale *= extent.value if type(extent) is ir.IntImm else 1
         if not any(_is_moved(part, loop) for part, _ in others):
             return total
         joined = _stride_of_digits(others, loop)
         return None if joined is None else total + joined
 
-    def footprint(self, extents: Mapping[Var, Any], line: int = LINE) -> Any:
+    def footprint(self, extents: Mapping[ir.Var, Any], line: int = LINE) -> Any:
         """Bytes, in whole cache lines, that are touched while some loops run."""
         moving = MovingRanges(ranges_of(extents))
         return self._bytes([_span(index, moving) for index in self.indices], line)
@@ -116,7 +107,7 @@ class MemoryAccess:
     def footprints(self, loops: Sequence[Loop], line: int = LINE) -> list[Any]:
         """The same below each of some nested loops, and (last) while none of them runs."""
         steps, others = self._steps, self._others
-        running: dict[Var, Bound] = {}
+        running: dict[ir.Var, Bound] = {}
         moving = MovingRanges(running)
         spans = [1] * len(self.indices)
         for axis in others:
@@ -145,9 +136,9 @@ class MemoryAccess:
         return math.prod(spans[:-1]) * (-(-width // line) * line)
 
 
-def irregular(index: Affine) -> list[PrimExpr]:
+def irregular(index: Affine) -> list[ir.PrimExpr]:
     """The terms of an index that are not variables."""
-    return [] if index.is_plain else [term for term in index.terms if not isinstance(term, Var)]
+    return [] if index.is_plain else [term for term in index.terms if not isinstance(term, ir.Var)]
 
 
 def _span(index: Affine, moving: MovingRanges) -> Any:
@@ -156,7 +147,7 @@ def _span(index: Affine, moving: MovingRanges) -> Any:
     return high - low + 1
 
 
-def _is_moved(part: PrimExpr, loop: Loop) -> bool:
+def _is_moved(part: ir.PrimExpr, loop: Loop) -> bool:
     low, high = MovingRanges({loop.var: (0, loop.extent - 1)}).of(part)
     return _differ(low, high)
 
@@ -167,14 +158,16 @@ def _differ(low: Any, high: Any) -> bool:
     return moved if type(moved) is bool else bool(np.any(moved))
 
 
-def _stride_of_digits(parts: Sequence[tuple[PrimExpr, int]], loop: Loop) -> int | None:
+def _stride_of_digits(parts: Sequence[tuple[ir.PrimExpr, int]], loop: Loop) -> int | None:
     """The stride of `x // c * (c * f) + x % c * f`, which is `x * f`; None for all else."""
     match parts:
         case [
-            (FloorMod(a=low, b=IntImm(value=divisor)), factor),
-            (FloorDiv(a=high, b=IntImm(value=cut)), times),
+            (ir.FloorMod(a=low, b=ir.IntImm(value=divisor)), factor),
+            (ir.FloorDiv(a=high, b=ir.IntImm(value=cut)), times),
         ] if (
-            divisor == cut and times == factor * cut and (low is high or expr_deep_equal(low, high))
+            divisor == cut
+            and times == factor * cut
+            and (low is high or ir.expr_deep_equal(low, high))
         ):
             whole = raw_index(low, {})
             if not any(_is_moved(part, loop) for part in irregular(whole)):

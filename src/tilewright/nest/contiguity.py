@@ -8,27 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import affine_of
-from tilewright.ir import (
-    Add,
-    BlockRealize,
-    BufferRegion,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Var,
-    free_vars,
-    substitute,
-)
 from tilewright.nest.block_loops import NestLoop
 
-Coefficients = dict[Var, int]
+Coefficients = dict[ir.Var, int]
 
 
-def contiguous_loops(realize: BlockRealize, nest: Sequence[NestLoop], most: int) -> int:
+def contiguous_loops(realize: ir.BlockRealize, nest: Sequence[NestLoop], most: int) -> int:
     """The number of innermost loops, at most so many, along which all accesses are contiguous."""
     accesses = _Accesses(realize, nest)
     count = most
@@ -42,14 +30,14 @@ def contiguous_loops(realize: BlockRealize, nest: Sequence[NestLoop], most: int)
 class _Accesses:
     """Strides of loops in the regions of one block."""
 
-    def __init__(self, realize: BlockRealize, nest: Sequence[NestLoop]) -> None:
+    def __init__(self, realize: ir.BlockRealize, nest: Sequence[NestLoop]) -> None:
         self.nest = nest
-        self.values: dict[Var, PrimExpr] = {
+        self.values: dict[ir.Var, ir.PrimExpr] = {
             iter_var.var: value
             for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
         }
 
-    def contiguous(self, region: BufferRegion, limit: int) -> int:
+    def contiguous(self, region: ir.BufferRegion, limit: int) -> int:
         """How many of the innermost loops (at most `limit`) are contiguous in a region."""
         strides = _Strides(region, self.values)
         expected = 0  # of the next loop; 0: no loop has mattered yet
@@ -69,12 +57,12 @@ class _Accesses:
 class _Strides:
     """How far apart in memory the iterations of a loop are, in one region."""
 
-    def __init__(self, region: BufferRegion, values: dict[Var, PrimExpr]) -> None:
+    def __init__(self, region: ir.BufferRegion, values: dict[ir.Var, ir.PrimExpr]) -> None:
         self.region = region
         self.values = values
         self.rows: dict[int, _Row] = {}
 
-    def of(self, var: Var) -> int:
+    def of(self, var: ir.Var) -> int:
         """The stride of a loop; 0 if it does not matter."""
         stride = 1
         for axis in range(len(self.region.region) - 1, -1, -1):
@@ -82,7 +70,7 @@ class _Strides:
             if coefficient:
                 return coefficient * stride
             extent = self.region.buffer.shape[axis]
-            stride *= extent.value if isinstance(extent, IntImm) else 0
+            stride *= extent.value if isinstance(extent, ir.IntImm) else 0
         return 0
 
     def _row(self, axis: int) -> _Row:
@@ -99,42 +87,43 @@ class _Row:
     only happen to variables that occur once more; the simplifier is asked about those alone.
     """
 
-    def __init__(self, index: PrimExpr, values: dict[Var, PrimExpr]) -> None:
+    def __init__(self, index: ir.PrimExpr, values: dict[ir.Var, ir.PrimExpr]) -> None:
         self.index = index
         self.values = values
         self.linear: Coefficients = {}
-        self.inside: dict[Var, int] = {}  # how many divisions a variable stands in
+        self.inside: dict[ir.Var, int] = {}  # how many divisions a variable stands in
         self.simplified: Coefficients | None = None
         self._collect(index, 1, self.linear)
 
-    def coefficient(self, var: Var) -> int:
+    def coefficient(self, var: ir.Var) -> int:
         """How much the index grows with the loop."""
         uses = self.inside.get(var, 0)
         if uses and (uses > 1 or var in self.linear):
             if self.simplified is None:
                 # Nothing is said about the extents of loops: unit loops must not vanish here.
-                whole = Analyzer().simplify(substitute(self.index, self.values))
+                whole = Analyzer().simplify(ir.substitute(self.index, self.values))
                 self.simplified = _by_shape(whole)
             return self.simplified.get(var, 0)
         return self.linear.get(var, 0)
 
-    def _collect(self, expr: PrimExpr, scale: int, total: Coefficients) -> None:
+    def _collect(self, expr: ir.PrimExpr, scale: int, total: Coefficients) -> None:
         """Add the coefficients in `scale * expr` to `total`."""
         for term, factor in affine_of(expr).terms.items():
             match term:
-                case Var() if term in self.values:
+                case ir.Var() if term in self.values:
                     self._collect(self.values[term], scale * factor, total)
-                case Var():
+                case ir.Var():
                     total[term] = total.get(term, 0) + scale * factor
-                case FloorDiv(b=IntImm(value=divisor)) | FloorMod(b=IntImm(value=divisor)) if (
-                    divisor > 0
-                ):
+                case (
+                    ir.FloorDiv(b=ir.IntImm(value=divisor))
+                    | ir.FloorMod(b=ir.IntImm(value=divisor))
+                ) if divisor > 0:
                     self._divide(term, divisor, scale * factor, total)
                 case _:
-                    self._note_inside(free_vars(substitute(term, self.values)))
+                    self._note_inside(ir.free_vars(ir.substitute(term, self.values)))
 
     def _divide(
-        self, term: FloorDiv | FloorMod, divisor: int, scale: int, total: Coefficients
+        self, term: ir.FloorDiv | ir.FloorMod, divisor: int, scale: int, total: Coefficients
     ) -> None:
         """Multiples of the divisor come out of a quotient, the rest stays inside."""
         part: Coefficients = {}
@@ -142,22 +131,22 @@ class _Row:
         for var, value in part.items():
             if value % divisor:
                 self._note_inside([var])
-            elif isinstance(term, FloorDiv):
+            elif isinstance(term, ir.FloorDiv):
                 total[var] = total.get(var, 0) + scale * (value // divisor)
 
-    def _note_inside(self, variables: Sequence[Var]) -> None:
+    def _note_inside(self, variables: Sequence[ir.Var]) -> None:
         for var in variables:
             self.inside[var] = self.inside.get(var, 0) + 1
 
 
-def _by_shape(expr: PrimExpr) -> Coefficients:
+def _by_shape(expr: ir.PrimExpr) -> Coefficients:
     """Coefficients of the variables that stand in the sums and products of an index."""
     match expr:
-        case Var():
+        case ir.Var():
             return {expr: 1}
-        case Mul(a=a, b=IntImm(value=factor)):
+        case ir.Mul(a=a, b=ir.IntImm(value=factor)):
             return {var: value * factor for var, value in _by_shape(a).items()}
-        case Add(a=a, b=b):
+        case ir.Add(a=a, b=b):
             left, right = _by_shape(a), _by_shape(b)
             both = {var: min(left[var], right[var]) for var in left if var in right}
             return {**left, **right, **both}

@@ -12,17 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.arith.affine import affine_of
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    PrimExpr,
-    Var,
-    conjuncts,
-    free_vars,
-    substitute,
-)
 from tilewright.ir.linear import structural_key
 from tilewright.nest.mixed_radix import Domain, ends_of_digit
 
@@ -57,29 +50,29 @@ class IndexRanges:
 
     def __init__(
         self,
-        inner: Mapping[Var, Domain],
-        bindings: Mapping[Var, PrimExpr],
-        predicate: PrimExpr = TRUE,
+        inner: Mapping[ir.Var, Domain],
+        bindings: Mapping[ir.Var, ir.PrimExpr],
+        predicate: ir.PrimExpr = ir.TRUE,
     ) -> None:
         self._inner = inner
         self._bindings = bindings
         self._conditions = [
             (condition, used)
-            for condition in conjuncts(predicate)
-            if (used := set(free_vars(condition))) and used <= inner.keys()
+            for condition in ir.conjuncts(predicate)
+            if (used := set(ir.free_vars(condition))) and used <= inner.keys()
         ]
 
-    def of(self, index: PrimExpr, length: int = 1) -> AxisRange:
+    def of(self, index: ir.PrimExpr, length: int = 1) -> AxisRange:
         """The range of `length` elements from an index on; raises Unbounded."""
-        parts = affine_of(substitute(index, self._bindings))
+        parts = affine_of(ir.substitute(index, self._bindings))
         plain = parts.variable_terms()
         moving = {var: f for var, f in plain if var in self._inner}
         origin: Terms = {var: f for var, f in plain if var not in self._inner}
-        inner: list[tuple[PrimExpr, int]] = []
+        inner: list[tuple[ir.PrimExpr, int]] = []
         for atom, factor in parts.terms.items():
-            if isinstance(atom, Var):
+            if isinstance(atom, ir.Var):
                 continue
-            used = set(free_vars(atom))
+            used = set(ir.free_vars(atom))
             if used <= self._inner.keys():
                 inner.append((atom, factor))
             elif used & self._inner.keys():
@@ -94,27 +87,27 @@ class IndexRanges:
         return AxisRange(origin, low, high - low + length)
 
     def _groups(
-        self, moving: Mapping[Var, int], atoms: Sequence[tuple[PrimExpr, int]]
-    ) -> Iterator[tuple[set[Var], list[tuple[PrimExpr, int]]]]:
+        self, moving: Mapping[ir.Var, int], atoms: Sequence[tuple[ir.PrimExpr, int]]
+    ) -> Iterator[tuple[set[ir.Var], list[tuple[ir.PrimExpr, int]]]]:
         """Variables that must be looked at together, with the atoms that use them."""
-        clusters = [set(free_vars(atom)) for atom, _ in atoms]
+        clusters = [set(ir.free_vars(atom)) for atom, _ in atoms]
         clusters += [{var} for var in moving]
         clusters += [used for _, used in self._conditions]
-        merged: list[set[Var]] = []
+        merged: list[set[ir.Var]] = []
         for cluster in clusters:
             touching = [known for known in merged if known & cluster]
             merged = [known for known in merged if not known & cluster]
             merged.append(cluster.union(*touching))
         for variables in merged:
-            mine = [(atom, f) for atom, f in atoms if set(free_vars(atom)) <= variables]
+            mine = [(atom, f) for atom, f in atoms if set(ir.free_vars(atom)) <= variables]
             if mine or variables & moving.keys():
                 yield variables, mine
 
     def _extremes(
         self,
-        variables: set[Var],
-        moving: Mapping[Var, int],
-        atoms: Sequence[tuple[PrimExpr, int]],
+        variables: set[ir.Var],
+        moving: Mapping[ir.Var, int],
+        atoms: Sequence[tuple[ir.PrimExpr, int]],
     ) -> tuple[int, int]:
         conditions = [c for c, used in self._conditions if used <= variables]
         if not atoms and not conditions:
@@ -138,7 +131,9 @@ class IndexRanges:
             raise Unbounded from error
         return (int(total.min()), int(total.max())) if total.size else (0, 0)
 
-    def _extremes_of_sum(self, variables: set[Var], moving: Mapping[Var, int]) -> tuple[int, int]:
+    def _extremes_of_sum(
+        self, variables: set[ir.Var], moving: Mapping[ir.Var, int]
+    ) -> tuple[int, int]:
         low = high = 0
         for var in variables & moving.keys():
             begin, count = self._inner[var]
@@ -146,7 +141,7 @@ class IndexRanges:
             low, high = low + ends[0], high + ends[1]
         return low, high
 
-    def _grid(self, variables: set[Var]) -> dict[Var, Values]:
+    def _grid(self, variables: set[ir.Var]) -> dict[ir.Var, Values]:
         ordered = list(variables)
         counts = [self._inner[var][1] for var in ordered]
         if math.prod(counts) > _MOST_POINTS:

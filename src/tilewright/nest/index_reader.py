@@ -9,29 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.arith.affine import Affine, Bound, Terms, affine_of, used_vars
-from tilewright.ir import (
-    Add,
-    BinaryOp,
-    DType,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    SizeVar,
-    Sub,
-    Var,
-    const,
-    substitute,
-)
 from tilewright.nest.loops import UNKNOWN_EXTENT
 
 Indices = tuple[Affine, ...]
-_DIVISIONS = (FloorDiv, FloorMod)
+_DIVISIONS = (ir.FloorDiv, ir.FloorMod)
 _NOWHERE: Bound = (None, None)
 _UNREAD = Affine({})
 
@@ -41,20 +25,22 @@ class IndexReader:
 
     def __init__(self) -> None:
         self._analyzer: Analyzer | None = None
-        self._unbound: dict[Var, tuple[int, int]] = {}  # what the analyzer was not told yet
-        self.ranges: dict[Var, Bound] = {}
-        self.counters: dict[Var, Bound] = {}  # the same counted from zero, with likely extents
-        self._values: dict[Var, PrimExpr] = {}  # of block iterators
-        self._direct: dict[PrimExpr, Affine | None] = {}
-        self._meaning: dict[Var, Affine] = {}  # of variables that cannot be read directly
-        self._variables: dict[PrimExpr, frozenset[Var]] = {}  # of terms that are not variables
-        self._simplified: dict[PrimExpr, Affine] = {}
+        self._unbound: dict[ir.Var, tuple[int, int]] = {}  # what the analyzer was not told yet
+        self.ranges: dict[ir.Var, Bound] = {}
+        self.counters: dict[ir.Var, Bound] = {}  # the same counted from zero, with likely extents
+        self._values: dict[ir.Var, ir.PrimExpr] = {}  # of block iterators
+        self._direct: dict[ir.PrimExpr, Affine | None] = {}
+        self._meaning: dict[ir.Var, Affine] = {}  # of variables that cannot be read directly
+        self._variables: dict[
+            ir.PrimExpr, frozenset[ir.Var]
+        ] = {}  # of terms that are not variables
+        self._simplified: dict[ir.PrimExpr, Affine] = {}
         self._quotients: dict[tuple[Any, ...], Affine] = {}  # and remainders
-        self._digits: dict[tuple[type, PrimExpr, int], PrimExpr] = {}
+        self._digits: dict[tuple[type, ir.PrimExpr, int], ir.PrimExpr] = {}
 
     # --- what variables stand for ---------------------------------------------------------------
 
-    def enter_loop(self, var: Var, first: int, extent: int | None) -> None:
+    def enter_loop(self, var: ir.Var, first: int, extent: int | None) -> None:
         """`var` runs from `first`; over a single value it is that value."""
         if extent == 1:
             self._direct[var] = Affine({}, first, True)
@@ -65,51 +51,51 @@ class IndexReader:
             self.ranges[var] = (first, first + extent - 1)
             self._unbound[var] = (first, extent)
 
-    def rename(self, var: Var, other: Var) -> None:
+    def rename(self, var: ir.Var, other: ir.Var) -> None:
         """`var` is another loop variable."""
         self._direct[var] = None
         self._meaning[var] = self.read(other)
 
-    def enter_let(self, var: Var) -> None:
+    def enter_let(self, var: ir.Var) -> None:
         """`var` has a value of its own, which is not looked into."""
         self._direct[var] = None
         self._meaning[var] = Affine({var: 1})
 
-    def enter_block(self, iterators: Sequence[IterVar], values: Sequence[PrimExpr]) -> None:
+    def enter_block(self, iterators: Sequence[ir.IterVar], values: Sequence[ir.PrimExpr]) -> None:
         """The iterators stand for `values`."""
         for iterator, value in zip(iterators, values, strict=True):
             self._values[iterator.var] = value
 
     # --- reading --------------------------------------------------------------------------------
 
-    def direct(self, index: PrimExpr) -> Affine | None:
+    def direct(self, index: ir.PrimExpr) -> Affine | None:
         """The index as a sum of loop variables, where no more than their ranges is needed."""
         known = self._direct.get(index, _UNREAD)
         if known is _UNREAD:
             known = self._direct[index] = self._read_directly(index)
         return known
 
-    def _read_directly(self, index: PrimExpr) -> Affine | None:
+    def _read_directly(self, index: ir.PrimExpr) -> Affine | None:
         kind = type(index)
-        if kind is Var:
+        if kind is ir.Var:
             value = self._values.get(index)  # type: ignore[call-overload]
             return Affine({index: 1}, 0, True) if value is None else self.direct(value)
-        if isinstance(index, BinaryOp):
-            if kind is Add or kind is Sub:
+        if isinstance(index, ir.BinaryOp):
+            if kind is ir.Add or kind is ir.Sub:
                 left, right = self.direct(index.a), self.direct(index.b)
                 if left is None or right is None or _may_join(left, right):
                     return None
-                return left.plus(right, 1 if kind is Add else -1)
-            number = index.b.value if type(index.b) is IntImm else None
-            if number is None or (kind is not Mul and (kind not in _DIVISIONS or number <= 0)):
+                return left.plus(right, 1 if kind is ir.Add else -1)
+            number = index.b.value if type(index.b) is ir.IntImm else None
+            if number is None or (kind is not ir.Mul and (kind not in _DIVISIONS or number <= 0)):
                 return None
             inner = self.direct(index.a)
             if inner is None:
                 return None
-            return inner.times(number) if kind is Mul else self._divide(kind, inner, number)
-        if kind is IntImm:
+            return inner.times(number) if kind is ir.Mul else self._divide(kind, inner, number)
+        if kind is ir.IntImm:
             return Affine({}, index.value, True)  # type: ignore[attr-defined]
-        return Affine({index: 1}, 0, True) if kind is SizeVar else None
+        return Affine({index: 1}, 0, True) if kind is ir.SizeVar else None
 
     def _divide(self, kind: type, index: Affine, divisor: int) -> Affine | None:
         """Quotient or remainder of a sum where all but multiples of the divisor stays below it,
@@ -126,7 +112,7 @@ class IndexReader:
         lost = low // divisor
         if lost != high // divisor:
             return self._digit(kind, index, divisor)
-        if kind is FloorMod:
+        if kind is ir.FloorMod:
             return Affine(rest, base - lost * divisor, True)
         return Affine(_multiples(index, divisor), (index.base - base) // divisor + lost)
 
@@ -137,27 +123,27 @@ class IndexReader:
         ((term, scale),) = index.terms.items()
         if scale != 1:
             return None
-        if isinstance(term, Var):
+        if isinstance(term, ir.Var):
             first, last = self.ranges.get(term, _NOWHERE)
             fits = first == 0 and last >= divisor
         else:
-            fits = kind is FloorDiv and _is_remainder_of_multiples(term, divisor)
+            fits = kind is ir.FloorDiv and _is_remainder_of_multiples(term, divisor)
         if not fits:
             return None
         return Affine({self._one_object(kind, term, divisor): 1}, 0, False)
 
-    def _one_object(self, kind: type, dividend: PrimExpr, divisor: int) -> PrimExpr:
+    def _one_object(self, kind: type, dividend: ir.PrimExpr, divisor: int) -> ir.PrimExpr:
         """The same node for each quotient or remainder that looks the same."""
         key = (kind, dividend, divisor)
         known = self._digits.get(key)
         if known is None:
             dtype = dividend.dtype
-            known = self._digits[key] = kind(dividend, const(divisor, dtype))
+            known = self._digits[key] = kind(dividend, ir.const(divisor, dtype))
         return known
 
-    def _as_one_object(self, term: PrimExpr) -> PrimExpr:
+    def _as_one_object(self, term: ir.PrimExpr) -> ir.PrimExpr:
         """A term that the simplifier made, as the object that is known for it."""
-        if not isinstance(term, _DIVISIONS) or not isinstance(term.b, IntImm):
+        if not isinstance(term, _DIVISIONS) or not isinstance(term.b, ir.IntImm):
             return term
         form = affine_of(term.a)
         parts = {self._as_one_object(part): scale for part, scale in form.terms.items()}
@@ -166,44 +152,44 @@ class IndexReader:
         if known is not None and len(known.terms) == 1:
             return next(iter(known.terms))
         dividend = self._as_one_object(term.a)
-        if isinstance(dividend, Var) or type(dividend) is FloorMod:
+        if isinstance(dividend, ir.Var) or type(dividend) is ir.FloorMod:
             return self._one_object(type(term), dividend, term.b.value)
         if known is None:
             self._quotients[key] = Affine({term: 1}, 0, False)
         return term
 
-    def read(self, index: PrimExpr) -> Affine:
+    def read(self, index: ir.PrimExpr) -> Affine:
         """The index over loop variables, as the simplifier would write it."""
         known = self.direct(index)
         return self._read_with_help(index) if known is None else known
 
-    def _read_with_help(self, index: PrimExpr) -> Affine:
+    def _read_with_help(self, index: ir.PrimExpr) -> Affine:
         kind = type(index)
-        if isinstance(index, Var):
+        if isinstance(index, ir.Var):
             known = self._meaning.get(index)
             if known is None:
                 known = self._meaning[index] = self.read(self._values[index])
             return known
-        if isinstance(index, (Add, Sub)):
-            return self._sum(self.read(index.a), self.read(index.b), 1 if kind is Add else -1)
-        if isinstance(index, Mul) and isinstance(index.b, IntImm):
+        if isinstance(index, (ir.Add, ir.Sub)):
+            return self._sum(self.read(index.a), self.read(index.b), 1 if kind is ir.Add else -1)
+        if isinstance(index, ir.Mul) and isinstance(index.b, ir.IntImm):
             return self.read(index.a).times(index.b.value)
-        if kind in _DIVISIONS and isinstance(index, BinaryOp):
-            divisor = index.b.value if isinstance(index.b, IntImm) else 0
+        if kind in _DIVISIONS and isinstance(index, ir.BinaryOp):
+            divisor = index.b.value if isinstance(index.b, ir.IntImm) else 0
             if divisor > 0:
                 return self._divided(kind, self.read(index.a), divisor, index.dtype)
         return self._simplify(self.resolved(index))
 
-    def _divided(self, kind: type, index: Affine, divisor: int, dtype: DType) -> Affine:
+    def _divided(self, kind: type, index: Affine, divisor: int, dtype: ir.DType) -> Affine:
         """Quotient or remainder: multiples of the divisor leave, the simplifier sees the rest."""
         rest, base = _rest(index, divisor)
         low, high = self._bounds_of(rest, base)
         if low is not None and high is not None and low // divisor == high // divisor:
             lost = low // divisor
-            part = Affine(rest, base - lost * divisor) if kind is FloorMod else Affine({}, lost)
+            part = Affine(rest, base - lost * divisor) if kind is ir.FloorMod else Affine({}, lost)
         else:
             part = self._divided_rest(kind, Affine(rest, base), divisor, dtype)
-        if kind is FloorMod:
+        if kind is ir.FloorMod:
             return part
         whole = Affine(_multiples(index, divisor), (index.base - base) // divisor)
         return self._sum(whole, part, 1)
@@ -218,7 +204,7 @@ class IndexReader:
             high += scale * bound[1 if scale > 0 else 0]
         return low, high
 
-    def _divided_rest(self, kind: type, rest: Affine, divisor: int, dtype: DType) -> Affine:
+    def _divided_rest(self, kind: type, rest: Affine, divisor: int, dtype: ir.DType) -> Affine:
         key = (kind, divisor, rest.base, frozenset(rest.terms.items()))
         known = self._quotients.get(key)
         if known is None:
@@ -227,9 +213,9 @@ class IndexReader:
                 # In the order of the simplifier: falling divisors, variables last.
                 parts = sorted(rest.terms, key=_divisor_of, reverse=True)
                 total = Affine(dict.fromkeys(parts, 1)).expr(dtype)
-                known = Affine({kind(total, const(divisor, dtype)): 1}, 0, False)
+                known = Affine({kind(total, ir.const(divisor, dtype)): 1}, 0, False)
             if known is None:
-                known = self._simplify(kind(rest.expr(dtype), const(divisor, dtype)))
+                known = self._simplify(kind(rest.expr(dtype), ir.const(divisor, dtype)))
             self._quotients[key] = known
         return known
 
@@ -240,10 +226,10 @@ class IndexReader:
         """
         if form.base or any([scale != 1 for scale in form.terms.values()]):
             return False
-        counters = [each.a if type(each) is FloorDiv else each for each in form.terms]
+        counters = [each.a if type(each) is ir.FloorDiv else each for each in form.terms]
         if len(counters) == 1 and counters[0] not in form.terms:
             return False
-        if len(set(counters)) < len(counters) or not all([type(var) is Var for var in counters]):
+        if len(set(counters)) < len(counters) or not all([type(var) is ir.Var for var in counters]):
             return False
         ends = [self.bound(term) or _NOWHERE for term in form.terms]
         return all([first == 0 and last > 0 for first, last in ends])
@@ -259,15 +245,15 @@ class IndexReader:
         if low is None or high is None or low < 0 or high >= unit:
             return None
         digit = self._digit(kind, Affine(leading), divisor // unit)
-        if digit is None or kind is FloorDiv:
+        if digit is None or kind is ir.FloorDiv:
             return digit
         return digit.times(unit).plus(Affine(below, rest.base))
 
-    def resolved(self, expr: PrimExpr) -> PrimExpr:
+    def resolved(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """`expr` over loop variables, not simplified."""
-        return substitute(expr, self._value_of)
+        return ir.substitute(expr, self._value_of)
 
-    def _value_of(self, var: Var) -> PrimExpr | None:
+    def _value_of(self, var: ir.Var) -> ir.PrimExpr | None:
         meaning = self.read(var)
         return None if meaning.terms.get(var) == 1 else meaning.expr(var.dtype)
 
@@ -285,21 +271,21 @@ class IndexReader:
 
     # --- variables and their bounds -------------------------------------------------------------
 
-    def variables_of(self, term: PrimExpr) -> frozenset[Var]:
+    def variables_of(self, term: ir.PrimExpr) -> frozenset[ir.Var]:
         """The variables that a term uses."""
         known = self._variables.get(term)
         if known is None:
             known = self._variables[term] = frozenset(used_vars(term))
         return known
 
-    def first_of(self, var: Var) -> int:
+    def first_of(self, var: ir.Var) -> int:
         """The first value of a loop variable; 0 for others."""
         first: int = self.ranges.get(var, (0, 0))[0]
         return first
 
-    def bound(self, term: PrimExpr) -> Bound | None:
+    def bound(self, term: ir.PrimExpr) -> Bound | None:
         """The smallest and the largest value of a term while all its loops run."""
-        if isinstance(term, Var):
+        if isinstance(term, ir.Var):
             return self.ranges.get(term)
         if type(term) in _DIVISIONS and (known := self._bound_of_digit(term)) is not None:
             return known
@@ -309,16 +295,16 @@ class IndexReader:
 
     def _bound_of_digit(self, term: Any) -> Bound | None:
         """The bounds of `x // d`, `x % d` and `x % e // d` where `x` counts from zero."""
-        if isinstance(term.a, Var):
+        if isinstance(term.a, ir.Var):
             first, last = self.ranges.get(term.a, _NOWHERE)
-        elif type(term.a) is FloorMod and isinstance(term.a.a, Var):
+        elif type(term.a) is ir.FloorMod and isinstance(term.a.a, ir.Var):
             first, last = self._bound_of_digit(term.a) or _NOWHERE
         else:
             return None
-        if first != 0 or type(term.b) is not IntImm or term.b.value <= 0:
+        if first != 0 or type(term.b) is not ir.IntImm or term.b.value <= 0:
             return None
         divisor = term.b.value
-        return (0, last // divisor) if type(term) is FloorDiv else (0, min(last, divisor - 1))
+        return (0, last // divisor) if type(term) is ir.FloorDiv else (0, min(last, divisor - 1))
 
     # --- the simplifier -------------------------------------------------------------------------
 
@@ -326,16 +312,16 @@ class IndexReader:
         if self._analyzer is None:
             self._analyzer = Analyzer()
         for var, (first, extent) in self._unbound.items():
-            domain = Range(const(first, var.dtype), const(extent, var.dtype))
+            domain = ir.Range(ir.const(first, var.dtype), ir.const(extent, var.dtype))
             self._analyzer.bind(var, domain, allow_override=True)
         self._unbound.clear()
         return self._analyzer
 
-    def simplify(self, expr: PrimExpr) -> PrimExpr:
+    def simplify(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """The simplest form of an expression over loop variables, one object for each form."""
         return self._told_analyzer().representative(expr)
 
-    def _simplify(self, expr: PrimExpr) -> Affine:
+    def _simplify(self, expr: ir.PrimExpr) -> Affine:
         simple = self.simplify(expr)
         known = self._simplified.get(simple)
         if known is None:
@@ -358,10 +344,10 @@ def _multiples(index: Affine, divisor: int) -> Terms:
     return {t: scale // divisor for t, scale in index.terms.items() if scale % divisor == 0}
 
 
-def _divisor_of(term: PrimExpr) -> int:
+def _divisor_of(term: ir.PrimExpr) -> int:
     """The number that a term is divided by; a variable counts as not divided."""
     match term:
-        case FloorDiv(b=IntImm(value=divisor)):
+        case ir.FloorDiv(b=ir.IntImm(value=divisor)):
             return divisor
     return 1
 
@@ -380,9 +366,9 @@ def _may_join(left: Affine, right: Affine) -> bool:
     )
 
 
-def _is_remainder_of_multiples(term: PrimExpr, divisor: int) -> bool:
+def _is_remainder_of_multiples(term: ir.PrimExpr, divisor: int) -> bool:
     """True for `x % (c * divisor)` with `c` greater than one."""
     match term:
-        case FloorMod(a=Var(), b=IntImm(value=modulus)):
+        case ir.FloorMod(a=ir.Var(), b=ir.IntImm(value=modulus)):
             return modulus > divisor and modulus % divisor == 0
     return False

@@ -9,23 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tilewright.ir import (
-    BlockRealize,
-    For,
-    IntImm,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    children,
-)
+from tilewright import ir
 
 
 @dataclass(frozen=True)
 class Leaf:
     """A block and the loops around it, outermost first, from the outermost of the kernel on."""
 
-    realize: BlockRealize
-    loops: tuple[For, ...]
+    realize: ir.BlockRealize
+    loops: tuple[ir.For, ...]
 
 
 @dataclass
@@ -35,40 +27,42 @@ class Kernel:
     leaves: list[Leaf] = field(default_factory=list)
 
 
-def tag_of(loop: For) -> str:
+def tag_of(loop: ir.For) -> str:
     """The thread axis a loop is bound to, or an empty text."""
     return "" if loop.thread_binding is None else loop.thread_binding.thread_tag
 
 
-def extent_of(loop: For) -> int | None:
+def extent_of(loop: ir.For) -> int | None:
     """The extent of a loop, if it is a number."""
-    return loop.extent.value if isinstance(loop.extent, IntImm) else None
+    return loop.extent.value if isinstance(loop.extent, ir.IntImm) else None
 
 
-def kernels_of(func: PrimFunc) -> list[Kernel]:
+def kernels_of(func: ir.PrimFunc) -> list[Kernel]:
     """The kernels of a function in program order."""
-    return list(_kernels(func.body.block.body)) if isinstance(func.body, BlockRealize) else []
+    return list(_kernels(func.body.block.body)) if isinstance(func.body, ir.BlockRealize) else []
 
 
-def _kernels(stmt: Stmt) -> Iterator[Kernel]:
-    if isinstance(stmt, For) and tag_of(stmt):
+def _kernels(stmt: ir.Stmt) -> Iterator[Kernel]:
+    if isinstance(stmt, ir.For) and tag_of(stmt):
         yield Kernel([Leaf(realize, loops) for realize, loops in _leaves(stmt, ())])
         return
-    for child in (stmt.block.body,) if isinstance(stmt, BlockRealize) else children(stmt):
-        if isinstance(child, Stmt):
+    for child in (stmt.block.body,) if isinstance(stmt, ir.BlockRealize) else ir.children(stmt):
+        if isinstance(child, ir.Stmt):
             yield from _kernels(child)
 
 
-def _leaves(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[BlockRealize, tuple[For, ...]]]:
+def _leaves(
+    stmt: ir.Stmt, loops: tuple[ir.For, ...]
+) -> Iterator[tuple[ir.BlockRealize, tuple[ir.For, ...]]]:
     match stmt:
-        case For(body=body):
+        case ir.For(body=body):
             yield from _leaves(body, (*loops, stmt))
-        case BlockRealize():
+        case ir.BlockRealize():
             yield stmt, loops
-        case SeqStmt(seq=parts):
+        case ir.SeqStmt(seq=parts):
             for part in parts:
                 yield from _leaves(part, loops)
         case _:
-            for child in children(stmt):
-                if isinstance(child, Stmt):
+            for child in ir.children(stmt):
+                if isinstance(child, ir.Stmt):
                     yield from _leaves(child, loops)

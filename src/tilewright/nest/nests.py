@@ -11,33 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith.interning import Interner
 from tilewright.arith.ranges import Ranges
-from tilewright.ir import (
-    LT,
-    Add,
-    And,
-    BinaryOp,
-    Block,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    Cast,
-    Div,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Node,
-    PrimExpr,
-    Sub,
-    Var,
-    children,
-    expr_deep_equal,
-    substitute,
-    uses_var,
-)
 from tilewright.nest.access import MemoryAccess, MovingRanges
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.raw_index import raw_index
@@ -62,7 +38,7 @@ class StoreNest:
 def nests_in(reading: Reading) -> Iterator[StoreNest]:
     """All nests of a function that was read, in program order."""
     for site in reading.sites:
-        if isinstance(site.node, Block):
+        if isinstance(site.node, ir.Block):
             yield _tensor_nest(site.node, site, _Accesses(site, reading.reader))
         elif not site.in_instruction:
             yield _nest(site.node, site, _Accesses(site, reading.reader))
@@ -76,27 +52,27 @@ class _Accesses:
         self._direct = reader.direct
         self.ranges: Ranges = reader.counters
 
-    def of(self, node: BufferLoad | BufferStore) -> MemoryAccess:
+    def of(self, node: ir.BufferLoad | ir.BufferStore) -> MemoryAccess:
         """A load or store."""
         indices = []
         for index in node.indices:
             read_index = self._direct(index)
             indices.append(self._raw(index) if read_index is None else read_index)
-        return MemoryAccess(node.buffer, tuple(indices), type(node) is BufferStore, self.ranges)
+        return MemoryAccess(node.buffer, tuple(indices), type(node) is ir.BufferStore, self.ranges)
 
-    def of_region(self, region: BufferRegion, is_store: bool) -> MemoryAccess:
+    def of_region(self, region: ir.BufferRegion, is_store: bool) -> MemoryAccess:
         """What a tensor instruction reads or writes."""
         indices = tuple(self._direct(axis.min) or self._raw(axis.min) for axis in region.region)
         sizes = (axis.extent for axis in region.region)
-        count = math.prod(size.value if isinstance(size, IntImm) else 1 for size in sizes)
+        count = math.prod(size.value if isinstance(size, ir.IntImm) else 1 for size in sizes)
         size = count * max(1, region.buffer.dtype.bits // 8)
         return MemoryAccess(region.buffer, indices, is_store, self.ranges, size)
 
-    def _raw(self, index: PrimExpr) -> Any:
-        return raw_index(substitute(index, _bindings(self._site)), self.ranges)
+    def _raw(self, index: ir.PrimExpr) -> Any:
+        return raw_index(ir.substitute(index, _bindings(self._site)), self.ranges)
 
 
-def _bindings(site: StoreSite) -> Mapping[Var, PrimExpr]:
+def _bindings(site: StoreSite) -> Mapping[ir.Var, ir.PrimExpr]:
     return {} if site.scope is None else site.scope.bindings
 
 
@@ -104,7 +80,7 @@ def _bindings(site: StoreSite) -> Mapping[Var, PrimExpr]:
 _TILE_PRODUCTS = 1024
 
 
-def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> StoreNest:
+def _tensor_nest(block: ir.Block, site: StoreSite, accesses: _Accesses) -> StoreNest:
     """A block that is one tensor instruction: it touches regions, whatever it does inside."""
     (write,) = block.writes
     target = accesses.of_region(write, is_store=True)
@@ -119,8 +95,8 @@ def _tensor_nest(block: Block, site: StoreSite, accesses: _Accesses) -> StoreNes
     return StoreNest(site.loops, target, others, operations, again, share, site.packs_weights)
 
 
-def _nest(store: BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
-    store = substitute(store, site.lets) if site.lets else store
+def _nest(store: ir.BufferStore, site: StoreSite, accesses: _Accesses) -> StoreNest:
+    store = ir.substitute(store, site.lets) if site.lets else store
     count = _Operations()
     operations = count.of(store.value)
     if operations > LONG_EXPRESSION:
@@ -143,29 +119,29 @@ def _share(scope: EnclosingBlock | None, ranges: Ranges) -> float:
     share = 1.0
     while scope is not None:
         predicate = scope.realize.predicate
-        if not isinstance(predicate, IntImm):
+        if not isinstance(predicate, ir.IntImm):
             share *= _share_of(predicate, MovingRanges(ranges))
         scope = scope.outer
     return share
 
 
-def _share_of(predicate: PrimExpr, ranges: MovingRanges) -> float:
+def _share_of(predicate: ir.PrimExpr, ranges: MovingRanges) -> float:
     """The share of iterations that bound checks `index < limit` let through."""
     match predicate:
-        case And(a=a, b=b):
+        case ir.And(a=a, b=b):
             return _share_of(a, ranges) * _share_of(b, ranges)
-        case LT(a=index, b=IntImm(value=limit)):
+        case ir.LT(a=index, b=ir.IntImm(value=limit)):
             last: int = ranges.of(index)[1]
             return min(1.0, limit / (last + 1))
     return 1.0
 
 
-def _distinct(loads: Sequence[BufferLoad]) -> list[BufferLoad]:
+def _distinct(loads: Sequence[ir.BufferLoad]) -> list[ir.BufferLoad]:
     """Loads without those of an element that another one has loaded."""
-    kept: list[BufferLoad] = []
+    kept: list[ir.BufferLoad] = []
     for load in loads:
         same = (each for each in kept if each.buffer is load.buffer)
-        if not any(expr_deep_equal(each, load) for each in same):
+        if not any(ir.expr_deep_equal(each, load) for each in same):
             kept.append(load)
     return kept
 
@@ -174,7 +150,7 @@ def _distinct(loads: Sequence[BufferLoad]) -> list[BufferLoad]:
 
 # What an operation costs, in multiply-adds.
 _COSTS: dict[type, float] = {
-    Add: 1.0, Sub: 1.0, Mul: 1.0, Max: 1.0, Min: 1.0, Div: 8.0, Cast: 1.0,
+    ir.Add: 1.0, ir.Sub: 1.0, ir.Mul: 1.0, ir.Max: 1.0, ir.Min: 1.0, ir.Div: 8.0, ir.Cast: 1.0,
 }  # fmt: skip
 _CALL_COST = 20.0
 _CHEAP_CALLS = frozenset(
@@ -190,32 +166,32 @@ class _Operations:
     """Counts the operations of an expression and collects what it loads."""
 
     def __init__(self) -> None:
-        self.loads: list[BufferLoad] = []
+        self.loads: list[ir.BufferLoad] = []
 
-    def of(self, expr: Node) -> float:
+    def of(self, expr: ir.Node) -> float:
         """The operations; a sum with a product in it is one multiply-add."""
-        if type(expr) is BufferLoad:
+        if type(expr) is ir.BufferLoad:
             self.loads.append(expr)
             return 0.0
-        if isinstance(expr, BinaryOp):
+        if isinstance(expr, ir.BinaryOp):
             a, b = expr.a, expr.b
-            fused = type(expr) is Add and (type(a) is Mul or type(b) is Mul)
+            fused = type(expr) is ir.Add and (type(a) is ir.Mul or type(b) is ir.Mul)
             return (0.0 if fused else self._own(expr)) + self.of(a) + self.of(b)
         if not expr.child_fields:
             return 0.0
-        return self._own(expr) + sum(map(self.of, children(expr)))
+        return self._own(expr) + sum(map(self.of, ir.children(expr)))
 
-    def _own(self, expr: Node) -> float:
-        if isinstance(expr, Call):
+    def _own(self, expr: ir.Node) -> float:
+        if isinstance(expr, ir.Call):
             return 1.0 if getattr(expr.op, "name", "") in _CHEAP_CALLS else _CALL_COST
         return _COSTS.get(type(expr), 0.0)
 
 
-def _moving(site: StoreSite) -> Set[Var]:
+def _moving(site: StoreSite) -> Set[ir.Var]:
     """The innermost loop's variable and what is bound to it."""
     inner = {loop.var for loop in [loop for loop in site.loops if loop.extent > 1][-1:]}
     bound = _bindings(site).items()
-    return inner | {v for v, value in bound if uses_var(value, inner.__contains__)}
+    return inner | {v for v, value in bound if ir.uses_var(value, inner.__contains__)}
 
 
 class _OperationsInside(_Operations):
@@ -224,18 +200,18 @@ class _OperationsInside(_Operations):
     For expressions in which equal parts are one object.
     """
 
-    def __init__(self, moving: Set[Var]) -> None:
+    def __init__(self, moving: Set[ir.Var]) -> None:
         super().__init__()
         self._moving = moving
-        self._seen: set[Node] = set()
+        self._seen: set[ir.Node] = set()
 
-    def of(self, expr: Node) -> float:
+    def of(self, expr: ir.Node) -> float:
         """The operations in every iteration of the innermost loop."""
         if expr in self._seen:
             return 0.0
         self._seen.add(expr)
         return super().of(expr)
 
-    def _own(self, expr: Node) -> float:
+    def _own(self, expr: ir.Node) -> float:
         cost = super()._own(expr)
-        return cost if cost and uses_var(expr, self._moving.__contains__) else 0.0
+        return cost if cost and ir.uses_var(expr, self._moving.__contains__) else 0.0

@@ -8,36 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterType,
-    LetStmt,
-    MatchBufferRegion,
-    Node,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    children,
-    free_vars,
-    substitute,
-)
+from tilewright import ir
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.nest.index_reader import IndexReader
 from tilewright.nest.loops import Loop
 
 Loops = tuple[Loop, ...]
-Branches = tuple[tuple[PrimExpr, bool], ...]  # conditions around, and whether they hold
-_NOTHING: Mapping[Var, PrimExpr] = {}
+Branches = tuple[tuple[ir.PrimExpr, bool], ...]  # conditions around, and whether they hold
+_NOTHING: Mapping[ir.Var, ir.PrimExpr] = {}
 
 
 class EnclosingBlock:
@@ -47,8 +25,8 @@ class EnclosingBlock:
 
     def __init__(
         self,
-        realize: BlockRealize,
-        lets: Mapping[Var, PrimExpr],
+        realize: ir.BlockRealize,
+        lets: Mapping[ir.Var, ir.PrimExpr],
         outer: EnclosingBlock | None,
     ) -> None:
         self.realize = realize
@@ -58,18 +36,18 @@ class EnclosingBlock:
         self.packs_weights: bool = LAYOUT_REWRITE_PREPROC in realize.block.annotations or (
             outer is not None and outer.packs_weights
         )
-        self._bindings: dict[Var, PrimExpr] | None = None
+        self._bindings: dict[ir.Var, ir.PrimExpr] | None = None
 
     @property
-    def bindings(self) -> Mapping[Var, PrimExpr]:
+    def bindings(self) -> Mapping[ir.Var, ir.PrimExpr]:
         """Values of iterators over loop variables, as they stand."""
         if self._bindings is None:
             around = _NOTHING if self.outer is None else self.outer.bindings
             found = dict(around)
             pairs = zip(self.realize.block.iter_vars, self.realize.iter_values, strict=True)
             for iter_var, value in pairs:
-                value = substitute(value, self.lets) if self.lets else value
-                found[iter_var.var] = substitute(value, around) if around else value
+                value = ir.substitute(value, self.lets) if self.lets else value
+                found[iter_var.var] = ir.substitute(value, around) if around else value
             self._bindings = found
         return self._bindings
 
@@ -78,11 +56,11 @@ class EnclosingBlock:
 class StoreSite:
     """A store and what is around it; a block that is one tensor instruction has a site as well."""
 
-    node: BufferStore | Block
+    node: ir.BufferStore | ir.Block
     loops: Loops  # all of them
     lowered_loops: Loops  # without those that lowering drops
     scope: EnclosingBlock | None
-    lets: Mapping[Var, PrimExpr]
+    lets: Mapping[ir.Var, ir.PrimExpr]
     branches: Branches
     in_instruction: bool  # inside of a block that is one tensor instruction
 
@@ -96,7 +74,7 @@ class StoreSite:
 class LoadSite:
     """An expression outside of stores (a condition, an argument) that may load."""
 
-    node: Node
+    node: ir.Node
     loops: Loops
     branches: Branches
 
@@ -108,8 +86,8 @@ class Reading:
     reader: IndexReader = field(default_factory=IndexReader)
     sites: list[StoreSite] = field(default_factory=list)
     others: list[LoadSite] = field(default_factory=list)
-    allocated: dict[Buffer, None] = field(default_factory=dict)
-    views: list[tuple[MatchBufferRegion, Loops, Branches]] = field(default_factory=list)
+    allocated: dict[ir.Buffer, None] = field(default_factory=dict)
+    views: list[tuple[ir.MatchBufferRegion, Loops, Branches]] = field(default_factory=list)
 
 
 class _Walker:
@@ -125,35 +103,37 @@ class _Walker:
         self._branches: Branches = ()
         self._in_instruction = False
 
-    def visit(self, node: Stmt) -> None:
-        if isinstance(node, For):
+    def visit(self, node: ir.Stmt) -> None:
+        if isinstance(node, ir.For):
             self._visit_loop(node)
-        elif isinstance(node, BlockRealize):
+        elif isinstance(node, ir.BlockRealize):
             self._visit_block(node)
-        elif isinstance(node, BufferStore):
+        elif isinstance(node, ir.BufferStore):
             self._add_site(node)
-        elif isinstance(node, SeqStmt):
+        elif isinstance(node, ir.SeqStmt):
             for part in node.seq:
                 self.visit(part)
-        elif isinstance(node, IfThenElse):
+        elif isinstance(node, ir.IfThenElse):
             self._visit_condition(node)
-        elif isinstance(node, LetStmt):
+        elif isinstance(node, ir.LetStmt):
             self._visit_let(node)
         else:
-            for child in children(node):
-                self.visit(child) if isinstance(child, Stmt) else self._visit_other(child)
+            for child in ir.children(node):
+                self.visit(child) if isinstance(child, ir.Stmt) else self._visit_other(child)
 
-    def _visit_other(self, node: Node) -> None:
-        if not isinstance(node, (Var, IntImm)) and not (self._scope and self._scope.packs_weights):
+    def _visit_other(self, node: ir.Node) -> None:
+        if not isinstance(node, (ir.Var, ir.IntImm)) and not (
+            self._scope and self._scope.packs_weights
+        ):
             self.reading.others.append(LoadSite(node, self._lowered, self._branches))
 
-    def _visit_loop(self, node: For) -> None:
+    def _visit_loop(self, node: ir.For) -> None:
         loops, lowered = self._loops, self._lowered
-        first = node.min.value if type(node.min) is IntImm else 0
-        extent = node.extent.value if type(node.extent) is IntImm else None
-        if extent == 1 and node.kind is ForKind.SERIAL and not first and not node.annotations:
+        first = node.min.value if type(node.min) is ir.IntImm else 0
+        extent = node.extent.value if type(node.extent) is ir.IntImm else None
+        if extent == 1 and node.kind is ir.ForKind.SERIAL and not first and not node.annotations:
             self._reader.enter_loop(node.loop_var, 0, 1)
-            self._loops = (*loops, Loop(node.loop_var, 1, ForKind.SERIAL))
+            self._loops = (*loops, Loop(node.loop_var, 1, ir.ForKind.SERIAL))
             self.visit(node.body)
             self._loops = loops
             return
@@ -174,7 +154,7 @@ class _Walker:
         """The loop around that runs over the same threads already."""
         return next((each for each in self._lowered if each.tag == loop.tag != "vthread"), None)
 
-    def _visit_block(self, node: BlockRealize) -> None:
+    def _visit_block(self, node: ir.BlockRealize) -> None:
         block, outer, inside = node.block, self._scope, self._in_instruction
         self._reader.enter_block(block.iter_vars, node.iter_values)
         self._scope = EnclosingBlock(node, self._lets, outer)
@@ -185,7 +165,7 @@ class _Walker:
             self.reading.allocated.update(dict.fromkeys(block.alloc_buffers))
             for match in block.match_buffers:
                 self.reading.views.append((match, self._lowered, self._branches))
-        if not isinstance(node.predicate, IntImm):
+        if not isinstance(node.predicate, ir.IntImm):
             self._visit_other(node.predicate)
         if block.match_buffers and len(block.writes) == 1 and not inside:
             self._add_site(block)
@@ -197,7 +177,7 @@ class _Walker:
         self.visit(block.body)
         self._scope, self._in_instruction = outer, inside
 
-    def _visit_condition(self, node: IfThenElse) -> None:
+    def _visit_condition(self, node: ir.IfThenElse) -> None:
         self._visit_other(node.condition)
         around = self._branches
         for branch, holds in ((node.then_case, True), (node.else_case, False)):
@@ -206,15 +186,15 @@ class _Walker:
                 self.visit(branch)
         self._branches = around
 
-    def _visit_let(self, node: LetStmt) -> None:
+    def _visit_let(self, node: ir.LetStmt) -> None:
         self._visit_other(node.value)
         self._reader.enter_let(node.var)
         around = self._lets
-        self._lets = {**around, node.var: substitute(node.value, around)}
+        self._lets = {**around, node.var: ir.substitute(node.value, around)}
         self.visit(node.body)
         self._lets = around
 
-    def _add_site(self, node: BufferStore | Block) -> None:
+    def _add_site(self, node: ir.BufferStore | ir.Block) -> None:
         self.reading.sites.append(
             StoreSite(
                 node,
@@ -228,26 +208,26 @@ class _Walker:
         )
 
 
-def _loops_of_results(realize: BlockRealize, loops: Loops) -> Loops:
+def _loops_of_results(realize: ir.BlockRealize, loops: Loops) -> Loops:
     """The loops around a reduction in which its results start: those that do not reduce."""
     reducing = {
         var
         for iter_var, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if iter_var.iter_type == IterType.COMM_REDUCE
-        for var in free_vars(value)
+        if iter_var.iter_type == ir.IterType.COMM_REDUCE
+        for var in ir.free_vars(value)
     }
     return tuple(loop for loop in loops if loop.var not in reducing)
 
 
-def loads_below(node: Node) -> list[BufferLoad]:
+def loads_below(node: ir.Node) -> list[ir.BufferLoad]:
     """The loads of an expression, those in indices of others included."""
-    found = [node] if isinstance(node, BufferLoad) else []
-    for child in children(node):
+    found = [node] if isinstance(node, ir.BufferLoad) else []
+    for child in ir.children(node):
         found += loads_below(child)
     return found
 
 
-def read(func: PrimFunc) -> Reading:
+def read(func: ir.PrimFunc) -> Reading:
     """The stores of a function."""
     walker = _Walker()
     walker.visit(func.body)

@@ -12,22 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from typing_extensions import Self
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError, ScheduleError
-from tilewright.ir import (
-    Block,
-    Buffer,
-    DType,
-    For,
-    IntImm,
-    IRModule,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    substitute,
-)
 from tilewright.ir.access import inputs_of
-from tilewright.ir.function import as_module
 from tilewright.schedule.errors import NoSuchBuffer, PrimitiveError
 from tilewright.schedule.state.flag_check import verify_cached_flags
 from tilewright.schedule.state.flags import adopt_initial_flags, settle_flags
@@ -43,7 +31,7 @@ from tilewright.schedule.trace.trace import Trace, results_of
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
-BufferLike: TypeAlias = int | str | Buffer | tuple[str, int]
+BufferLike: TypeAlias = int | str | ir.Buffer | tuple[str, int]
 IndexMapLike: TypeAlias = IndexMap | Callable[..., Any]
 
 _DEBUG_MASKS = {"none": 0, "all": -1}
@@ -79,7 +67,7 @@ class ScheduleCore:
 
     def __init__(
         self,
-        mod: PrimFunc | IRModule,
+        mod: ir.PrimFunc | ir.IRModule,
         *,
         seed: int | None = None,
         debug_mask: str | int = "none",
@@ -92,7 +80,7 @@ class ScheduleCore:
                 f"got {error_render_level!r}"
             )
         mask = as_debug_mask(debug_mask)
-        module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else as_module(mod)
+        module = ir.IRModule({"main": mod}) if isinstance(mod, ir.PrimFunc) else ir.as_module(mod)
         self.state = ScheduleState(module, mask, enable_check)
         adopt_initial_flags(self.state)
         self.trace: Trace | None = Trace()
@@ -102,15 +90,15 @@ class ScheduleCore:
         self.func_working_on: str | None = _entry_function(module)
 
     @property
-    def mod(self) -> IRModule:
+    def mod(self) -> ir.IRModule:
         """The module as it is now."""
         return self.state.mod
 
     # --- handles --------------------------------------------------------------------------------
 
-    def get_sref(self, rv: BlockRV | LoopRV | Block | For) -> StmtSRef:
+    def get_sref(self, rv: BlockRV | LoopRV | ir.Block | ir.For) -> StmtSRef:
         """What a handle, or a block or loop of the program as it is now, stands for."""
-        if isinstance(rv, (Block, For)):
+        if isinstance(rv, (ir.Block, ir.For)):
             return self.state.get_sref(rv)
         if not isinstance(rv, (BlockRV, LoopRV)):
             raise NotAHandle(value=rv)
@@ -122,9 +110,9 @@ class ScheduleCore:
             raise ExpiredHandle(kind=kind, getter="get_block" if kind == "block" else "get_loops")
         return found
 
-    def get(self, rv: AnyRV | PrimExpr | StmtSRef) -> Block | For | int:
+    def get(self, rv: AnyRV | ir.PrimExpr | StmtSRef) -> ir.Block | ir.For | int:
         """The statement or number behind a handle or a reference."""
-        if isinstance(rv, PrimExpr):
+        if isinstance(rv, ir.PrimExpr):
             return self.int_of(rv)
         stmt = rv.stmt if isinstance(rv, StmtSRef) else self.get_sref(rv).stmt
         if stmt is None:
@@ -135,13 +123,13 @@ class ScheduleCore:
         """The number behind an integer or an expression over sampled integers."""
         if isinstance(value, int):
             return value
-        known = self.symbols.get(value) if isinstance(value, Var) else None
+        known = self.symbols.get(value) if isinstance(value, ir.Var) else None
         if isinstance(known, int):
             return known
         result = value
-        if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
-            result = Analyzer().simplify(substitute(value, self._const_of))
-        if not isinstance(result, IntImm):
+        if isinstance(value, ir.PrimExpr) and not isinstance(value, ir.IntImm):
+            result = Analyzer().simplify(ir.substitute(value, self._const_of))
+        if not isinstance(result, ir.IntImm):
             raise NotANumber(value=value)
         return result.value
 
@@ -149,9 +137,9 @@ class ScheduleCore:
         """An index map with the numbers behind the sampled integers in it."""
         return with_rvs(index_map, self._const_of)
 
-    def _const_of(self, var: Var) -> PrimExpr | None:
+    def _const_of(self, var: ir.Var) -> ir.PrimExpr | None:
         known = self.symbols.get(var)
-        return IntImm(var.dtype, known) if isinstance(known, int) else None
+        return ir.IntImm(var.dtype, known) if isinstance(known, int) else None
 
     def block_rv(self, sref: StmtSRef) -> BlockRV:
         """A new handle of a block."""
@@ -292,7 +280,7 @@ class ScheduleCore:
         what = buffer if isinstance(buffer, str) else buffer.name
         raise NoSuchBuffer(f"block {stmt.name_hint!r} does not {side} {what!r}; it has {names}")
 
-    def buffer_of(self, block: BlockRV, kind: int, index: int) -> Buffer:
+    def buffer_of(self, block: BlockRV, kind: int, index: int) -> ir.Buffer:
         """The buffer at a position of the reads (kind 0) or writes (kind 1) of a block."""
         stmt = self.get_sref(block).block
         regions = (stmt.reads, stmt.writes)[kind]
@@ -329,7 +317,7 @@ def _moved_symbols(
 
 
 def as_index_map(
-    index_map: IndexMapLike, ndim: int, dtypes: Sequence[DType]
+    index_map: IndexMapLike, ndim: int, dtypes: Sequence[ir.DType]
 ) -> tuple[IndexMap, list[int]]:
     """An index map from a function of `ndim` indices of these types, and its separators."""
     if isinstance(index_map, IndexMap):
@@ -344,7 +332,7 @@ def as_index_map(
     return layout, list(separators)
 
 
-def _entry_function(module: IRModule) -> str | None:
+def _entry_function(module: ir.IRModule) -> str | None:
     for name, func in module.functions.items():
         if func.attrs.get("tir.is_entry_func"):
             return name

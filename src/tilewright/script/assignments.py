@@ -5,20 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tilewright.ir import (
-    Buffer,
-    BufferStore,
-    Evaluate,
-    FloatImm,
-    IntImm,
-    IterVar,
-    LetStmt,
-    PrimExpr,
-    Var,
-    cast,
-    const,
-    replace,
-)
+from tilewright import ir
 from tilewright.script import diagnostics, forms
 from tilewright.script.access import index_buffer
 from tilewright.script.diagnostics import described
@@ -43,8 +30,8 @@ def _expression(parser: Parser, node: ast.Expr) -> None:
     value = parser.evaluate(node.value)
     if isinstance(value, forms.Form):
         _form_statement(parser, node.value, value)
-    elif isinstance(value, PrimExpr):
-        parser.emit(Evaluate(value))
+    elif isinstance(value, ir.PrimExpr):
+        parser.emit(ir.Evaluate(value))
     elif value is not None:
         raise parser.error(node.value, diagnostics.not_an_expression(value))
 
@@ -61,7 +48,7 @@ def _form_statement(parser: Parser, node: ast.expr, form: forms.Form) -> None:
 
 @FORM_STATEMENTS.of(forms.EvaluateForm)
 def _evaluate(parser: Parser, node: ast.expr, form: forms.EvaluateForm) -> None:
-    parser.emit(Evaluate(parser.converted(node, form.value)))
+    parser.emit(ir.Evaluate(parser.converted(node, form.value)))
 
 
 @FORM_STATEMENTS.of(forms.StoreForm)
@@ -69,7 +56,7 @@ def _vector_store(parser: Parser, node: ast.expr, form: forms.StoreForm) -> None
     indices = tuple(form.indices)
     wanted = form.buffer.dtype.with_lanes(form.buffer.dtype.lanes * indices[-1].dtype.lanes)
     value = parser.fit(node, form.buffer, wanted, form.value)
-    parser.emit(BufferStore(form.buffer, value, indices, form.predicate))
+    parser.emit(ir.BufferStore(form.buffer, value, indices, form.predicate))
 
 
 @STATEMENTS.of(ast.Assign)
@@ -95,8 +82,8 @@ def _annotated(parser: Parser, node: ast.AnnAssign) -> None:
     expr = parser.converted(node.value, value)
     if not isinstance(kind, HandleForm):
         if isinstance(value, (int, float)):
-            expr = parser.attempt(node.value, lambda: const(value, kind.dtype))
-        expr = parser.attempt(node.value, lambda: cast(kind.dtype, expr))
+            expr = parser.attempt(node.value, lambda: ir.const(value, kind.dtype))
+        expr = parser.attempt(node.value, lambda: ir.cast(kind.dtype, expr))
     _let(parser, kind.new_var(name), expr)
 
 
@@ -110,7 +97,7 @@ def _augmented(parser: Parser, node: ast.AugAssign) -> None:
     value = parser.value(ast.copy_location(ast.BinOp(target, node.op, node.value), node))
     if isinstance(target, ast.Subscript):
         _store(parser, target, value, node.value)
-    elif isinstance(value, PrimExpr):
+    elif isinstance(value, ir.PrimExpr):
         raise parser.error(
             node,
             f"{target.id!r} is a variable of the program and keeps its value; use a buffer of "
@@ -122,7 +109,7 @@ def _augmented(parser: Parser, node: ast.AugAssign) -> None:
 
 def _store(parser: Parser, target: ast.Subscript, value: Any, value_node: ast.expr) -> None:
     buffer = _stored_buffer(parser, target)
-    if not isinstance(buffer, Buffer):
+    if not isinstance(buffer, ir.Buffer):
         told = f"only elements of buffers can be assigned to, this is {described(buffer)}"
         raise parser.error(target.value, told)
     index = parser.evaluate(target.slice)
@@ -130,13 +117,13 @@ def _store(parser: Parser, target: ast.Subscript, value: Any, value_node: ast.ex
     found = parser.attempt(target, lambda: index_buffer(buffer, indices))
     place = parser.as_vector(target, found)
     stored = parser.fit(value_node, buffer, place.dtype, value)
-    parser.emit(BufferStore(buffer, stored, place.indices))
+    parser.emit(ir.BufferStore(buffer, stored, place.indices))
 
 
 def _stored_buffer(parser: Parser, target: ast.Subscript) -> Any:
     names = parser.environment
     if isinstance(target.value, ast.Name) and target.value.id not in names:
-        known = [name for name in names.own_names() if isinstance(names.lookup(name), Buffer)]
+        known = [name for name in names.own_names() if isinstance(names.lookup(name), ir.Buffer)]
         hint = did_you_mean(target.value.id, known, list_all=False) or ";"
         raise parser.error(
             target.value,
@@ -157,9 +144,9 @@ def _bind(parser: Parser, target: ast.expr, value: Any, node: ast.expr) -> None:
         raise parser.error(node, diagnostics.not_an_expression(value))
     elif isinstance(value, HandleForm):
         parser.environment.define(parser.target_name(target), value.new_var(_name_of(target)))
-    elif isinstance(value, IterVar):
+    elif isinstance(value, ir.IterVar):
         _name_thread(parser, target, value)
-    elif isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm)):
+    elif isinstance(value, ir.PrimExpr) and not isinstance(value, (ir.IntImm, ir.FloatImm)):
         _bind_expression(parser, target, value)
     else:
         assign_python(parser, target, value)
@@ -169,24 +156,24 @@ def _name_of(target: ast.expr) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-def _bind_expression(parser: Parser, target: ast.expr, value: PrimExpr) -> None:
+def _bind_expression(parser: Parser, target: ast.expr, value: ir.PrimExpr) -> None:
     name = parser.target_name(target)
-    if isinstance(value, Var) and not value.name:  # made by `T.int32()` just now
-        parser.environment.define(name, replace(value, name=name))
+    if isinstance(value, ir.Var) and not value.name:  # made by `T.int32()` just now
+        parser.environment.define(name, ir.replace(value, name=name))
         return
-    _let(parser, Var(name, value.dtype), value)
+    _let(parser, ir.Var(name, value.dtype), value)
 
 
-def _name_thread(parser: Parser, target: ast.expr, thread: IterVar) -> None:
+def _name_thread(parser: Parser, target: ast.expr, thread: ir.IterVar) -> None:
     name = parser.target_name(target)
-    var = thread.var if thread.var.name else replace(thread.var, name=name)
-    parser.threads[var] = replace(thread, var=var)
+    var = thread.var if thread.var.name else ir.replace(thread.var, name=name)
+    parser.threads[var] = ir.replace(thread, var=var)
     parser.environment.define(name, var)
 
 
-def _let(parser: Parser, var: Var, value: PrimExpr) -> None:
+def _let(parser: Parser, var: ir.Var, value: ir.PrimExpr) -> None:
     parser.environment.define(var.name, var)
-    parser.emit(lambda body: LetStmt(var, value, body))
+    parser.emit(lambda body: ir.LetStmt(var, value, body))
 
 
 @FORM_ASSIGNMENTS.of(forms.BufferDecl)
@@ -210,7 +197,7 @@ def assign_python(parser: Parser, target: ast.expr, value: Any) -> None:
             message = f"{len(values)} values for {len(target.elts)} names"
             raise parser.error(target, message)
         for element, item in zip(target.elts, values, strict=True):
-            if isinstance(item, Var) and not item.name:  # made by `T.int32()` just now
+            if isinstance(item, ir.Var) and not item.name:  # made by `T.int32()` just now
                 _bind_expression(parser, element, item)
             else:
                 assign_python(parser, element, item)

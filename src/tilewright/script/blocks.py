@@ -5,21 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    IterType,
-    IterVar,
-    MatchBufferRegion,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    convert,
-    replace,
-)
+from tilewright import ir
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.script_forms import extent_between
 from tilewright.script import diagnostics, forms
@@ -29,7 +15,7 @@ from tilewright.script.frames import BlockFrame, plain_value
 from tilewright.script.parser import FORM_ASSIGNMENTS, FORM_BODIES, FORM_STATEMENTS, Parser
 from tilewright.script.scopes import check_pointer
 
-_REMAP_KINDS = {"S": IterType.DATA_PAR, "R": IterType.COMM_REDUCE}
+_REMAP_KINDS = {"S": ir.IterType.DATA_PAR, "R": ir.IterType.COMM_REDUCE}
 
 
 @FORM_BODIES.of(forms.BlockForm)
@@ -45,7 +31,7 @@ def _block(parser: Parser, node: ast.With, form: forms.BlockForm) -> None:
     parser.emit(frame.realize(_with_regions(parser, node, frame, frame.block(body))))
 
 
-def _with_regions(parser: Parser, node: ast.With, frame: BlockFrame, block: Block) -> Block:
+def _with_regions(parser: Parser, node: ast.With, frame: BlockFrame, block: ir.Block) -> ir.Block:
     """The block with the regions that the user left out."""
     if frame.reads is not None and frame.writes is not None:
         return block
@@ -58,7 +44,7 @@ def _with_regions(parser: Parser, node: ast.With, frame: BlockFrame, block: Bloc
             f"block {block.name_hint!r} uses the pointer of {', '.join(names)}: what it accesses "
             "cannot be seen; state it with T.reads(...) and T.writes(...)",
         )
-    return replace(
+    return ir.replace(
         block,
         reads=found.reads if frame.reads is None else frame.reads,
         writes=found.writes if frame.writes is None else frame.writes,
@@ -102,38 +88,38 @@ def _axis(parser: Parser, target: ast.expr, form: forms.AxisForm, node: ast.expr
     _add_iterator(parser, frame, target, form.iter_type, dom, value)
 
 
-def _domain(dom: Any, value: PrimExpr | None) -> Range:
+def _domain(dom: Any, value: ir.PrimExpr | None) -> ir.Range:
     """The domain of an iterator: an extent, a pair, or a range."""
-    if isinstance(dom, Range):
+    if isinstance(dom, ir.Range):
         return dom
     begin, end = dom if isinstance(dom, (tuple, list)) else (None, dom)
     stop = _bound(end, value)
     if begin is None:
-        return Range(const(0, stop.dtype), stop)
+        return ir.Range(ir.const(0, stop.dtype), stop)
     start = _bound(begin, value)
-    return Range(start, extent_between(start, stop))
+    return ir.Range(start, extent_between(start, stop))
 
 
-def _bound(bound: Any, value: PrimExpr | None) -> PrimExpr:
+def _bound(bound: Any, value: ir.PrimExpr | None) -> ir.PrimExpr:
     """A Python integer takes the type of the value that the iterator is bound to."""
     if isinstance(bound, int) and value is not None and value.dtype.is_integral:
-        return const(bound, value.dtype)
-    return convert(bound)
+        return ir.const(bound, value.dtype)
+    return ir.convert(bound)
 
 
 def _add_iterator(
     parser: Parser,
     frame: BlockFrame,
     target: ast.expr,
-    iter_type: IterType,
-    dom: Range,
-    value: PrimExpr | None,
+    iter_type: ir.IterType,
+    dom: ir.Range,
+    value: ir.PrimExpr | None,
 ) -> None:
     name = parser.target_name(target)
-    var = Var(name, dom.extent.dtype)
+    var = ir.Var(name, dom.extent.dtype)
     if any(iter_var.var.name == name for iter_var in frame.iter_vars):
         raise parser.error(target, diagnostics.form_twice(f"the iterator {name!r}", frame.name))
-    frame.iter_vars.append(IterVar(dom, var, iter_type))
+    frame.iter_vars.append(ir.IterVar(dom, var, iter_type))
     if value is not None:
         frame.iter_values.append(value)
     parser.environment.define(name, var)
@@ -159,7 +145,7 @@ def _remap(parser: Parser, target: ast.expr, form: forms.RemapForm, node: ast.ex
         if letter not in _REMAP_KINDS:
             told = f"T.axis.remap knows 'S' (spatial) and 'R' (reduce), not {letter!r}"
             raise parser.error(node, told)
-        dom = parser.loop_ranges.get(loop_var) if isinstance(loop_var, Var) else None
+        dom = parser.loop_ranges.get(loop_var) if isinstance(loop_var, ir.Var) else None
         if dom is None:
             raise parser.error(
                 node,
@@ -181,7 +167,7 @@ def _writes(parser: Parser, node: ast.expr, form: forms.WritesForm) -> None:
     frame.writes = _regions(parser, node, form.regions)
 
 
-def _regions(parser: Parser, node: ast.expr, regions: Any) -> tuple[BufferRegion, ...]:
+def _regions(parser: Parser, node: ast.expr, regions: Any) -> tuple[ir.BufferRegion, ...]:
     return parser.attempt(node, lambda: tuple(as_region(item) for item in regions))
 
 
@@ -223,12 +209,12 @@ def _match_buffer(
     parser: Parser, target: ast.expr, form: forms.MatchBufferForm, node: ast.expr
 ) -> None:
     name, source = parser.target_name(target), form.source
-    if isinstance(source, (Buffer, BufferLoad, BufferRegion)):
+    if isinstance(source, (ir.Buffer, ir.BufferLoad, ir.BufferRegion)):
         region = parser.attempt(node, lambda: as_region(source))
         frame = _current_block(parser, node, "T.match_buffer of a region")
         scope = region.buffer.scope
         buffer = parser.declare(parser.attempt(node, lambda: form.decl.build(name, scope)))
-        frame.match_buffers.append(MatchBufferRegion(buffer, region))
+        frame.match_buffers.append(ir.MatchBufferRegion(buffer, region))
         return
     param = parser.attempt(node, lambda: check_pointer(source))
     if not any(param is known for known in parser.function.params):

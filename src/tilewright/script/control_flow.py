@@ -6,24 +6,8 @@ import ast
 import builtins
 from typing import Any
 
-from tilewright.ir import (
-    AssertStmt,
-    Buffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    While,
-    convert,
-    intrinsics,
-    no_op,
-)
+from tilewright import ir
+from tilewright.ir import intrinsics
 from tilewright.script import diagnostics, forms, statements
 from tilewright.script.assignments import assign_python
 from tilewright.script.diagnostics import counted, described, verb_for
@@ -53,16 +37,16 @@ def _loop_form(parser: Parser, node: ast.expr) -> Any:
     return value.value if isinstance(value, forms.MetaVar) else value
 
 
-def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> Stmt:
+def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> ir.Stmt:
     targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
     if len(targets) != len(form.ranges):
         named, wanted = len(targets), counted(len(form.ranges), "loop")
         told = f"{counted(named, 'loop variable')} {verb_for(named)} named for {wanted}"
         raise parser.error(node.target, told)
-    loops: list[tuple[Var, Range]] = []
+    loops: list[tuple[ir.Var, ir.Range]] = []
     with parser.environment.scope("its loop has ended"), parser.inside(in_block=False):
         for target, loop_range in zip(targets, form.ranges, strict=True):
-            var = Var(parser.target_name(target), loop_range.extent.dtype)
+            var = ir.Var(parser.target_name(target), loop_range.extent.dtype)
             parser.environment.define(var.name, var)
             parser.loop_ranges[var] = loop_range
             parser.loop_levels[var] = len(parser.blocks)
@@ -75,7 +59,7 @@ def _loop_nest(parser: Parser, node: ast.For, form: forms.LoopForm) -> Stmt:
 
 def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
     """A loop over Python values: its body is parsed once for each of them."""
-    if isinstance(iterable, (PrimExpr, Buffer, forms.Form)) or not _is_iterable(iterable):
+    if isinstance(iterable, (ir.PrimExpr, ir.Buffer, forms.Form)) or not _is_iterable(iterable):
         raise parser.error(
             node.iter,
             f"cannot loop over {described(iterable)}; expected range(...), T.grid(...), "
@@ -92,7 +76,7 @@ def _unrolled_for(parser: Parser, node: ast.For, iterable: Any) -> None:
 def _while(parser: Parser, node: ast.While) -> None:
     condition = parser.condition(node.test)
     with parser.inside(in_block=False), parser.under_condition():
-        parser.emit(While(convert(condition), parser.body(node.body)))
+        parser.emit(ir.While(ir.convert(condition), parser.body(node.body)))
 
 
 @STATEMENTS.of(ast.If)
@@ -104,7 +88,7 @@ def _if(parser: Parser, node: ast.If) -> None:
     with parser.inside(in_block=False), parser.under_condition():
         then_case = parser.body(node.body)
         else_case = parser.body(node.orelse) if node.orelse else None
-    parser.emit(IfThenElse(condition, then_case, else_case))
+    parser.emit(ir.IfThenElse(condition, then_case, else_case))
 
 
 @STATEMENTS.of(ast.Assert)
@@ -115,26 +99,26 @@ def _assert(parser: Parser, node: ast.Assert) -> None:
         if not condition:
             raise parser.error(node, f"assertion does not hold: {message}")
         return
-    parser.emit(lambda body: AssertStmt(condition, str(message), body))
+    parser.emit(lambda body: ir.AssertStmt(condition, str(message), body))
 
 
 @STATEMENTS.of(ast.Return)
 def _return(parser: Parser, node: ast.Return) -> None:
     if node.value is not None:
-        parser.emit(Evaluate(intrinsics.ret(parser.expr(node.value))))
+        parser.emit(ir.Evaluate(intrinsics.ret(parser.expr(node.value))))
 
 
 @STATEMENTS.of(ast.Pass)
 def _pass(parser: Parser, node: ast.Pass) -> None:
-    parser.emit(no_op())
+    parser.emit(ir.no_op())
 
 
-def _loop(form: forms.LoopForm, var: Var, loop_range: Range, body: Stmt) -> Stmt:
+def _loop(form: forms.LoopForm, var: ir.Var, loop_range: ir.Range, body: ir.Stmt) -> ir.Stmt:
     thread = None
-    if form.kind == ForKind.THREAD_BINDING and form.thread is not None:
-        thread_var = Var(form.thread, var.dtype)
-        thread = IterVar(None, thread_var, IterType.THREAD_INDEX, form.thread)
-    return For(
+    if form.kind == ir.ForKind.THREAD_BINDING and form.thread is not None:
+        thread_var = ir.Var(form.thread, var.dtype)
+        thread = ir.IterVar(None, thread_var, ir.IterType.THREAD_INDEX, form.thread)
+    return ir.For(
         var, loop_range.min, loop_range.extent, form.kind, body, thread, dict(form.annotations)
     )
 

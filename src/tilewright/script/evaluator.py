@@ -14,35 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from tilewright import ir
 from tilewright.errors import ScriptError, TilewrightError
-from tilewright.ir import (
-    BinaryOp,
-    Buffer,
-    BufferRegion,
-    Div,
-    ExprOperators,
-    FloorDiv,
-    FloorMod,
-    Mod,
-    PrimExpr,
-    convert,
-    equal,
-    floordiv,
-    floormod,
-    greater,
-    greater_equal,
-    intrinsics,
-    is_zero,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    not_equal,
-    truncdiv,
-    truncmod,
-)
-from tilewright.ir.arithmetic import match_types
+from tilewright.ir import intrinsics
 from tilewright.script import diagnostics, plain_text
 from tilewright.script.access import buffer_attribute, index_buffer, region_as_load
 from tilewright.script.diagnostics import Source
@@ -79,26 +53,26 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda item, items: item in items,
     ast.NotIn: lambda item, items: item not in items,
 }
-_SYMBOLIC_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], PrimExpr]] = {
-    ast.Eq: equal,
-    ast.NotEq: not_equal,
-    ast.Lt: less,
-    ast.LtE: less_equal,
-    ast.Gt: greater,
-    ast.GtE: greater_equal,
+_SYMBOLIC_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], ir.PrimExpr]] = {
+    ast.Eq: ir.equal,
+    ast.NotEq: ir.not_equal,
+    ast.Lt: ir.less,
+    ast.LtE: ir.less_equal,
+    ast.Gt: ir.greater,
+    ast.GtE: ir.greater_equal,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
-_DIVISIONS: dict[Callable[..., Any], type[BinaryOp]] = {
-    operator.floordiv: FloorDiv,
-    operator.mod: FloorMod,
-    floordiv: FloorDiv,
-    floormod: FloorMod,
-    truncdiv: Div,
-    truncmod: Mod,
+_DIVISIONS: dict[Callable[..., Any], type[ir.BinaryOp]] = {
+    operator.floordiv: ir.FloorDiv,
+    operator.mod: ir.FloorMod,
+    ir.floordiv: ir.FloorDiv,
+    ir.floormod: ir.FloorMod,
+    ir.truncdiv: ir.Div,
+    ir.truncmod: ir.Mod,
 }
 _IF_THEN_ELSE = call_operator("if_then_else")
 # Calls that take regions as regions; everywhere else `A[0:4]` is a vector.
@@ -138,18 +112,18 @@ class Evaluator:
         """The value where a region means a vector."""
         return self.as_vector(node, self.evaluate(node))
 
-    def expr(self, node: ast.expr) -> PrimExpr:
+    def expr(self, node: ast.expr) -> ir.PrimExpr:
         """The value as an expression of the program."""
         return self.converted(node, self.value(node))
 
-    def converted(self, node: ast.AST, value: Any) -> PrimExpr:
+    def converted(self, node: ast.AST, value: Any) -> ir.PrimExpr:
         """A value that was computed at `node` as an expression."""
-        return self.attempt(node, lambda: convert(value), diagnostics.not_an_expression(value))
+        return self.attempt(node, lambda: ir.convert(value), diagnostics.not_an_expression(value))
 
-    def condition(self, node: ast.expr) -> PrimExpr | bool:
+    def condition(self, node: ast.expr) -> ir.PrimExpr | bool:
         """A condition; a Python bool means that it is decided now."""
         value = self.value(node)
-        if not isinstance(value, PrimExpr):
+        if not isinstance(value, ir.PrimExpr):
             return bool(value)
         if not value.dtype.is_bool:
             raise self.error(node, diagnostics.not_a_condition(value))
@@ -167,7 +141,7 @@ class Evaluator:
     def as_vector(self, node: ast.AST, value: Any) -> Any:
         if type(value) in (list, tuple):
             return type(value)(self.as_vector(node, item) for item in value)
-        if isinstance(value, BufferRegion):
+        if isinstance(value, ir.BufferRegion):
             load = region_as_load(value)
             if load is None:
                 message = diagnostics.slice_needs_constant_length(value.buffer)
@@ -194,7 +168,7 @@ class Evaluator:
         owner = self.evaluate(node.value)
         if self.source.is_text and not plain_text.may_read(owner, node.attr):
             raise self.error(node, diagnostics.not_in_text(f"the attribute {node.attr!r}"))
-        if isinstance(owner, Buffer):
+        if isinstance(owner, ir.Buffer):
             special = buffer_attribute(owner, node.attr)
             if special is not None:
                 return special
@@ -212,7 +186,7 @@ class Evaluator:
     def _subscript(self, node: ast.Subscript) -> Any:
         owner = self.evaluate(node.value)
         index = self.evaluate(node.slice)
-        if isinstance(owner, Buffer):
+        if isinstance(owner, ir.Buffer):
             indices = index if isinstance(index, tuple) else (index,)
             return self.attempt(node, lambda: index_buffer(owner, indices))
         return self.attempt(node, lambda: owner[index])
@@ -238,12 +212,12 @@ class Evaluator:
             else:
                 options[keyword.arg] = take(keyword.value)
         if len(args) == 2 and self._stays(callee, args[1]):
-            return self.attempt(node, lambda: _DIVISIONS[callee](*match_types(*args)))
+            return self.attempt(node, lambda: _DIVISIONS[callee](*ir.match_types(*args)))
         return self.attempt(node, lambda: callee(*args, **options))
 
     def _stays(self, function: Any, divisor: Any) -> bool:
         """True for a division by zero that may not be refused."""
-        by_zero = is_zero(divisor) or (type(divisor) is int and divisor == 0)
+        by_zero = ir.is_zero(divisor) or (type(divisor) is int and divisor == 0)
         return self.guarded and by_zero and function in _DIVISIONS
 
     def _argument(self, node: ast.expr) -> Any:
@@ -254,14 +228,14 @@ class Evaluator:
         left, right = self.value(node.left), self.value(node.right)
         function = _BINARY[type(node.op)]
         if self._stays(function, right):
-            return self.attempt(node, lambda: _DIVISIONS[function](*match_types(left, right)))
+            return self.attempt(node, lambda: _DIVISIONS[function](*ir.match_types(left, right)))
         return self.attempt(node, lambda: function(left, right))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
-            if isinstance(value, PrimExpr):
-                return self.attempt(node, lambda: logical_not(value))
+            if isinstance(value, ir.PrimExpr):
+                return self.attempt(node, lambda: ir.logical_not(value))
             return not value
         return self.attempt(node, lambda: _UNARY[type(node.op)](value))
 
@@ -269,19 +243,19 @@ class Evaluator:
         is_and = isinstance(node.op, ast.And)
         result: Any = None
         for position, operand in enumerate(node.values):
-            symbolic = isinstance(result, PrimExpr)
+            symbolic = isinstance(result, ir.PrimExpr)
             if position and not symbolic and bool(result) != is_and:
                 return result  # Python's short cut
             with self.under_condition(position > 0):
                 value = self.value(operand)
-            if position and (symbolic or isinstance(value, PrimExpr)):
+            if position and (symbolic or isinstance(value, ir.PrimExpr)):
                 result = self._join(operand, is_and, result, value)
             else:
                 result = value
         return result
 
-    def _join(self, node: ast.expr, is_and: bool, left: Any, right: Any) -> PrimExpr:
-        build = logical_and if is_and else logical_or
+    def _join(self, node: ast.expr, is_and: bool, left: Any, right: Any) -> ir.PrimExpr:
+        build = ir.logical_and if is_and else ir.logical_or
         return self.attempt(node, lambda: build(left, right))
 
     def _compare(self, node: ast.Compare) -> Any:
@@ -291,7 +265,7 @@ class Evaluator:
             outcome = self._compare_pair(node, operation, left, right)
             if result is None:
                 result = outcome
-            elif isinstance(result, PrimExpr) or isinstance(outcome, PrimExpr):
+            elif isinstance(result, ir.PrimExpr) or isinstance(outcome, ir.PrimExpr):
                 result = self._join(node, True, result, outcome)
             else:
                 result = result and outcome
@@ -300,7 +274,7 @@ class Evaluator:
 
     def _compare_pair(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
         # Python would turn `0 < n` into `n > 0`; the program keeps what was written.
-        symbolic = isinstance(left, ExprOperators) or isinstance(right, ExprOperators)
+        symbolic = isinstance(left, ir.ExprOperators) or isinstance(right, ir.ExprOperators)
         build = _SYMBOLIC_COMPARE.get(type(op)) if symbolic else None
         compare = build or _COMPARE[type(op)]
         return self.attempt(node, lambda: compare(left, right))

@@ -12,19 +12,8 @@ from typing import Any, ClassVar
 
 from typing_extensions import dataclass_transform
 
+from tilewright import ir
 from tilewright.errors import IRError
-from tilewright.ir import (
-    INT32,
-    Buffer,
-    DType,
-    ForKind,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    decl_buffer,
-)
 from tilewright.script.dtypes import as_dtype
 
 
@@ -44,7 +33,7 @@ class BufferDecl(Form, name="T.Buffer"):
 
     shape: Any
     dtype: Any = "float32"
-    data: Var | None = None
+    data: ir.Var | None = None
     strides: Any = None
     elem_offset: Any = None
     scope: str | None = None
@@ -56,15 +45,15 @@ class BufferDecl(Form, name="T.Buffer"):
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
-    def build(self, name: str, default_scope: str = "global") -> Buffer:
+    def build(self, name: str, default_scope: str = "global") -> ir.Buffer:
         """The buffer, called `name`; extents and strides given as strings become variables."""
         shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)
-        if self.data is not None and not isinstance(self.data, Var):
+        if self.data is not None and not isinstance(self.data, ir.Var):
             raise IRError(f"buffer {name!r}: data must be a pointer variable, got {self.data!r}")
-        named: dict[str, Var] = {}
-        return decl_buffer(
+        named: dict[str, ir.Var] = {}
+        return ir.decl_buffer(
             [_extent(name, extent, named) for extent in shape],
-            DType(self.dtype),
+            ir.DType(self.dtype),
             name,
             self.data,
             [_extent(name, stride, named) for stride in self.strides or ()],
@@ -77,10 +66,10 @@ class BufferDecl(Form, name="T.Buffer"):
         )
 
 
-def _extent(buffer_name: str, extent: Any, named: dict[str, Var]) -> Any:
+def _extent(buffer_name: str, extent: Any, named: dict[str, ir.Var]) -> Any:
     if isinstance(extent, str):
-        return named.setdefault(extent, Var(extent, INT32))
-    if isinstance(extent, (PrimExpr, int)) and not isinstance(extent, bool):
+        return named.setdefault(extent, ir.Var(extent, ir.INT32))
+    if isinstance(extent, (ir.PrimExpr, int)) and not isinstance(extent, bool):
         return extent
     raise IRError(f"buffer {buffer_name!r}: {extent!r} is not an integer extent")
 
@@ -88,8 +77,8 @@ def _extent(buffer_name: str, extent: Any, named: dict[str, Var]) -> Any:
 class LoopForm(Form, name="T.grid"):
     """One loop, or with several ranges a nest of serial loops."""
 
-    ranges: tuple[Range, ...]
-    kind: ForKind = ForKind.SERIAL
+    ranges: tuple[ir.Range, ...]
+    kind: ir.ForKind = ir.ForKind.SERIAL
     thread: str | None = None
     annotations: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -107,7 +96,7 @@ class AxisForm(Form, name="T.axis"):
     """One block iterator; `dom` may still be a plain extent."""
 
     kind: str
-    iter_type: IterType
+    iter_type: ir.IterType
     dom: Any
     value: Any = None
     dtype: str | None = None
@@ -169,7 +158,7 @@ class AllocateConstForm(Form, name="T.allocate_const"):
 class LetForm(Form, name="T.LetStmt"):
     value: Any
     type_annotation: Any
-    var: Var | None
+    var: ir.Var | None
 
 
 class AttrForm(Form, name="T.attr"):
@@ -179,7 +168,7 @@ class AttrForm(Form, name="T.attr"):
 
 
 class LaunchThreadForm(Form, name="T.launch_thread"):
-    thread: str | IterVar | Var
+    thread: str | ir.IterVar | ir.Var
     extent: Any
 
 
@@ -189,7 +178,7 @@ class AssertForm(Form, name="T.Assert"):
 
 
 class StoreForm(Form, name="vstore"):
-    buffer: Buffer
+    buffer: ir.Buffer
     indices: Sequence[Any]
     value: Any
     predicate: Any

@@ -6,25 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    FloatImm,
-    IntImm,
-    IterVar,
-    MatchBufferRegion,
-    PrimExpr,
-    Stmt,
-    StringImm,
-    Var,
-)
+from tilewright import ir
 from tilewright.ir.stmt import Enclose, enclosed
 
 
-def fold(items: Sequence[Stmt | Enclose]) -> Stmt:
+def fold(items: Sequence[ir.Stmt | Enclose]) -> ir.Stmt:
     """Statements and bindings in order; what the user wrote stays, even where it does nothing."""
     return enclosed(items, keeps_no_ops=True)
 
@@ -35,19 +21,19 @@ class BlockFrame:
 
     name: str
     no_realize: bool = False
-    iter_vars: list[IterVar] = dataclasses.field(default_factory=list)
-    iter_values: list[PrimExpr] = dataclasses.field(default_factory=list)
-    predicate: PrimExpr | None = None
-    reads: tuple[BufferRegion, ...] | None = None
-    writes: tuple[BufferRegion, ...] | None = None
+    iter_vars: list[ir.IterVar] = dataclasses.field(default_factory=list)
+    iter_values: list[ir.PrimExpr] = dataclasses.field(default_factory=list)
+    predicate: ir.PrimExpr | None = None
+    reads: tuple[ir.BufferRegion, ...] | None = None
+    writes: tuple[ir.BufferRegion, ...] | None = None
     annotations: dict[str, Any] = dataclasses.field(default_factory=dict)
-    alloc_buffers: list[Buffer] = dataclasses.field(default_factory=list)
-    match_buffers: list[MatchBufferRegion] = dataclasses.field(default_factory=list)
-    init: Stmt | None = None
+    alloc_buffers: list[ir.Buffer] = dataclasses.field(default_factory=list)
+    match_buffers: list[ir.MatchBufferRegion] = dataclasses.field(default_factory=list)
+    init: ir.Stmt | None = None
 
-    def block(self, body: Stmt) -> Block:
+    def block(self, body: ir.Stmt) -> ir.Block:
         """The block; regions that were not given are left empty."""
-        return Block(
+        return ir.Block(
             tuple(self.iter_vars),
             self.reads or (),
             self.writes or (),
@@ -59,12 +45,12 @@ class BlockFrame:
             self.annotations,
         )
 
-    def realize(self, block: Block) -> Stmt:
+    def realize(self, block: ir.Block) -> ir.Stmt:
         """The statement that runs the block."""
         if self.no_realize:
             return block
-        predicate = TRUE if self.predicate is None else self.predicate
-        return BlockRealize(tuple(self.iter_values), predicate, block)
+        predicate = ir.TRUE if self.predicate is None else self.predicate
+        return ir.BlockRealize(tuple(self.iter_values), predicate, block)
 
 
 @dataclasses.dataclass
@@ -72,21 +58,21 @@ class FunctionFrame:
     """A function under construction."""
 
     name: str
-    params: list[Var] = dataclasses.field(default_factory=list)
-    buffer_map: dict[Var, Buffer] = dataclasses.field(default_factory=dict)
+    params: list[ir.Var] = dataclasses.field(default_factory=list)
+    buffer_map: dict[ir.Var, ir.Buffer] = dataclasses.field(default_factory=dict)
     attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    root_buffers: list[Buffer] = dataclasses.field(default_factory=list)
-    buffers: list[Buffer] = dataclasses.field(default_factory=list)  # all that were declared
+    root_buffers: list[ir.Buffer] = dataclasses.field(default_factory=list)
+    buffers: list[ir.Buffer] = dataclasses.field(default_factory=list)  # all that were declared
 
 
 def plain_value(value: Any) -> Any:
     """An annotation value as Python data: constants of the default types become numbers."""
     match value:
-        case IntImm(dtype="bool"):
+        case ir.IntImm(dtype="bool"):
             return bool(value.value)
-        case IntImm(dtype="int32") | StringImm():
+        case ir.IntImm(dtype="int32") | ir.StringImm():
             return value.value
-        case FloatImm(dtype="float32"):
+        case ir.FloatImm(dtype="float32"):
             return value.value
         case list() | tuple():
             return tuple(map(plain_value, value))

@@ -6,24 +6,9 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import ScriptError
-from tilewright.ir import (
-    HANDLE,
-    VOID,
-    Block,
-    Call,
-    DType,
-    GlobalVar,
-    IRModule,
-    PrimFunc,
-    Stmt,
-    Var,
-    convert,
-    root_realize,
-)
-from tilewright.ir.patterns import nodes_of
 from tilewright.ir.script_forms import body_needs_root
-from tilewright.ir.verify import verify_well_formed
 from tilewright.script import (
     assignments as assignments,
     blocks as blocks,
@@ -45,19 +30,19 @@ from tilewright.support.nesting import nested_deeply
 class FunctionReference:
     """`Module.f`: another function of the module, to be called."""
 
-    def __init__(self, name: str, dtype: DType = VOID) -> None:
-        self.global_var = GlobalVar(name)
+    def __init__(self, name: str, dtype: ir.DType = ir.VOID) -> None:
+        self.global_var = ir.GlobalVar(name)
         self._dtype = dtype
 
-    def __call__(self, *args: Any) -> Call:
-        values = tuple(convert(as_argument(arg)) for arg in args)
-        return Call(self._dtype, self.global_var, values)
+    def __call__(self, *args: Any) -> ir.Call:
+        values = tuple(ir.convert(as_argument(arg)) for arg in args)
+        return ir.Call(self._dtype, self.global_var, values)
 
 
 class ModuleNamespace:
     """`Module` or `cls` inside a function: the functions of the module by name."""
 
-    def __init__(self, functions: Mapping[str, DType] | None = None) -> None:
+    def __init__(self, functions: Mapping[str, ir.DType] | None = None) -> None:
         self._functions = functions
 
     def __getattr__(self, name: str) -> FunctionReference:
@@ -76,7 +61,7 @@ class ModuleNamespace:
 @nested_deeply(ScriptError, "the script")
 def parse_function(
     source: Source, node: ast.FunctionDef, names: Mapping[str, Any], *, private: bool = False
-) -> PrimFunc:
+) -> ir.PrimFunc:
     """The function that a definition describes."""
     visible = {"Module": ModuleNamespace(), **names}
     evaluator = Evaluator(source, Environment(visible))
@@ -88,7 +73,9 @@ def parse_function(
     if not (private or _is_private(parser, node)):
         frame.attrs.setdefault("global_symbol", node.name)
     attrs = {key: frame.attrs[key] for key in _attribute_order(frame.attrs)}
-    return PrimFunc(tuple(frame.params), body, frame.buffer_map, attrs, _return_type(parser, node))
+    return ir.PrimFunc(
+        tuple(frame.params), body, frame.buffer_map, attrs, _return_type(parser, node)
+    )
 
 
 def _attribute_order(attrs: Mapping[str, Any]) -> list[str]:
@@ -124,7 +111,7 @@ def _annotation(node: ast.expr) -> ast.expr:
 def _parameter(parser: Parser, argument: ast.arg, kind: Any) -> None:
     name = argument.arg
     if isinstance(kind, forms.BufferDecl):
-        param = Var(f"{name}_handle", HANDLE)
+        param = ir.Var(f"{name}_handle", ir.HANDLE)
         parser.function.params.append(param)
         buffer = parser.attempt(argument, lambda: kind.build(name))
         parser.function.buffer_map[param] = parser.declare(buffer)
@@ -148,33 +135,33 @@ def _return_type(parser: Evaluator, node: ast.FunctionDef) -> str:
 
 
 @nested_deeply(ScriptError, "the script")
-def check(program: PrimFunc | IRModule) -> None:
+def check(program: ir.PrimFunc | ir.IRModule) -> None:
     """Refuse a program that breaks a rule of TensorIR.
 
     A function on its own that calls others can only be judged inside their module.
     """
-    if isinstance(program, IRModule) or not any(
-        isinstance(call.op, GlobalVar) for call in nodes_of(program.body, Call)
+    if isinstance(program, ir.IRModule) or not any(
+        isinstance(call.op, ir.GlobalVar) for call in ir.nodes_of(program.body, ir.Call)
     ):
-        verify_well_formed(program)
+        ir.verify_well_formed(program)
 
 
-def _with_root(frame: FunctionFrame, body: Stmt) -> Stmt:
+def _with_root(frame: FunctionFrame, body: ir.Stmt) -> ir.Stmt:
     """The body inside a root block where it needs one."""
     if not frame.root_buffers and not body_needs_root(body):
         return body
-    root = Block((), (), (), "root", body, alloc_buffers=tuple(frame.root_buffers))
-    return root_realize(root)
+    root = ir.Block((), (), (), "root", body, alloc_buffers=tuple(frame.root_buffers))
+    return ir.root_realize(root)
 
 
-def parse_module(source: Source, node: ast.ClassDef, names: Mapping[str, Any]) -> IRModule:
+def parse_module(source: Source, node: ast.ClassDef, names: Mapping[str, Any]) -> ir.IRModule:
     """The module that a class describes."""
     evaluator = Evaluator(source, Environment(names))
     definitions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
-    returns = {item.name: DType(_return_type(evaluator, item)) for item in definitions}
+    returns = {item.name: ir.DType(_return_type(evaluator, item)) for item in definitions}
     namespace = ModuleNamespace(returns)
     visible = {**names, node.name: namespace, "cls": namespace, "Module": namespace}
-    functions: dict[str, PrimFunc] = {}
+    functions: dict[str, ir.PrimFunc] = {}
     attrs: dict[str, Any] = {}
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
@@ -186,7 +173,7 @@ def parse_module(source: Source, node: ast.ClassDef, names: Mapping[str, Any]) -
         elif not isinstance(item, (ast.Expr, ast.Pass)):
             message = "a module contains functions decorated with @T.prim_func"
             raise source.error(item, message)
-    return IRModule(functions, attrs)
+    return ir.IRModule(functions, attrs)
 
 
 def _module_attributes(item: ast.stmt) -> ast.expr | None:

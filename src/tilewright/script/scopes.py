@@ -5,27 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import IRError
-from tilewright.ir import (
-    HANDLE,
-    TRUE,
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    DeclBuffer,
-    DType,
-    IterType,
-    IterVar,
-    LetStmt,
-    PointerType,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    cast,
-    const,
-)
 from tilewright.ir.stmt import Enclose
 from tilewright.script import diagnostics, forms
 from tilewright.script.diagnostics import described
@@ -63,25 +44,25 @@ def _let(parser: Parser, node: ast.expr, form: forms.LetForm, name: str) -> Encl
     value = parser.converted(node, form.value)
     kind = form.type_annotation
     if isinstance(kind, DTypeForm) and not isinstance(kind, HandleForm):
-        value = parser.attempt(node, lambda: cast(kind.dtype, value))
+        value = parser.attempt(node, lambda: ir.cast(kind.dtype, value))
     var = form.var
     if var is None:
-        var = kind.new_var(name) if isinstance(kind, DTypeForm) else Var(name, value.dtype)
+        var = kind.new_var(name) if isinstance(kind, DTypeForm) else ir.Var(name, value.dtype)
         parser.environment.define(name, var)
     bound = var
-    return lambda body: LetStmt(bound, value, body)
+    return lambda body: ir.LetStmt(bound, value, body)
 
 
 @FORM_BINDERS.of(forms.AttrForm)
 def _attr(parser: Parser, node: ast.expr, form: forms.AttrForm, name: str) -> Enclose:
     value = parser.converted(node, form.value)
-    return lambda body: AttrStmt(form.node, form.key, value, body)
+    return lambda body: ir.AttrStmt(form.node, form.key, value, body)
 
 
 @FORM_BINDERS.of(forms.AssertForm)
 def _assert(parser: Parser, node: ast.expr, form: forms.AssertForm, name: str) -> Enclose:
     condition = parser.converted(node, form.condition)
-    return lambda body: AssertStmt(condition, form.message, body)
+    return lambda body: ir.AssertStmt(condition, form.message, body)
 
 
 @FORM_BINDERS.of(forms.LaunchThreadForm)
@@ -89,48 +70,48 @@ def _launch_thread(
     parser: Parser, node: ast.expr, form: forms.LaunchThreadForm, name: str
 ) -> Enclose:
     extent = parser.converted(node, form.extent)
-    dom = Range(const(0, extent.dtype), extent)
+    dom = ir.Range(ir.const(0, extent.dtype), extent)
     if isinstance(form.thread, str):
-        var = Var(name or form.thread, extent.dtype)
-        thread = IterVar(dom, var, IterType.THREAD_INDEX, form.thread)
+        var = ir.Var(name or form.thread, extent.dtype)
+        thread = ir.IterVar(dom, var, ir.IterType.THREAD_INDEX, form.thread)
     else:
-        known = parser.threads.get(form.thread) if isinstance(form.thread, Var) else form.thread
+        known = parser.threads.get(form.thread) if isinstance(form.thread, ir.Var) else form.thread
         if known is None:
             raise parser.error(node, 'T.launch_thread needs "threadIdx.x" or a T.env_thread')
-        thread = IterVar(dom, known.var, IterType.THREAD_INDEX, known.thread_tag)
+        thread = ir.IterVar(dom, known.var, ir.IterType.THREAD_INDEX, known.thread_tag)
     parser.threads[thread.var] = thread
     if name:
         parser.environment.define(name, thread.var)
-    return lambda body: AttrStmt(thread, "thread_extent", extent, body)
+    return lambda body: ir.AttrStmt(thread, "thread_extent", extent, body)
 
 
-def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[PrimExpr, ...]:
+def _extents(parser: Parser, node: ast.expr, extents: Any) -> tuple[ir.PrimExpr, ...]:
     items = extents if isinstance(extents, (tuple, list)) else (extents,)
     return tuple(parser.converted(node, extent) for extent in items)
 
 
 @FORM_BINDERS.of(forms.AllocateForm)
 def _allocate(parser: Parser, node: ast.expr, form: forms.AllocateForm, name: str) -> Enclose:
-    dtype = DType(form.dtype)
-    var = Var(name, HANDLE, PointerType(dtype, form.scope))
+    dtype = ir.DType(form.dtype)
+    var = ir.Var(name, ir.HANDLE, ir.PointerType(dtype, form.scope))
     extents = _extents(parser, node, form.extents)
     condition = parser.converted(node, form.condition)
     annotations = plain_value(form.annotations)
     parser.environment.define(name, var)
-    return lambda body: Allocate(var, dtype, extents, condition, body, annotations)
+    return lambda body: ir.Allocate(var, dtype, extents, condition, body, annotations)
 
 
 @FORM_BINDERS.of(forms.AllocateConstForm)
 def _allocate_const(
     parser: Parser, node: ast.expr, form: forms.AllocateConstForm, name: str
 ) -> Enclose:
-    dtype = DType(form.dtype)
-    var = Var(name, HANDLE, PointerType(dtype))
+    dtype = ir.DType(form.dtype)
+    var = ir.Var(name, ir.HANDLE, ir.PointerType(dtype))
     extents = _extents(parser, node, form.extents)
     annotations = plain_value(form.annotations)
     data = tuple(plain_value(value) for value in form.data)
     parser.environment.define(name, var)
-    return lambda body: AllocateConst(var, dtype, extents, data, body, annotations)
+    return lambda body: ir.AllocateConst(var, dtype, extents, data, body, annotations)
 
 
 @FORM_BINDERS.of(forms.DeclBufferForm)
@@ -140,17 +121,17 @@ def _decl_buffer(parser: Parser, node: ast.expr, form: forms.DeclBufferForm, nam
         raise parser.error(node, diagnostics.needs_a_name(form))
     buffer = parser.declare(parser.attempt(node, lambda: form.decl.build(name)))
 
-    def bind(body: Stmt) -> Stmt:
-        declared = DeclBuffer(buffer, body)
+    def bind(body: ir.Stmt) -> ir.Stmt:
+        declared = ir.DeclBuffer(buffer, body)
         if form.decl.data is not None:
             return declared
-        return Allocate(buffer.data, buffer.dtype, buffer.shape, TRUE, declared)
+        return ir.Allocate(buffer.data, buffer.dtype, buffer.shape, ir.TRUE, declared)
 
     return bind
 
 
-def check_pointer(value: Any) -> Var:
+def check_pointer(value: Any) -> ir.Var:
     """The handle variable that a buffer parameter is matched from."""
-    if isinstance(value, Var) and value.dtype is HANDLE:
+    if isinstance(value, ir.Var) and value.dtype is ir.HANDLE:
         return value
     raise IRError(f"expected a handle parameter or a region of a buffer, got {value!r}")

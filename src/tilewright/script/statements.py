@@ -8,33 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import IRError
-from tilewright.ir import (
-    TRUE,
-    DType,
-    ForKind,
-    IterType,
-    IterVar,
-    Range,
-    Var,
-    const,
-    convert,
-    match_types,
-)
 from tilewright.ir.script_forms import extent_between
 from tilewright.script import forms
 from tilewright.script.dtypes import DTypeForm, as_dtype
 
 
-def _loop_range(start: Any, stop: Any) -> Range:
+def _loop_range(start: Any, stop: Any) -> ir.Range:
     if stop is None:
-        extent = convert(start)
-        return Range(const(0, extent.dtype), extent)
-    begin, end = match_types(start, stop)
-    return Range(begin, extent_between(begin, end))
+        extent = ir.convert(start)
+        return ir.Range(ir.const(0, extent.dtype), extent)
+    begin, end = ir.match_types(start, stop)
+    return ir.Range(begin, extent_between(begin, end))
 
 
-def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None) -> Any:
+def _loop(
+    kind: ir.ForKind, start: Any, stop: Any, annotations: Any, thread: str | None = None
+) -> Any:
     loop_range = _loop_range(start, stop)
     if not loop_range.extent.dtype.is_integral:
         raise IRError(f"loop bounds must be integers, got {loop_range.extent.dtype!s}")
@@ -42,19 +33,19 @@ def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: str | 
 
 
 def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ForKind.SERIAL, start, stop, annotations)
+    return _loop(ir.ForKind.SERIAL, start, stop, annotations)
 
 
 def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ForKind.PARALLEL, start, stop, annotations)
+    return _loop(ir.ForKind.PARALLEL, start, stop, annotations)
 
 
 def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ForKind.VECTORIZED, start, stop, annotations)
+    return _loop(ir.ForKind.VECTORIZED, start, stop, annotations)
 
 
 def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
-    return _loop(ForKind.UNROLLED, start, stop, annotations)
+    return _loop(ir.ForKind.UNROLLED, start, stop, annotations)
 
 
 def thread_binding(
@@ -64,7 +55,7 @@ def thread_binding(
         if not isinstance(stop, str):
             raise IRError('T.thread_binding needs thread="threadIdx.x" or another thread axis')
         stop, thread = None, stop
-    return _loop(ForKind.THREAD_BINDING, start, stop, annotations, thread)
+    return _loop(ir.ForKind.THREAD_BINDING, start, stop, annotations, thread)
 
 
 def grid(*extents: Any) -> Any:
@@ -86,16 +77,16 @@ class _Axis:
     """`T.axis`: the kinds of block iterators."""
 
     def spatial(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("spatial", IterType.DATA_PAR, dom, binding, dtype)
+        return forms.AxisForm("spatial", ir.IterType.DATA_PAR, dom, binding, dtype)
 
     def reduce(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("reduce", IterType.COMM_REDUCE, dom, binding, dtype)
+        return forms.AxisForm("reduce", ir.IterType.COMM_REDUCE, dom, binding, dtype)
 
     def scan(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("scan", IterType.ORDERED, dom, binding, dtype)
+        return forms.AxisForm("scan", ir.IterType.ORDERED, dom, binding, dtype)
 
     def opaque(self, dom: Any, binding: Any = None, dtype: str | None = None) -> Any:
-        return forms.AxisForm("opaque", IterType.OPAQUE, dom, binding, dtype)
+        return forms.AxisForm("opaque", ir.IterType.OPAQUE, dom, binding, dtype)
 
     def remap(self, kinds: str, bindings: Sequence[Any], dtype: str | None = None) -> Any:
         return forms.RemapForm(kinds, tuple(bindings))
@@ -173,7 +164,7 @@ def match_buffer(
             raise IRError("T.match_buffer needs the shape of the buffer")
         shape = tuple(dom.extent for dom in region)
     if dtype is None:
-        inherited = None if isinstance(source_buffer, Var) else source_buffer.dtype
+        inherited = None if isinstance(source_buffer, ir.Var) else source_buffer.dtype
         dtype = inherited or "float32"
     return forms.MatchBufferForm(param, Buffer(shape, dtype, *args, **options))
 
@@ -182,7 +173,7 @@ def allocate(
     extents: Sequence[Any],
     dtype: Any,
     scope: str = "global",
-    condition: Any = TRUE,
+    condition: Any = ir.TRUE,
     annotations: Any = None,
 ) -> Any:
     return forms.AllocateForm(extents, as_dtype(dtype), scope, condition, dict(annotations or {}))
@@ -193,11 +184,11 @@ def allocate_const(data: Any, dtype: Any, extents: Sequence[Any], annotations: A
     return forms.AllocateConstForm(flat, as_dtype(dtype), extents, dict(annotations or {}))
 
 
-def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> Any:
+def LetStmt(value: Any, type_annotation: Any = None, *, var: ir.Var | None = None) -> Any:
     return forms.LetForm(value, type_annotation, var)
 
 
-def let(var: Var, value: Any) -> Any:
+def let(var: ir.Var, value: Any) -> Any:
     """`with T.let(x, value)`: the older spelling of `T.LetStmt(value, var=x)`."""
     return forms.LetForm(value, None, var)
 
@@ -206,9 +197,11 @@ def attr(node: Any, attr_key: str, value: Any) -> Any:
     return forms.AttrForm(node, attr_key, value)
 
 
-def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:
+def env_thread(thread_tag: str, dtype: str = "int32") -> ir.IterVar:
     """A variable for a thread axis, to be given to `T.launch_thread`."""
-    return IterVar(None, Var("", DType(as_dtype(dtype))), IterType.THREAD_INDEX, thread_tag)
+    return ir.IterVar(
+        None, ir.Var("", ir.DType(as_dtype(dtype))), ir.IterType.THREAD_INDEX, thread_tag
+    )
 
 
 def launch_thread(thread: Any, extent: Any) -> Any:

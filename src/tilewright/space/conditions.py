@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    free_vars,
-)
+from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.ir.annotation_keys import TILING_STRUCTURE
 from tilewright.schedule import StmtSRef
@@ -49,9 +39,9 @@ UNUSUAL_BINDING: Final = "its iterators are not simply its loops"
 NO_REDUCTION: Final = "it is no reduction"
 
 
-def all_iters_spatial(block: Block) -> bool:
+def all_iters_spatial(block: ir.Block) -> bool:
     """True when no iterator of the block is a reduction or anything else."""
-    return all(iter_var.iter_type is IterType.DATA_PAR for iter_var in block.iter_vars)
+    return all(iter_var.iter_type is ir.IterType.DATA_PAR for iter_var in block.iter_vars)
 
 
 def is_spatial_function(state: ScheduleState, block: StmtSRef) -> bool:
@@ -67,13 +57,13 @@ def is_spatial_function(state: ScheduleState, block: StmtSRef) -> bool:
 def constant_extent(loop: StmtSRef) -> int | None:
     """The extent of a loop, if it is a number."""
     extent = loop.loop.extent
-    return extent.value if isinstance(extent, IntImm) else None
+    return extent.value if isinstance(extent, ir.IntImm) else None
 
 
-def iter_extent(iter_var: IterVar) -> int | None:
+def iter_extent(iter_var: ir.IterVar) -> int | None:
     """The extent of an iterator, if it is a number."""
     extent = iter_var.dom.extent if iter_var.dom is not None else None
-    return extent.value if isinstance(extent, IntImm) else None
+    return extent.value if isinstance(extent, ir.IntImm) else None
 
 
 # --- blocks that reuse data ---------------------------------------------------------------------
@@ -102,41 +92,41 @@ def why_not_multi_level_tiling(block: StmtSRef) -> str:
     return ""
 
 
-def _reads_each_buffer_once(stmt: Block) -> bool:
+def _reads_each_buffer_once(stmt: ir.Block) -> bool:
     regions = inputs_of(stmt).values()
     buffers = [region.buffer for region in regions]
-    constant = all(isinstance(r.extent, IntImm) for region in regions for r in region.region)
+    constant = all(isinstance(r.extent, ir.IntImm) for region in regions for r in region.region)
     return constant and len(set(buffers)) == len(buffers)
 
 
-def _has_reuse(stmt: Block) -> bool:
+def _has_reuse(stmt: ir.Block) -> bool:
     """True when an input is indexed without one of the spatial iterators."""
     spatial = {
         iter_var.var
         for iter_var in stmt.iter_vars
-        if iter_var.iter_type is IterType.DATA_PAR and not _is_single(iter_var.dom)
+        if iter_var.iter_type is ir.IterType.DATA_PAR and not _is_single(iter_var.dom)
     }
     result = stmt.writes[0].buffer
     for region in stmt.reads:
         if region.buffer is result:
             continue
-        used: set[Var] = set()
+        used: set[ir.Var] = set()
         for axis in region.region:
-            used.update(free_vars(axis.min))
+            used.update(ir.free_vars(axis.min))
         if spatial - used:
             return True
     return False
 
 
-def _is_single(domain: Range | None) -> bool:
+def _is_single(domain: ir.Range | None) -> bool:
     return domain is not None and _is_number(domain.min, 0) and _is_number(domain.extent, 1)
 
 
-def _is_number(value: PrimExpr, number: int) -> bool:
-    return isinstance(value, IntImm) and value.value == number
+def _is_number(value: ir.PrimExpr, number: int) -> bool:
+    return isinstance(value, ir.IntImm) and value.value == number
 
 
-def runs_never(stmt: Block) -> bool:
+def runs_never(stmt: ir.Block) -> bool:
     """True when an iterator of a block has no value: there is nothing to do, but for its init."""
     return any((extent := iter_extent(v)) is not None and extent < 1 for v in stmt.iter_vars)
 
@@ -165,16 +155,16 @@ def _space_and_reduce_lengths(state: ScheduleState, block: StmtSRef) -> tuple[in
     loops = loops_of(block)
     if not _is_plain_nest(loops, block):
         return None
-    lengths = {IterType.DATA_PAR: 1, IterType.COMM_REDUCE: 1}
+    lengths = {ir.IterType.DATA_PAR: 1, ir.IterType.COMM_REDUCE: 1}
     kinds = [loop_iter_type(state, loop) for loop in loops]
-    if IterType.COMM_REDUCE not in kinds:
+    if ir.IterType.COMM_REDUCE not in kinds:
         return None
     for loop, kind in zip(loops, kinds, strict=True):
         extent = constant_extent(loop)
         if kind not in lengths or extent is None:
             return None
         lengths[kind] *= extent
-    return lengths[IterType.DATA_PAR], lengths[IterType.COMM_REDUCE]
+    return lengths[ir.IterType.DATA_PAR], lengths[ir.IterType.COMM_REDUCE]
 
 
 def _is_plain_nest(loops: Sequence[StmtSRef], block: StmtSRef) -> bool:
@@ -182,7 +172,7 @@ def _is_plain_nest(loops: Sequence[StmtSRef], block: StmtSRef) -> bool:
     inner = [*(loop.stmt for loop in loops[1:]), block.stmt]
     bodies = [loop.loop.body for loop in loops]
     return all(
-        body is stmt or (isinstance(body, BlockRealize) and body.block is stmt)
+        body is stmt or (isinstance(body, ir.BlockRealize) and body.block is stmt)
         for body, stmt in zip(bodies, inner, strict=True)
     )
 

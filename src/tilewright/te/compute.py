@@ -8,22 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    IterType,
-    IterVar,
-    Node,
-    PrimExpr,
-    Range,
-    Reduce,
-    Var,
-    children,
-    const,
-    convert,
-    post_order_visit,
-)
 from tilewright.support.nesting import nested_deeply
 from tilewright.te.tensor import Operation, ProducerLoad, Tensor, shape_of
 
@@ -32,14 +18,16 @@ from tilewright.te.tensor import Operation, ProducerLoad, Tensor, shape_of
 class ComputeOp(Operation):
     """One expression for each output; all outputs share the axes."""
 
-    axis: tuple[IterVar, ...] = ()
-    body: tuple[PrimExpr, ...] = ()
-    dtypes: tuple[DType, ...] = ()  # of the outputs; kept, since asking goes through all producers
+    axis: tuple[ir.IterVar, ...] = ()
+    body: tuple[ir.PrimExpr, ...] = ()
+    dtypes: tuple[
+        ir.DType, ...
+    ] = ()  # of the outputs; kept, since asking goes through all producers
 
     @property
-    def reduce_axis(self) -> tuple[IterVar, ...]:
+    def reduce_axis(self) -> tuple[ir.IterVar, ...]:
         first = self.body[0]
-        return first.axis if isinstance(first, Reduce) else ()
+        return first.axis if isinstance(first, ir.Reduce) else ()
 
     @property
     def num_outputs(self) -> int:
@@ -49,37 +37,37 @@ class ComputeOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tensors_read_by(self.body)
 
-    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
         return tuple(domain_of(item).extent for item in self.axis)
 
-    def output_dtype(self, index: int) -> DType:
+    def output_dtype(self, index: int) -> ir.DType:
         return self.dtypes[index]
 
 
-def domain_of(axis: IterVar) -> Range:
+def domain_of(axis: ir.IterVar) -> ir.Range:
     """The domain of an axis, which must have one."""
     if axis.dom is None:
         raise TensorExpressionError(f"axis {axis.var.name} has no domain")
     return axis.dom
 
 
-def tensors_read_by(nodes: Sequence[Node]) -> tuple[Tensor, ...]:
+def tensors_read_by(nodes: Sequence[ir.Node]) -> tuple[Tensor, ...]:
     """The tensors that occur in some expressions, each once, in post order."""
     found: dict[Tensor, None] = {}
 
-    def visit(node: Node) -> None:
+    def visit(node: ir.Node) -> None:
         if isinstance(node, ProducerLoad):
             found[node.producer] = None
 
     for node in nodes:
-        post_order_visit(node, visit)
+        ir.post_order_visit(node, visit)
     return tuple(found)
 
 
 @overload
 def compute(
-    shape: Sequence[ExprLike] | ExprLike,
-    fcompute: Callable[..., ExprLike],
+    shape: Sequence[ir.ExprLike] | ir.ExprLike,
+    fcompute: Callable[..., ir.ExprLike],
     name: str = ...,
     tag: str = ...,
     attrs: Mapping[str, Any] | None = ...,
@@ -87,15 +75,15 @@ def compute(
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Sequence[ExprLike] | ExprLike,
-    fcompute: Callable[..., Sequence[ExprLike]],
+    shape: Sequence[ir.ExprLike] | ir.ExprLike,
+    fcompute: Callable[..., Sequence[ir.ExprLike]],
     name: str = ...,
     tag: str = ...,
     attrs: Mapping[str, Any] | None = ...,
     varargs_names: Sequence[str] | None = ...,
 ) -> tuple[Tensor, ...]: ...
 def compute(
-    shape: Sequence[ExprLike] | ExprLike,
+    shape: Sequence[ir.ExprLike] | ir.ExprLike,
     fcompute: Callable[..., Any],
     name: str = "compute",
     tag: str = "",
@@ -110,7 +98,11 @@ def compute(
     what = f"compute {name}"
     extents = shape_of(shape, what)
     axes = tuple(
-        IterVar(Range(const(0, extent.dtype), extent), Var(axis, extent.dtype), IterType.DATA_PAR)
+        ir.IterVar(
+            ir.Range(ir.const(0, extent.dtype), extent),
+            ir.Var(axis, extent.dtype),
+            ir.IterType.DATA_PAR,
+        )
         for axis, extent in zip(
             _axis_names(fcompute, len(extents), what, varargs_names), extents, strict=True
         )
@@ -144,35 +136,41 @@ def _axis_names(
     return named
 
 
-def _body_expr(value: Any, what: str) -> PrimExpr:
+def _body_expr(value: Any, what: str) -> ir.PrimExpr:
     if isinstance(value, Tensor):
         raise TensorExpressionError(
             f"{what}: the function returned the whole tensor {value.name}; "
             f"index it, e.g. `{value.name}({', '.join('ijklmn'[: value.ndim])})`"
         )
-    return convert(value)
+    return ir.convert(value)
 
 
-def _check_body(body: tuple[PrimExpr, ...], what: str) -> None:
+def _check_body(body: tuple[ir.PrimExpr, ...], what: str) -> None:
     if not body:
         raise TensorExpressionError(f"{what}: the function returned no value")
     for expr in body:
-        nested = (*expr.source, expr.condition) if isinstance(expr, Reduce) else children(expr)
+        nested = (
+            (*expr.source, expr.condition) if isinstance(expr, ir.Reduce) else ir.children(expr)
+        )
         if any(_contains_reduce(child) for child in nested):
             raise TensorExpressionError(
                 f"{what}: a reduction must be the whole value; compute it into a tensor of its own "
                 "and use that tensor here"
             )
-    reductions = [expr for expr in body if isinstance(expr, Reduce)]
+    reductions = [expr for expr in body if isinstance(expr, ir.Reduce)]
     if reductions and len(body) > 1:
         _check_joint_reduction(body, reductions, what)
 
 
-def _contains_reduce(node: Node) -> bool:
-    return isinstance(node, Reduce) or any(_contains_reduce(child) for child in children(node))
+def _contains_reduce(node: ir.Node) -> bool:
+    return isinstance(node, ir.Reduce) or any(
+        _contains_reduce(child) for child in ir.children(node)
+    )
 
 
-def _check_joint_reduction(body: tuple[PrimExpr, ...], reductions: list[Reduce], what: str) -> None:
+def _check_joint_reduction(
+    body: tuple[ir.PrimExpr, ...], reductions: list[ir.Reduce], what: str
+) -> None:
     first = reductions[0]
     joint = len(reductions) == len(body) and all(
         reduction.combiner is first.combiner and reduction.value_index == index

@@ -5,33 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    ForKind,
-    IterType,
-    IterVar,
-    LetStmt,
-    PrimExpr,
-    Range,
-    Reduce,
-    Rewriter,
-    Stmt,
-    Var,
-    const,
-    decl_buffer,
-    replace,
-    seq,
-    substitute,
-    uses_var,
-)
 from tilewright.ir.access import block_access_regions
 from tilewright.ir.annotation_keys import LAYOUT_FREE_PLACEHOLDERS
 from tilewright.ir.intrinsics import if_then_else
@@ -55,18 +31,18 @@ class OpEmitter:
     """What the operations of one function share: buffers, block names, the simplifier."""
 
     def __init__(self) -> None:
-        self.buffers: dict[Tensor, Buffer] = {}
-        self.allocated: list[Buffer] = []
+        self.buffers: dict[Tensor, ir.Buffer] = {}
+        self.allocated: list[ir.Buffer] = []
         self.block_names = NameSupply(["root"])
         self._analyzer = Analyzer()
 
-    def declare(self, tensor: Tensor) -> Buffer:
+    def declare(self, tensor: Tensor) -> ir.Buffer:
         """Make the buffer of a tensor."""
-        buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.name)
+        buffer = ir.decl_buffer(tensor.shape, tensor.dtype, tensor.name)
         self.buffers[tensor] = buffer
         return buffer
 
-    def buffer_of(self, tensor: Tensor) -> Buffer:
+    def buffer_of(self, tensor: Tensor) -> ir.Buffer:
         """The buffer of a tensor; intermediate ones are allocated when first asked for."""
         known = self.buffers.get(tensor)
         if known is None:
@@ -74,28 +50,28 @@ class OpEmitter:
             self.allocated.append(known)
         return known
 
-    def simplify(self, expr: PrimExpr) -> PrimExpr:
+    def simplify(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         return self._analyzer.simplify(expr)
 
-    def lower(self, expr: NodeT, axes: Mapping[Var, PrimExpr]) -> NodeT:
+    def lower(self, expr: NodeT, axes: Mapping[ir.Var, ir.PrimExpr]) -> NodeT:
         """`expr` with tensors read from their buffers and axes renamed."""
         return _TensorsToBuffers(self, axes).rewrite(expr)
 
 
-class _TensorsToBuffers(Rewriter):
-    def __init__(self, emitter: OpEmitter, axes: Mapping[Var, PrimExpr]) -> None:
+class _TensorsToBuffers(ir.Rewriter):
+    def __init__(self, emitter: OpEmitter, axes: Mapping[ir.Var, ir.PrimExpr]) -> None:
         self._emitter = emitter
         self._axes = axes
 
-    def visit_var(self, node: Var) -> PrimExpr:
+    def visit_var(self, node: ir.Var) -> ir.PrimExpr:
         return self._axes.get(node, node)
 
-    def visit_producer_load(self, node: ProducerLoad) -> PrimExpr:
+    def visit_producer_load(self, node: ProducerLoad) -> ir.PrimExpr:
         indices = tuple(self.visit(index) for index in node.indices)
-        return BufferLoad(self._emitter.buffer_of(node.producer), indices)
+        return ir.BufferLoad(self._emitter.buffer_of(node.producer), indices)
 
 
-Emit: TypeAlias = Callable[[Any, OpEmitter], Stmt]
+Emit: TypeAlias = Callable[[Any, OpEmitter], ir.Stmt]
 _emitters: dict[type[Operation], Emit] = {}
 
 
@@ -109,7 +85,7 @@ def register_emitter(op_class: type[Operation]) -> Callable[[Emit], Emit]:
     return register
 
 
-def emit_operation(op: Operation, emitter: OpEmitter) -> Stmt:
+def emit_operation(op: Operation, emitter: OpEmitter) -> ir.Stmt:
     """The statements that compute the outputs of `op`."""
     emit = _emitters.get(type(op))
     if emit is None:
@@ -127,15 +103,15 @@ def block_annotations(op: Operation) -> dict[str, Any]:
 
 def make_block(
     name: str,
-    iter_vars: Sequence[IterVar],
-    body: Stmt,
-    init: Stmt | None = None,
+    iter_vars: Sequence[ir.IterVar],
+    body: ir.Stmt,
+    init: ir.Stmt | None = None,
     annotations: Mapping[str, Any] | None = None,
-) -> Block:
+) -> ir.Block:
     """A block whose reads and writes are what its body touches."""
-    bare = Block(tuple(iter_vars), (), (), name, body, init, annotations=annotations or {})
+    bare = ir.Block(tuple(iter_vars), (), (), name, body, init, annotations=annotations or {})
     touched = block_access_regions(bare)
-    return replace(bare, reads=touched.reads, writes=touched.writes)
+    return ir.replace(bare, reads=touched.reads, writes=touched.writes)
 
 
 class AxisNest:
@@ -144,77 +120,77 @@ class AxisNest:
     The first axes may be bound to `fixed` values instead; they get no loop.
     """
 
-    def __init__(self, axes: Sequence[IterVar], fixed: Sequence[PrimExpr] = ()) -> None:
+    def __init__(self, axes: Sequence[ir.IterVar], fixed: Sequence[ir.PrimExpr] = ()) -> None:
         self._axes = tuple(axes)
         self._looped = self._axes[len(fixed) :]
-        self._loop_vars = tuple(Var(axis.var.name, axis.var.dtype) for axis in self._looped)
+        self._loop_vars = tuple(ir.Var(axis.var.name, axis.var.dtype) for axis in self._looped)
         self._values = (*fixed, *self._loop_vars)
 
-    def block_iters(self) -> tuple[tuple[IterVar, ...], dict[Var, PrimExpr]]:
+    def block_iters(self) -> tuple[tuple[ir.IterVar, ...], dict[ir.Var, ir.PrimExpr]]:
         """Fresh block iterators, and the map from the operation's axes to them."""
         iters = tuple(
-            IterVar(axis.dom, Var(f"v_{axis.var.name}", axis.var.dtype), axis.iter_type)
+            ir.IterVar(axis.dom, ir.Var(f"v_{axis.var.name}", axis.var.dtype), axis.iter_type)
             for axis in self._axes
         )
         pairs = zip(self._axes, iters, strict=True)
         return iters or (_dummy_iter(),), {axis.var: item.var for axis, item in pairs}
 
-    def realize(self, block: Block) -> Stmt:
+    def realize(self, block: ir.Block) -> ir.Stmt:
         """`block` run for one point of the nest."""
-        return BlockRealize(self._values or (const(0),), TRUE, block)
+        return ir.BlockRealize(self._values or (ir.const(0),), ir.TRUE, block)
 
-    def wrap(self, body: Stmt) -> Stmt:
+    def wrap(self, body: ir.Stmt) -> ir.Stmt:
         """The loops around `body`."""
         for axis, loop_var in zip(reversed(self._looped), reversed(self._loop_vars), strict=True):
             domain = domain_of(axis)
-            body = For(loop_var, domain.min, domain.extent, ForKind.SERIAL, body)
+            body = ir.For(loop_var, domain.min, domain.extent, ir.ForKind.SERIAL, body)
         return body
 
 
-def _dummy_iter() -> IterVar:
+def _dummy_iter() -> ir.IterVar:
     # A block with no axes at all still gets one iterator, so that it can be scheduled.
-    return IterVar(Range(const(0), const(1)), Var("vi"), IterType.DATA_PAR)
+    return ir.IterVar(ir.Range(ir.const(0), ir.const(1)), ir.Var("vi"), ir.IterType.DATA_PAR)
 
 
 @register_emitter(ComputeOp)
-def emit_compute(op: ComputeOp, emitter: OpEmitter) -> Stmt:
+def emit_compute(op: ComputeOp, emitter: OpEmitter) -> ir.Stmt:
     """Loops over the axes, then the reduction axes, around one block (one per plain output)."""
     first = op.body[0]
-    if isinstance(first, Reduce):
+    if isinstance(first, ir.Reduce):
         own = {axis.var for axis in op.axis}
-        if any(uses_var(axis.dom, own.__contains__) for axis in first.axis if axis.dom):
+        if any(ir.uses_var(axis.dom, own.__contains__) for axis in first.axis if axis.dom):
             return _dependent_reduction(op, first, emitter)
     return emit_in_nest(op, AxisNest(op.axis + op.reduce_axis), emitter)
 
 
-def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: OpEmitter) -> Stmt:
+def emit_in_nest(op: ComputeOp, nest: AxisNest, emitter: OpEmitter) -> ir.Stmt:
     """The blocks of `op` in a given nest over all its axes."""
     first = op.body[0]
-    if isinstance(first, Reduce):
+    if isinstance(first, ir.Reduce):
         return nest.wrap(nest.realize(_reduction_block(op, first, nest, emitter)))
     blocks = [
         nest.realize(_plain_block(op, index, nest, emitter)) for index in range(op.num_outputs)
     ]
-    return nest.wrap(seq(blocks))
+    return nest.wrap(ir.seq(blocks))
 
 
-def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: OpEmitter) -> Block:
+def _plain_block(op: ComputeOp, index: int, nest: AxisNest, emitter: OpEmitter) -> ir.Block:
     iters, axes = nest.block_iters()
     output = op.output(index)
     value = emitter.simplify(emitter.lower(op.body[index], axes))
     indices = tuple(axes[axis.var] for axis in op.axis)
-    store = BufferStore(emitter.buffer_of(output), value, indices)
+    store = ir.BufferStore(emitter.buffer_of(output), value, indices)
     name = emitter.block_names.fresh(output.name)
     return make_block(name, iters, store, annotations=block_annotations(op))
 
 
-def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: OpEmitter) -> Stmt:
+def _dependent_reduction(op: ComputeOp, reduction: ir.Reduce, emitter: OpEmitter) -> ir.Stmt:
     """A reduction whose extent depends on where it is: an outer block fixes the place first."""
     outer = AxisNest(op.axis)
     outer_iters, outer_axes = outer.block_iters()
     # Inside, each axis takes the one value that the outer iterator has.
     points = [
-        IterVar(Range(item.var, const(1, item.var.dtype)), axis.var, axis.iter_type)
+        ir.IterVar(ir.Range(item.var, ir.const(1, item.var.dtype)), axis.var, axis.iter_type)
         for axis, item in zip(op.axis, outer_iters, strict=True)
     ]
     reduced = [_with_lowered_domain(axis, outer_axes, emitter) for axis in reduction.axis]
@@ -226,54 +202,56 @@ def _dependent_reduction(op: ComputeOp, reduction: Reduce, emitter: OpEmitter) -
 
 
 def _with_lowered_domain(
-    axis: IterVar, axes: Mapping[Var, PrimExpr], emitter: OpEmitter
-) -> IterVar:
+    axis: ir.IterVar, axes: Mapping[ir.Var, ir.PrimExpr], emitter: OpEmitter
+) -> ir.IterVar:
     domain = domain_of(axis)
     low, extent = (
         emitter.simplify(emitter.lower(bound, axes)) for bound in (domain.min, domain.extent)
     )
-    return replace(axis, dom=Range(low, extent))
+    return ir.replace(axis, dom=ir.Range(low, extent))
 
 
-def _reduction_block(op: ComputeOp, reduction: Reduce, nest: AxisNest, emitter: OpEmitter) -> Block:
+def _reduction_block(
+    op: ComputeOp, reduction: ir.Reduce, nest: AxisNest, emitter: OpEmitter
+) -> ir.Block:
     iters, axes = nest.block_iters()
     buffers = [emitter.buffer_of(output) for output in op.outputs()]
     indices = tuple(axes[axis.var] for axis in op.axis)
     combiner = reduction.combiner
     start = reduction.init or combiner.identity_element
     inits = [
-        BufferStore(buffer, emitter.simplify(emitter.lower(value, axes)), indices)
+        ir.BufferStore(buffer, emitter.simplify(emitter.lower(value, axes)), indices)
         for buffer, value in zip(buffers, start, strict=True)
     ]
-    arguments: dict[Var, PrimExpr] = {}
+    arguments: dict[ir.Var, ir.PrimExpr] = {}
     for position, buffer in enumerate(buffers):
-        arguments[combiner.lhs[position]] = BufferLoad(buffer, indices)
+        arguments[combiner.lhs[position]] = ir.BufferLoad(buffer, indices)
         arguments[combiner.rhs[position]] = emitter.lower(_source(reduction, position), axes)
-    values = [substitute(result, arguments) for result in combiner.result]
+    values = [ir.substitute(result, arguments) for result in combiner.result]
     if len(values) == 1:  # of several values the combiner must stay recognisable as it was given
         values = [emitter.simplify(values[0])]
     name = emitter.block_names.fresh(op.name)
     body = _update(buffers, values, indices)
-    return make_block(name, iters, body, seq(inits), block_annotations(op))
+    return make_block(name, iters, body, ir.seq(inits), block_annotations(op))
 
 
-def _source(reduction: Reduce, position: int) -> PrimExpr:
+def _source(reduction: ir.Reduce, position: int) -> ir.PrimExpr:
     source = reduction.source[position]
     identity = reduction.combiner.identity_element[position]
     return if_then_else(reduction.condition, source, identity)
 
 
 def _update(
-    buffers: Sequence[Buffer], values: Sequence[PrimExpr], indices: tuple[PrimExpr, ...]
-) -> Stmt:
+    buffers: Sequence[ir.Buffer], values: Sequence[ir.PrimExpr], indices: tuple[ir.PrimExpr, ...]
+) -> ir.Stmt:
     if len(buffers) == 1:
-        return BufferStore(buffers[0], values[0], indices)
+        return ir.BufferStore(buffers[0], values[0], indices)
     # All new values are computed before any is stored: each may depend on all the old ones.
-    temporaries = [Var(f"v_{buffer.name}", buffer.dtype) for buffer in buffers]
-    body = seq(
-        BufferStore(buffer, temporary, indices)
+    temporaries = [ir.Var(f"v_{buffer.name}", buffer.dtype) for buffer in buffers]
+    body = ir.seq(
+        ir.BufferStore(buffer, temporary, indices)
         for buffer, temporary in zip(buffers, temporaries, strict=True)
     )
     for temporary, value in zip(reversed(temporaries), reversed(values), strict=True):
-        body = LetStmt(temporary, value, body)
+        body = ir.LetStmt(temporary, value, body)
     return body

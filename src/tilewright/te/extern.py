@@ -6,25 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferRewriter,
-    DType,
-    Evaluate,
-    ExprLike,
-    ExprOperators,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    Var,
-    decl_buffer,
-    replace,
-    root_realize,
-)
 from tilewright.te.emit import OpEmitter, block_annotations, register_emitter
 from tilewright.te.tensor import Operation, Tensor, shape_of
 
@@ -34,10 +17,10 @@ class ExternOp(Operation):
     """Statements on stand-in buffers, one for each input and output."""
 
     inputs: tuple[Tensor, ...] = ()
-    input_placeholders: tuple[Buffer, ...] = ()
-    output_placeholders: tuple[Buffer, ...] = ()
-    body: Stmt | None = None
-    temporaries: tuple[Buffer, ...] = ()  # memory that only the body uses
+    input_placeholders: tuple[ir.Buffer, ...] = ()
+    output_placeholders: tuple[ir.Buffer, ...] = ()
+    body: ir.Stmt | None = None
+    temporaries: tuple[ir.Buffer, ...] = ()  # memory that only the body uses
 
     @property
     def num_outputs(self) -> int:
@@ -47,17 +30,17 @@ class ExternOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tuple(dict.fromkeys(self.inputs))
 
-    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
         return self.output_placeholders[index].shape
 
-    def output_dtype(self, index: int) -> DType:
+    def output_dtype(self, index: int) -> ir.DType:
         return self.output_placeholders[index].dtype
 
 
 def extern(
     shape: Sequence[Any],
     inputs: Sequence[Tensor],
-    fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | PrimExpr],
+    fcompute: Callable[[list[ir.Buffer], list[ir.Buffer]], ir.Stmt | ir.PrimExpr],
     name: str = "extern",
     dtype: str | Sequence[str] | None = None,
     tag: str = "",
@@ -70,18 +53,18 @@ def extern(
     several outputs, which come back as a tuple.
     """
     what = f"extern {name}"
-    several = bool(shape) and not isinstance(shape[0], (int, ExprOperators))
+    several = bool(shape) and not isinstance(shape[0], (int, ir.ExprOperators))
     shapes = [shape_of(one, what) for one in (shape if several else [shape])]
     dtypes = _dtypes(dtype, len(shapes), inputs, what)
-    ins = [decl_buffer(tensor.shape, tensor.dtype, tensor.name) for tensor in inputs]
+    ins = [ir.decl_buffer(tensor.shape, tensor.dtype, tensor.name) for tensor in inputs]
     outs = [
-        decl_buffer(one, kind, f"{name}_v{k}" if several and len(shapes) > 1 else name)
+        ir.decl_buffer(one, kind, f"{name}_v{k}" if several and len(shapes) > 1 else name)
         for k, (one, kind) in enumerate(zip(shapes, dtypes, strict=True))
     ]
     result = fcompute(ins, outs)
-    if isinstance(result, PrimExpr):
-        result = Evaluate(result)
-    if not isinstance(result, Stmt):
+    if isinstance(result, ir.PrimExpr):
+        result = ir.Evaluate(result)
+    if not isinstance(result, ir.Stmt):
         raise TensorExpressionError(
             f"{what}: the function must return a statement or an expression, "
             f"got {type(result).__name__}"
@@ -94,7 +77,7 @@ def extern(
 
 def _dtypes(
     dtype: str | Sequence[str] | None, count: int, inputs: Sequence[Tensor], what: str
-) -> list[DType]:
+) -> list[ir.DType]:
     if dtype is None:
         kinds = {tensor.dtype for tensor in inputs}
         if len(kinds) != 1:
@@ -105,11 +88,11 @@ def _dtypes(
     given = [dtype] * count if isinstance(dtype, str) else list(dtype)
     if len(given) != count:
         raise TensorExpressionError(f"{what}: {count} outputs, but {len(given)} dtypes")
-    return [DType(kind) for kind in given]
+    return [ir.DType(kind) for kind in given]
 
 
 def extern_primfunc(
-    input_tensors: Sequence[Tensor], primfunc: PrimFunc, name: str | None = None
+    input_tensors: Sequence[Tensor], primfunc: ir.PrimFunc, name: str | None = None
 ) -> Any:
     """Tensors computed by a function whose first parameters are inputs, the others outputs."""
     label = name or primfunc.name
@@ -124,9 +107,9 @@ def extern_primfunc(
         )
     for tensor, buffer in zip(input_tensors, ins, strict=True):
         _check_matches(tensor, buffer, f"extern_primfunc {label}")
-    body: Stmt = primfunc.body
-    temporaries: tuple[Buffer, ...] = ()
-    if isinstance(body, BlockRealize) and not body.block.iter_vars:
+    body: ir.Stmt = primfunc.body
+    temporaries: tuple[ir.Buffer, ...] = ()
+    if isinstance(body, ir.BlockRealize) and not body.block.iter_vars:
         temporaries = body.block.alloc_buffers
         body = body.block.body
     operation = ExternOp(
@@ -135,7 +118,7 @@ def extern_primfunc(
     return operation.outputs() if len(outs) > 1 else operation.output(0)
 
 
-def _check_matches(tensor: Tensor, buffer: Buffer, what: str) -> None:
+def _check_matches(tensor: Tensor, buffer: ir.Buffer, what: str) -> None:
     same_type = tensor.dtype is buffer.dtype
     if not same_type or list(map(str, tensor.shape)) != list(map(str, buffer.shape)):
         raise TensorExpressionError(
@@ -144,27 +127,27 @@ def _check_matches(tensor: Tensor, buffer: Buffer, what: str) -> None:
         )
 
 
-class _Rebind(BufferRewriter):
+class _Rebind(ir.BufferRewriter):
     """Puts real buffers in the place of the stand-ins, wherever they or their pointers occur."""
 
-    def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
+    def __init__(self, buffers: Mapping[ir.Buffer, ir.Buffer]) -> None:
         self._buffers = dict(buffers)
         self._pointers = {old.data: new.data for old, new in buffers.items()}
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         known = self._buffers.get(buffer)
         if known is None:
             data = self._pointers.get(buffer.data)
-            known = buffer if data is None else replace(buffer, data=data)
+            known = buffer if data is None else ir.replace(buffer, data=data)
             self._buffers[buffer] = known
         return known
 
-    def visit_var(self, node: Var) -> ExprLike:
+    def visit_var(self, node: ir.Var) -> ir.ExprLike:
         return self._pointers.get(node, node)
 
 
 @register_emitter(ExternOp)
-def emit_extern(op: ExternOp, emitter: OpEmitter) -> Stmt:
+def emit_extern(op: ExternOp, emitter: OpEmitter) -> ir.Stmt:
     """One block without iterators, which may touch all of its inputs and outputs."""
     actual_in = [emitter.buffer_of(tensor) for tensor in op.inputs]
     actual_out = [emitter.buffer_of(tensor) for tensor in op.outputs()]
@@ -174,13 +157,13 @@ def emit_extern(op: ExternOp, emitter: OpEmitter) -> Stmt:
     if op.body is None:
         raise TensorExpressionError(f"extern {op.name} has no body")
     body = _Rebind(dict(pairs)).rewrite(op.body)
-    block = Block(
+    block = ir.Block(
         (),
-        tuple(BufferRegion.full(buffer) for buffer in dict.fromkeys(actual_in)),
-        tuple(BufferRegion.full(buffer) for buffer in actual_out),
+        tuple(ir.BufferRegion.full(buffer) for buffer in dict.fromkeys(actual_in)),
+        tuple(ir.BufferRegion.full(buffer) for buffer in actual_out),
         emitter.block_names.fresh(op.name),
         body,
         alloc_buffers=op.temporaries,
         annotations=block_annotations(op),
     )
-    return root_realize(block)
+    return ir.root_realize(block)

@@ -7,24 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    BufferStore,
-    DType,
-    For,
-    ForKind,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    const,
-    replace,
-    seq,
-    subtract,
-)
 from tilewright.te.compute import ComputeOp
 from tilewright.te.emit import (
     AxisNest,
@@ -61,10 +45,10 @@ class ScanOp(Operation):
         read = [t for op in self.cell for t in op.input_tensors if t not in inside]
         return tuple(dict.fromkeys([*self.init, *read, *self.extra_inputs]))
 
-    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
         return self.state_placeholder[index].shape
 
-    def output_dtype(self, index: int) -> DType:
+    def output_dtype(self, index: int) -> ir.DType:
         return self.state_placeholder[index].dtype
 
 
@@ -160,12 +144,12 @@ def _check_cell(op: ScanOp) -> None:
             f"scan {op.name}: the inits cover different numbers of steps: {sorted(starts)}"
         )
     first = op.init[0].shape[0]
-    if isinstance(first, IntImm) and first.value < 1:
+    if isinstance(first, ir.IntImm) and first.value < 1:
         raise TensorExpressionError(f"scan {op.name}: init must give at least one step")
 
 
 @register_emitter(ScanOp)
-def emit_scan(op: ScanOp, emitter: OpEmitter) -> Stmt:
+def emit_scan(op: ScanOp, emitter: OpEmitter) -> ir.Stmt:
     """Copy the first steps, then one loop over time around the operations of the cell."""
     for output, state, update in zip(op.outputs(), op.state_placeholder, op.update, strict=True):
         # State, update and result are one buffer: what a step writes the next one reads.
@@ -174,18 +158,20 @@ def emit_scan(op: ScanOp, emitter: OpEmitter) -> Stmt:
     starts = [_emit_init(op, index, emitter) for index in range(op.num_outputs)]
     first = op.init[0].shape[0]
     steps = op.state_placeholder[0].shape[0]
-    time = Var(op.cell[0].axis[0].var.name, steps.dtype)
-    remaining = subtract(steps, first)
-    domain = Range(first, remaining)
-    body = seq([_emit_step(cell_op, domain, time, emitter) for cell_op in op.cell])
-    return seq([*starts, For(time, first, remaining, ForKind.SERIAL, body)])
+    time = ir.Var(op.cell[0].axis[0].var.name, steps.dtype)
+    remaining = ir.subtract(steps, first)
+    domain = ir.Range(first, remaining)
+    body = ir.seq([_emit_step(cell_op, domain, time, emitter) for cell_op in op.cell])
+    return ir.seq([*starts, ir.For(time, first, remaining, ir.ForKind.SERIAL, body)])
 
 
-def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> Stmt:
+def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> ir.Stmt:
     source = op.init[index]
     axes = tuple(
-        IterVar(
-            Range(const(0, extent.dtype), extent), Var(f"i{d}", extent.dtype), IterType.DATA_PAR
+        ir.IterVar(
+            ir.Range(ir.const(0, extent.dtype), extent),
+            ir.Var(f"i{d}", extent.dtype),
+            ir.IterType.DATA_PAR,
         )
         for d, extent in enumerate(source.shape)
     )
@@ -193,13 +179,13 @@ def _emit_init(op: ScanOp, index: int, emitter: OpEmitter) -> Stmt:
     iters, renamed = nest.block_iters()
     indices = tuple(renamed[axis.var] for axis in axes)
     target = emitter.buffer_of(op.output(index))
-    store = BufferStore(target, emitter.lower(load(source, indices), {}), indices)
+    store = ir.BufferStore(target, emitter.lower(load(source, indices), {}), indices)
     name = emitter.block_names.fresh(f"{op.output(index).name}_init")
     return nest.wrap(nest.realize(make_block(name, iters, store, None, block_annotations(op))))
 
 
-def _emit_step(op: ComputeOp, domain: Range, time: Var, emitter: OpEmitter) -> Stmt:
+def _emit_step(op: ComputeOp, domain: ir.Range, time: ir.Var, emitter: OpEmitter) -> ir.Stmt:
     """`op` for one step: its first axis is the time of the enclosing loop."""
-    now = replace(op.axis[0], dom=domain, iter_type=IterType.ORDERED)
+    now = ir.replace(op.axis[0], dom=domain, iter_type=ir.IterType.ORDERED)
     nest = AxisNest((now, *op.axis[1:], *op.reduce_axis), (time,))
     return emit_in_nest(op, nest, emitter)

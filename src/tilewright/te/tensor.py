@@ -10,19 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    ExprOperators,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    SizeVar,
-    Var,
-    convert,
-    register_expr_printer,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +31,10 @@ class Operation:
         """The tensors that this operation reads, each once, in order of first use."""
         return ()
 
-    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
         raise NotImplementedError(type(self).__name__)
 
-    def output_dtype(self, index: int) -> DType:
+    def output_dtype(self, index: int) -> ir.DType:
         raise NotImplementedError(type(self).__name__)
 
     def output(self, index: int) -> Tensor:
@@ -65,13 +54,13 @@ class Operation:
 class PlaceholderOp(Operation):
     """An input of the whole computation."""
 
-    shape: tuple[PrimExpr, ...] = ()
-    dtype: DType = DType("float32")  # noqa: RUF009 - an interned, immutable string
+    shape: tuple[ir.PrimExpr, ...] = ()
+    dtype: ir.DType = ir.DType("float32")  # noqa: RUF009 - an interned, immutable string
 
-    def output_shape(self, index: int) -> tuple[PrimExpr, ...]:
+    def output_shape(self, index: int) -> tuple[ir.PrimExpr, ...]:
         return self.shape
 
-    def output_dtype(self, index: int) -> DType:
+    def output_dtype(self, index: int) -> ir.DType:
         return self.dtype
 
 
@@ -105,11 +94,11 @@ class Tensor:
     value_index: int
 
     @property
-    def shape(self) -> tuple[PrimExpr, ...]:
+    def shape(self) -> tuple[ir.PrimExpr, ...]:
         return self.op.output_shape(self.value_index)
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         return self.op.output_dtype(self.value_index)
 
     @property
@@ -122,10 +111,10 @@ class Tensor:
         multiple = self.op.num_outputs > 1
         return f"{self.op.name}_v{self.value_index}" if multiple else self.op.name
 
-    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> TensorSlice:
+    def __getitem__(self, index: ir.ExprLike | tuple[ir.ExprLike, ...]) -> TensorSlice:
         return TensorSlice(self, ())[index]
 
-    def __call__(self, *indices: ExprLike) -> ProducerLoad:
+    def __call__(self, *indices: ir.ExprLike) -> ProducerLoad:
         return load(self, indices)
 
     def __eq__(self, other: object) -> bool:
@@ -152,25 +141,25 @@ class Tensor:
         return _apply("cast", self, dtype)
 
 
-class ProducerLoad(PrimExpr, frozen=True):
+class ProducerLoad(ir.PrimExpr, frozen=True):
     """An element of a tensor; `create_prim_func` turns it into a load from the tensor's buffer."""
 
     child_fields: ClassVar[tuple[str, ...]] = ("indices",)
     producer: Tensor
-    indices: tuple[PrimExpr, ...]
+    indices: tuple[ir.PrimExpr, ...]
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         return self.producer.dtype
 
 
-class TensorSlice(ExprOperators, frozen=True):
+class TensorSlice(ir.ExprOperators, frozen=True):
     """A tensor with some indices given: `x[b][i]` waits for more, `x[b][i][k]` is a value."""
 
     tensor: Tensor
-    indices: tuple[PrimExpr, ...]
+    indices: tuple[ir.PrimExpr, ...]
 
-    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> TensorSlice:
+    def __getitem__(self, index: ir.ExprLike | tuple[ir.ExprLike, ...]) -> TensorSlice:
         more = index if isinstance(index, tuple) else (index,)
         converted = tuple(_index(self.tensor, item) for item in more)
         indices = self.indices + converted
@@ -179,26 +168,28 @@ class TensorSlice(ExprOperators, frozen=True):
         return TensorSlice(self.tensor, indices)
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         return self.tensor.dtype
 
-    def asobject(self) -> PrimExpr:
+    def asobject(self) -> ir.PrimExpr:
         return load(self.tensor, self.indices)
 
 
-def _write_indexed(tensor: Tensor, indices: Sequence[PrimExpr], text: Callable[[Any], str]) -> str:
+def _write_indexed(
+    tensor: Tensor, indices: Sequence[ir.PrimExpr], text: Callable[[Any], str]
+) -> str:
     return f"{tensor.name}[{', '.join(map(text, indices)) or '()'}]"
 
 
-register_expr_printer(
+ir.register_expr_printer(
     ProducerLoad, lambda node, text: _write_indexed(node.producer, node.indices, text)
 )
-register_expr_printer(
+ir.register_expr_printer(
     TensorSlice, lambda node, text: _write_indexed(node.tensor, node.indices, text)
 )
 
 
-def load(tensor: Tensor, indices: Sequence[ExprLike]) -> ProducerLoad:
+def load(tensor: Tensor, indices: Sequence[ir.ExprLike]) -> ProducerLoad:
     """The element of `tensor` at `indices`."""
     if len(indices) != tensor.ndim:
         _wrong_index_count(tensor, len(indices))
@@ -211,13 +202,13 @@ def _wrong_index_count(tensor: Tensor, given: int) -> NoReturn:
     )
 
 
-def _index(tensor: Tensor, index: Any) -> PrimExpr:
+def _index(tensor: Tensor, index: Any) -> ir.PrimExpr:
     if isinstance(index, slice) or index is Ellipsis:
         raise TensorExpressionError(
             f"tensor {tensor.name} cannot be sliced with `:` or `...`; index single elements "
             "inside te.compute, or use topi.strided_slice"
         )
-    expr = convert(index)
+    expr = ir.convert(index)
     if not (expr.dtype.is_integral and expr.dtype.lanes == 1):
         raise TensorExpressionError(
             f"index `{expr}` of tensor {tensor.name} is {expr.dtype!s}, expected an integer"
@@ -225,26 +216,26 @@ def _index(tensor: Tensor, index: Any) -> PrimExpr:
     return expr
 
 
-def shape_of(shape: Sequence[ExprLike] | ExprLike, what: str) -> tuple[PrimExpr, ...]:
+def shape_of(shape: Sequence[ir.ExprLike] | ir.ExprLike, what: str) -> tuple[ir.PrimExpr, ...]:
     """A shape as expressions; every extent must be a non-negative integer."""
-    extents = (shape,) if isinstance(shape, (int, ExprOperators)) else tuple(shape)  # type: ignore[arg-type]
+    extents = (shape,) if isinstance(shape, (int, ir.ExprOperators)) else tuple(shape)  # type: ignore[arg-type]
     return tuple(_extent(extent, what) for extent in extents)
 
 
-def _extent(extent: Any, what: str) -> PrimExpr:
-    expr = convert(extent.var if isinstance(extent, IterVar) else extent)
+def _extent(extent: Any, what: str) -> ir.PrimExpr:
+    expr = ir.convert(extent.var if isinstance(extent, ir.IterVar) else extent)
     if not expr.dtype.is_integral:
         raise TensorExpressionError(f"{what}: extent `{expr}` is {expr.dtype!s}, not an integer")
-    if isinstance(expr, IntImm) and expr.value < 0:
+    if isinstance(expr, ir.IntImm) and expr.value < 0:
         raise TensorExpressionError(f"{what}: extent {expr.value} is negative")
     return expr
 
 
 def placeholder(
-    shape: Sequence[ExprLike] | ExprLike, dtype: str = "float32", name: str = "placeholder"
+    shape: Sequence[ir.ExprLike] | ir.ExprLike, dtype: str = "float32", name: str = "placeholder"
 ) -> Tensor:
     """An input tensor."""
-    kind = DType(dtype)
+    kind = ir.DType(dtype)
     return PlaceholderOp(name, shape=shape_of(shape, f"placeholder {name}"), dtype=kind).output(0)
 
 
@@ -253,11 +244,11 @@ def is_placeholder(tensor: Tensor) -> bool:
     return isinstance(tensor.op, PlaceholderOp)
 
 
-def var(name: str = "tindex", dtype: str = "int32") -> Var:
+def var(name: str = "tindex", dtype: str = "int32") -> ir.Var:
     """A symbolic scalar, for example an unknown extent."""
-    return Var(name, DType(dtype))
+    return ir.Var(name, ir.DType(dtype))
 
 
-def size_var(name: str = "size", dtype: str = "int32") -> SizeVar:
+def size_var(name: str = "size", dtype: str = "int32") -> ir.SizeVar:
     """A symbolic scalar that is known to be non-negative."""
-    return SizeVar(name, DType(dtype))
+    return ir.SizeVar(name, ir.DType(dtype))

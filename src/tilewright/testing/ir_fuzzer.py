@@ -15,27 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import (
-    TRUE,
-    Allocate,
-    BufferStore,
-    DType,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    PointerType,
-    PrimExpr,
-    PrimFunc,
-    SizeVar,
-    Stmt,
-    Var,
-    While,
-    const,
-    decl_buffer,
-    seq,
-)
-from tilewright.ir.buffer import BufferLoad
+from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.fuzz_values import IndexRange, ValueFuzzer, Window
 from tilewright.testing.kernels import flat, kernel, sample
@@ -71,7 +51,7 @@ class FuzzOptions:
 class FuzzCase:
     """A program and what to call it with."""
 
-    func: PrimFunc
+    func: ir.PrimFunc
     arguments: tuple[Any, ...]
 
 
@@ -92,10 +72,10 @@ class _ProgramFuzzer:
         dtypes = [*_INTEGERS, *_FLOATS, *(_SMALL_FLOATS if self.options.small_floats else ())]
         inputs = [flat(f"in{n}", BUFFER_SIZE, self.rng.choice(dtypes)) for n in range(2)]
         outputs = [flat(f"out{n}", BUFFER_SIZE, self.rng.choice(dtypes)) for n in range(3)]
-        n = SizeVar("n")
+        n = ir.SizeVar("n")
         self.values.ranges[n] = IndexRange(1, 6)
-        self.values.readable = [Window(buffer, const(0), BUFFER_SIZE) for buffer in inputs]
-        self.values.writable = [Window(buffer, const(0), BUFFER_SIZE) for buffer in outputs]
+        self.values.readable = [Window(buffer, ir.const(0), BUFFER_SIZE) for buffer in inputs]
+        self.values.writable = [Window(buffer, ir.const(0), BUFFER_SIZE) for buffer in outputs]
         body = self.block(depth=0)
         func = kernel([*inputs, *outputs, n], body)
         buffers = enumerate([*inputs, *outputs])
@@ -104,15 +84,15 @@ class _ProgramFuzzer:
 
     # --- statements -----------------------------------------------------------------------------
 
-    def block(self, depth: int) -> Stmt:
+    def block(self, depth: int) -> ir.Stmt:
         """A few statements in a row."""
-        return seq([self.statement(depth) for _ in range(self.rng.randint(1, 3))])
+        return ir.seq([self.statement(depth) for _ in range(self.rng.randint(1, 3))])
 
-    def statement(self, depth: int) -> Stmt:
+    def statement(self, depth: int) -> ir.Stmt:
         self.budget -= 1
         if depth >= 4 or self.budget <= 0:
             return self.store()
-        makers: list[tuple[int, Callable[[int], Stmt]]] = [
+        makers: list[tuple[int, Callable[[int], ir.Stmt]]] = [
             (4, self.serial_loop),
             (2, self.branch),
             (2, self.let),
@@ -125,20 +105,20 @@ class _ProgramFuzzer:
         choices = [make for weight, make in makers for _ in range(weight)]
         return self.rng.choice(choices)(depth)
 
-    def serial_loop(self, depth: int) -> Stmt:
+    def serial_loop(self, depth: int) -> ir.Stmt:
         begin, extent = self.rng.choice([0, 0, 0, -3, 5]), self.rng.randint(0, 6)
-        kind = self.rng.choice([ForKind.SERIAL, ForKind.SERIAL, ForKind.UNROLLED])
+        kind = self.rng.choice([ir.ForKind.SERIAL, ir.ForKind.SERIAL, ir.ForKind.UNROLLED])
         symbolic = self.rng.random() < 0.25
-        var = Var(self.name("i"), DType(self.rng.choice(["int32", "int32", "int64"])))
-        size: PrimExpr = const(extent, var.dtype)
+        var = ir.Var(self.name("i"), ir.DType(self.rng.choice(["int32", "int32", "int64"])))
+        size: ir.PrimExpr = ir.const(extent, var.dtype)
         if symbolic:
             size, extent = self.values.size_var().astype(var.dtype), 6
         with self.bound(var, IndexRange(begin, max(begin, begin + extent - 1))):
-            return For(var, const(begin, var.dtype), size, kind, self.block(depth + 1))
+            return ir.For(var, ir.const(begin, var.dtype), size, kind, self.block(depth + 1))
 
-    def parallel_loop(self, depth: int) -> Stmt:
+    def parallel_loop(self, depth: int) -> ir.Stmt:
         count = self.rng.choice([2, 3, 5])
-        var = Var(self.name("p"))
+        var = ir.Var(self.name("p"))
         before = self.values.writable
         self.in_parallel = True
         windows = [window.slice_of(var, count) for window in before if window.size >= 16 * count]
@@ -147,68 +127,74 @@ class _ProgramFuzzer:
             if not windows:
                 return self.store_to(self.rng.choice(before))
             with self.bound(var, IndexRange(0, count - 1)):
-                return For(var, const(0), const(count), ForKind.PARALLEL, self.block(depth + 1))
+                return ir.For(
+                    var, ir.const(0), ir.const(count), ir.ForKind.PARALLEL, self.block(depth + 1)
+                )
         finally:
             self.values.writable = before
             self.in_parallel = False
 
-    def branch(self, depth: int) -> Stmt:
+    def branch(self, depth: int) -> ir.Stmt:
         condition = self.values.condition()
         otherwise = self.block(depth + 1) if self.rng.random() < 0.5 else None
-        return IfThenElse(condition, self.block(depth + 1), otherwise)
+        return ir.IfThenElse(condition, self.block(depth + 1), otherwise)
 
-    def let(self, depth: int) -> Stmt:
+    def let(self, depth: int) -> ir.Stmt:
         if self.rng.random() < 0.5:
             index, limits = self.values.index()
-            var = Var(self.name("x"), index.dtype)
+            var = ir.Var(self.name("x"), index.dtype)
             with self.bound(var, limits):
-                return LetStmt(var, index, self.block(depth + 1))
-        dtype = DType(self.rng.choice(["int32", "float32", "int8", "uint16", "bool"]))
+                return ir.LetStmt(var, index, self.block(depth + 1))
+        dtype = ir.DType(self.rng.choice(["int32", "float32", "int8", "uint16", "bool"]))
         value = self.values.value(dtype)
-        var = Var(self.name("y"), dtype)
+        var = ir.Var(self.name("y"), dtype)
         self.values.scalars.append(var)
         try:
-            return LetStmt(var, value, self.block(depth + 1))
+            return ir.LetStmt(var, value, self.block(depth + 1))
         finally:
             self.values.scalars.pop()
 
-    def allocation(self, depth: int) -> Stmt:
+    def allocation(self, depth: int) -> ir.Stmt:
         """Memory of our own, filled before it is used; large ones go to the heap."""
-        dtype = DType(self.rng.choice(["int32", "float32", "int8", "float64", "bool"]))
+        dtype = ir.DType(self.rng.choice(["int32", "float32", "int8", "float64", "bool"]))
         size = self.rng.choice([16, 40, 40000])
-        pointer = Var(self.name("memory"), DType("handle"), PointerType(dtype))
-        buffer = decl_buffer((size,), dtype, pointer.name, data=pointer)
-        window = Window(buffer, const(0), min(size, BUFFER_SIZE))
-        fill = Var(self.name("f"))
+        pointer = ir.Var(self.name("memory"), ir.DType("handle"), ir.PointerType(dtype))
+        buffer = ir.decl_buffer((size,), dtype, pointer.name, data=pointer)
+        window = Window(buffer, ir.const(0), min(size, BUFFER_SIZE))
+        fill = ir.Var(self.name("f"))
         with self.bound(fill, IndexRange(0, window.size - 1)):
-            first = BufferStore(buffer, self.values.clamped(self.values.value(dtype)), (fill,))
+            first = ir.BufferStore(buffer, self.values.clamped(self.values.value(dtype)), (fill,))
         self.values.writable = [*self.values.writable, window]
         try:
             body = self.block(depth + 1)
         finally:
             self.values.writable = self.values.writable[:-1]
-        prepare = For(fill, const(0), const(window.size), ForKind.SERIAL, first)
-        return Allocate(pointer, dtype, (const(size),), TRUE, seq([prepare, body]))
+        prepare = ir.For(fill, ir.const(0), ir.const(window.size), ir.ForKind.SERIAL, first)
+        return ir.Allocate(pointer, dtype, (ir.const(size),), ir.TRUE, ir.seq([prepare, body]))
 
-    def counted_while(self, depth: int) -> Stmt:
+    def counted_while(self, depth: int) -> ir.Stmt:
         """A loop that ends by a counter in memory."""
-        pointer = Var(self.name("counter"), DType("handle"), PointerType(DType("int32")))
-        counter = decl_buffer((1,), "int32", pointer.name, data=pointer)
-        value = BufferLoad(counter, (const(0),))
-        step = BufferStore(counter, value + 1, (const(0),))
-        again = While(value < self.rng.randint(0, 3), seq([self.block(depth + 1), step]))
-        start = BufferStore(counter, const(0), (const(0),))
-        return Allocate(pointer, DType("int32"), (const(1),), TRUE, seq([start, again]))
+        pointer = ir.Var(
+            self.name("counter"), ir.DType("handle"), ir.PointerType(ir.DType("int32"))
+        )
+        counter = ir.decl_buffer((1,), "int32", pointer.name, data=pointer)
+        value = ir.BufferLoad(counter, (ir.const(0),))
+        step = ir.BufferStore(counter, value + 1, (ir.const(0),))
+        again = ir.While(value < self.rng.randint(0, 3), ir.seq([self.block(depth + 1), step]))
+        start = ir.BufferStore(counter, ir.const(0), (ir.const(0),))
+        return ir.Allocate(
+            pointer, ir.DType("int32"), (ir.const(1),), ir.TRUE, ir.seq([start, again])
+        )
 
-    def store(self) -> Stmt:
+    def store(self) -> ir.Stmt:
         return self.store_to(self.rng.choice(self.values.writable))
 
-    def store_to(self, window: Window) -> Stmt:
+    def store_to(self, window: Window) -> ir.Stmt:
         lanes = self.rng.choice([1, 1, 1, 2, 3, 4, 8, 16])
         index, predicate = self.values.access(window, lanes)
         dtype = window.buffer.dtype.with_lanes(lanes)
         value = self.values.clamped(self.values.value(dtype))
-        return BufferStore(window.buffer, value, (index,), predicate)
+        return ir.BufferStore(window.buffer, value, (index,), predicate)
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -216,7 +202,7 @@ class _ProgramFuzzer:
         return self.values.fresh(stem)
 
     @contextmanager
-    def bound(self, var: Var, limits: IndexRange) -> Iterator[None]:
+    def bound(self, var: ir.Var, limits: IndexRange) -> Iterator[None]:
         """`var` stands for numbers within limits."""
         self.values.ranges[var] = limits
         try:

@@ -7,17 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import tir
-from tilewright.ir import (
-    Buffer,
-    IRModule,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    assert_structural_equal,
-    constant_value,
-    substitute,
-)
+from tilewright import ir, tir
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.schedule import Schedule, Trace
 from tilewright.script import tir as T
@@ -30,7 +20,7 @@ _TOLERANCES = {"float16": 2e-2, "bfloat16": 6e-2, "float32": 2e-5, "float64": 1e
 
 def verify_trace_roundtrip(
     sch: Schedule,
-    mod: PrimFunc | IRModule,
+    mod: ir.PrimFunc | ir.IRModule,
     *,
     debug_mask: str | int = "all",
     text_format: str | Sequence[str] = ("python", "json"),
@@ -58,7 +48,7 @@ def verify_trace_roundtrip(
                 compile(source, "<trace>", "exec"),
                 {**vars(tir), "T": T, "tir": tir, "sch": again},  # one space: for lambdas
             )
-        assert_structural_equal(again.mod, sch.mod)
+        ir.assert_structural_equal(again.mod, sch.mod)
         assert again.trace is not None
         expected, actual = sch.trace.as_python(), again.trace.as_python()
         assert actual == expected, f"the trace replayed from {form} differs:\n{again.trace}"
@@ -66,24 +56,26 @@ def verify_trace_roundtrip(
 
 
 def assert_structural_equal_ignore_global_symbol(
-    actual: PrimFunc | IRModule, expected: PrimFunc | IRModule, map_free_vars: bool = False
+    actual: ir.PrimFunc | ir.IRModule,
+    expected: ir.PrimFunc | ir.IRModule,
+    map_free_vars: bool = False,
 ) -> None:
     """Both programs are the same but for the names of their functions."""
-    assert_structural_equal(_anonymous(actual), _anonymous(expected), map_free_vars)
+    ir.assert_structural_equal(_anonymous(actual), _anonymous(expected), map_free_vars)
 
 
-def _anonymous(program: PrimFunc | IRModule) -> PrimFunc | IRModule:
-    if isinstance(program, PrimFunc):
+def _anonymous(program: ir.PrimFunc | ir.IRModule) -> ir.PrimFunc | ir.IRModule:
+    if isinstance(program, ir.PrimFunc):
         return program.without_attr("global_symbol")
     functions = {
         name: func.without_attr("global_symbol") for name, func in program.functions.items()
     }
-    return IRModule(functions, program.attrs)
+    return ir.IRModule(functions, program.attrs)
 
 
 def assert_same_result(
-    before: PrimFunc | IRModule,
-    after: PrimFunc | IRModule,
+    before: ir.PrimFunc | ir.IRModule,
+    after: ir.PrimFunc | ir.IRModule,
     seed: int = 0,
     *,
     sizes: Mapping[str, int] | None = None,
@@ -97,7 +89,7 @@ def assert_same_result(
     assert_same_arrays(function, expected, actual)
 
 
-def assert_same_arrays(func: PrimFunc, expected: Sequence[Any], actual: Sequence[Any]) -> None:
+def assert_same_arrays(func: ir.PrimFunc, expected: Sequence[Any], actual: Sequence[Any]) -> None:
     """The arguments after two runs agree."""
     for param, wanted, got in zip(func.params, expected, actual, strict=True):
         if not isinstance(wanted, np.ndarray):
@@ -115,15 +107,15 @@ def assert_same_arrays(func: PrimFunc, expected: Sequence[Any], actual: Sequence
             )
 
 
-def entry_function(mod: PrimFunc | IRModule) -> PrimFunc:
+def entry_function(mod: ir.PrimFunc | ir.IRModule) -> ir.PrimFunc:
     """The function that a test means: `main`, or the only one."""
-    if isinstance(mod, PrimFunc):
+    if isinstance(mod, ir.PrimFunc):
         return mod
     return mod["main"] if "main" in mod else next(iter(mod.functions.values()))
 
 
 def random_arguments(
-    func: PrimFunc, seed: int = 0, sizes: Mapping[str, int] | None = None
+    func: ir.PrimFunc, seed: int = 0, sizes: Mapping[str, int] | None = None
 ) -> list[Any]:
     """An argument for every parameter: small random numbers that most sums keep exact."""
     rng = np.random.default_rng(seed)
@@ -139,16 +131,16 @@ def random_arguments(
     return arguments
 
 
-def _extent(extent: PrimExpr, known: dict[str, int]) -> int:
-    def size_of(var: Var) -> PrimExpr:
+def _extent(extent: ir.PrimExpr, known: dict[str, int]) -> int:
+    def size_of(var: ir.Var) -> ir.PrimExpr:
         return tir.IntImm(var.dtype, known.setdefault(var.name, DEFAULT_SIZE))
 
-    value = constant_value(substitute(extent, size_of))
+    value = ir.constant_value(ir.substitute(extent, size_of))
     assert value is not None, f"the extent {extent} is no number"
     return int(value)
 
 
-def _random_array(rng: np.random.Generator, buffer: Buffer, shape: tuple[int, ...]) -> Any:
+def _random_array(rng: np.random.Generator, buffer: ir.Buffer, shape: tuple[int, ...]) -> Any:
     kind = buffer.dtype
     if kind.is_float:
         numbers = rng.integers(-8, 9, shape) / 4.0

@@ -23,19 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.driver import build
 from tilewright.errors import ScheduleError
-from tilewright.ir import (
-    For,
-    ForKind,
-    IRModule,
-    PrimFunc,
-    Rewriter,
-    Stmt,
-    replace,
-    substitute,
-    verify_well_formed,
-)
 from tilewright.schedule import BlockRV, ExprRV, Instruction, LoopRV, Schedule, Trace
 from tilewright.schedule.state.state import VERIFY_PROGRAM, VERIFY_SREF_TREE
 from tilewright.schedule.trace.instruction import Made, Primitive
@@ -74,7 +64,7 @@ class Report:
 
     seed: int | str
     failure: Failure
-    program: PrimFunc
+    program: ir.PrimFunc
     trace: Trace
 
     def __str__(self) -> str:
@@ -108,7 +98,7 @@ def run_case(seed: int | str, counts: Counter[str] | None = None) -> Report | No
 
 def apply_random_steps(
     seed: int | str, counts: Counter[str] | None
-) -> tuple[PrimFunc, RecordingSchedule, Failure | None]:
+) -> tuple[ir.PrimFunc, RecordingSchedule, Failure | None]:
     """The program of a case, scheduled; a failure if a primitive broke down."""
     program = random_program(f"program {seed}")
     rng = random.Random(f"steps {seed}")
@@ -134,11 +124,11 @@ def _take_steps(rng: random.Random, sch: Schedule, counts: Counter[str] | None) 
     return None
 
 
-def check_result(program: PrimFunc, sch: Schedule) -> Failure | None:
+def check_result(program: ir.PrimFunc, sch: Schedule) -> Failure | None:
     """The scheduled program is well-formed, can be replayed and computes what it should."""
     stage = "well-formed"
     try:
-        verify_well_formed(sch.mod)
+        ir.verify_well_formed(sch.mod)
         stage = "replay"
         verify_trace_roundtrip(sch, program, debug_mask=DEBUG_MASK)
         stage = "build"
@@ -156,29 +146,29 @@ def check_result(program: PrimFunc, sch: Schedule) -> Failure | None:
     return None
 
 
-class _ThreadsAsLoops(Rewriter):
+class _ThreadsAsLoops(ir.Rewriter):
     """Threads one after the other; their blocks, which may run in any order, the last one first."""
 
-    def of(self, module: IRModule) -> IRModule:
+    def of(self, module: ir.IRModule) -> ir.IRModule:
         main = module["main"]
         return module.with_function("main", main.with_body(self.rewrite(main.body)))
 
-    def visit_for(self, node: For) -> Stmt:
-        new: For = self.generic_visit(node)
+    def visit_for(self, node: ir.For) -> ir.Stmt:
+        new: ir.For = self.generic_visit(node)
         binding = new.thread_binding
         if binding is None:
             return new
         body = new.body
         if binding.thread_tag.startswith("blockIdx"):
             last_first = 2 * new.min + new.extent - 1 - new.loop_var
-            body = substitute(body, {new.loop_var: last_first})
-        return replace(new, body=body, kind=ForKind.SERIAL, thread_binding=None)
+            body = ir.substitute(body, {new.loop_var: last_first})
+        return ir.replace(new, body=body, kind=ir.ForKind.SERIAL, thread_binding=None)
 
 
 # --- cutting failures down ------------------------------------------------------------------------
 
 
-def shrink(program: PrimFunc, trace: Trace, failure: Failure) -> Trace:
+def shrink(program: ir.PrimFunc, trace: Trace, failure: Failure) -> Trace:
     """The trace with as few steps as still fail alike."""
     smallest = trace
     progress = True
@@ -200,7 +190,7 @@ class _Replay:
     are what later steps go on with, and steps that need the others are left out too.
     """
 
-    def __init__(self, program: PrimFunc, trace: Trace) -> None:
+    def __init__(self, program: ir.PrimFunc, trace: Trace) -> None:
         self._program = program
         self._trace = trace
         self._names: dict[Any, str] = {}
@@ -265,7 +255,7 @@ def _with_attempt(sch: RecordingSchedule) -> Trace:
     return trace
 
 
-def _fails(program: PrimFunc, trace: Trace) -> Failure | None:
+def _fails(program: ir.PrimFunc, trace: Trace) -> Failure | None:
     sch = Schedule(program, seed=1, debug_mask=DEBUG_MASK)
     try:
         trace.apply_to_schedule(sch, remove_postproc=False)

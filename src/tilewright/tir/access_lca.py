@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IterType,
-    PrimFunc,
-    Var,
-    Visitor,
-    free_vars,
-)
+from tilewright import ir
 
-Scope = For | Block
+Scope = ir.For | ir.Block
 
 
-def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Scope | None]:
+def detect_buffer_access_lca(func: ir.PrimFunc) -> dict[ir.Buffer, Scope | None]:
     """For each buffer that is accessed, the innermost scope in which its values are complete.
 
     That lies around the loops over which a block reduces into the buffer, and around those of
@@ -30,57 +18,57 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Scope | None]:
     return {buffer: path[-1] if path else None for buffer, path in scopes.common.items()}
 
 
-class _AccessScopes(Visitor):
+class _AccessScopes(ir.Visitor):
     """For each buffer of the function the scopes that all its accesses share, outermost first."""
 
-    def __init__(self, func: PrimFunc) -> None:
-        self.common: dict[Buffer, tuple[Scope, ...]] = {}
-        self._by_data: dict[Var, Buffer] = {b.data: b for b in func.buffer_map.values()}
+    def __init__(self, func: ir.PrimFunc) -> None:
+        self.common: dict[ir.Buffer, tuple[Scope, ...]] = {}
+        self._by_data: dict[ir.Var, ir.Buffer] = {b.data: b for b in func.buffer_map.values()}
         self._path: tuple[Scope, ...] = ()
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self._inside(node)
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         block = node.block
         self._by_data.update((buffer.data, buffer) for buffer in block.alloc_buffers)
         for part in (*node.iter_values, node.predicate):
             self.visit(part)
         self._inside(block)
-        carried = {IterType.COMM_REDUCE: block.writes}
+        carried = {ir.IterType.COMM_REDUCE: block.writes}
         for iter_var, value in zip(block.iter_vars, node.iter_values, strict=True):
-            if iter_var.iter_type is not IterType.DATA_PAR:
+            if iter_var.iter_type is not ir.IterType.DATA_PAR:
                 regions = carried.get(iter_var.iter_type, (*block.reads, *block.writes))
                 for region in regions:
-                    self._access(region.buffer.data, self._around(set(free_vars(value))))
+                    self._access(region.buffer.data, self._around(set(ir.free_vars(value))))
 
     def _inside(self, scope: Scope) -> None:
         outer, self._path = self._path, (*self._path, scope)
-        if isinstance(scope, Block):
+        if isinstance(scope, ir.Block):
             for match in scope.match_buffers:
                 self._access(match.source.buffer.data, self._path)
         self.generic_visit(scope)
         self._path = outer
 
-    def _around(self, variables: set[Var]) -> tuple[Scope, ...]:
+    def _around(self, variables: set[ir.Var]) -> tuple[Scope, ...]:
         """The scopes around the outermost loop over one of the variables."""
         for depth, scope in enumerate(self._path):
-            if isinstance(scope, For) and scope.loop_var in variables:
+            if isinstance(scope, ir.For) and scope.loop_var in variables:
                 return self._path[:depth]
         return self._path
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._access(node.buffer.data, self._path)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self._access(node.buffer.data, self._path)
         self.generic_visit(node)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         self._access(node, self._path)
 
-    def _access(self, data: Var, path: tuple[Scope, ...]) -> None:
+    def _access(self, data: ir.Var, path: tuple[Scope, ...]) -> None:
         buffer = self._by_data.get(data)
         if buffer is not None:
             known = self.common.get(buffer, path)

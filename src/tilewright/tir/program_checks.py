@@ -7,28 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tilewright import ir
 from tilewright.errors import IRError, LowerError, ScheduleError
-from tilewright.ir import (
-    Allocate,
-    AllocateConst,
-    Block,
-    BufferLoad,
-    BufferStore,
-    Call,
-    CallEffect,
-    For,
-    Let,
-    LetStmt,
-    Node,
-    Op,
-    PrimExpr,
-    PrimFunc,
-    Stmt,
-    Var,
-    children,
-    pre_order_visit,
-    structural_equal,
-)
 from tilewright.lowering.base import FunctionPass
 from tilewright.lowering.check_safety import CheckSafety
 from tilewright.space.gpu.lowered_kernels import KernelNeeds, is_launch, lowered_kernels
@@ -38,46 +18,46 @@ from tilewright.target import Target
 # --- definitions --------------------------------------------------------------------------------
 
 
-def verify_ssa(func: PrimFunc) -> bool:
+def verify_ssa(func: ir.PrimFunc) -> bool:
     """Is each variable defined once? Two definitions by `Let` may give the same value."""
-    values: dict[Var, PrimExpr | None] = dict.fromkeys(func.params)
+    values: dict[ir.Var, ir.PrimExpr | None] = dict.fromkeys(func.params)
     for var, value in _definitions(func.body):
         if var in values:
             known = values[var]
-            if known is None or value is None or not structural_equal(known, value):
+            if known is None or value is None or not ir.structural_equal(known, value):
                 return False
         values[var] = value
     return True
 
 
-def _definitions(body: Stmt) -> list[tuple[Var, PrimExpr | None]]:
-    found: list[tuple[Var, PrimExpr | None]] = []
+def _definitions(body: ir.Stmt) -> list[tuple[ir.Var, ir.PrimExpr | None]]:
+    found: list[tuple[ir.Var, ir.PrimExpr | None]] = []
 
-    def look(node: Node) -> bool:
+    def look(node: ir.Node) -> bool:
         match node:
-            case Let(var=var, value=value):
+            case ir.Let(var=var, value=value):
                 found.append((var, value))
-            case For(loop_var=var) | LetStmt(var=var):
+            case ir.For(loop_var=var) | ir.LetStmt(var=var):
                 found.append((var, None))
-            case Allocate(buffer_var=var) | AllocateConst(buffer_var=var):
+            case ir.Allocate(buffer_var=var) | ir.AllocateConst(buffer_var=var):
                 found.append((var, None))
-            case Block():
+            case ir.Block():
                 found.extend((iter_var.var, None) for iter_var in node.iter_vars)
         return True
 
-    pre_order_visit(body, look)
+    ir.pre_order_visit(body, look)
     return found
 
 
 # --- purity -------------------------------------------------------------------------------------
 
 
-def is_pure_function(func: PrimFunc) -> bool:
+def is_pure_function(func: ir.PrimFunc) -> bool:
     """Does the function write to no buffer, and call nothing that has an effect?"""
     return next(_effects(func.body), None) is None
 
 
-def assert_pure_function(func: PrimFunc) -> bool:
+def assert_pure_function(func: ir.PrimFunc) -> bool:
     """True for a pure function; of any other the first effect is the error."""
     effect = next(_effects(func.body), None)
     if effect is not None:
@@ -85,15 +65,15 @@ def assert_pure_function(func: PrimFunc) -> bool:
     return True
 
 
-def _effects(node: Node) -> Iterator[str]:
+def _effects(node: ir.Node) -> Iterator[str]:
     match node:
-        case BufferStore():
+        case ir.BufferStore():
             yield f"a store to {node.buffer.name}"
-        case Call(op=Op() as op) if op.effect > CallEffect.READ_STATE:
+        case ir.Call(op=ir.Op() as op) if op.effect > ir.CallEffect.READ_STATE:
             yield f"a call of {op.name}"
-        case Call(op=op) if not isinstance(op, Op):
+        case ir.Call(op=op) if not isinstance(op, ir.Op):
             yield f"a call of {op}"
-    for child in children(node):
+    for child in ir.children(node):
         yield from _effects(child)
 
 
@@ -106,7 +86,7 @@ class OOBChecker(FunctionPass):
 
     name: ClassVar[str] = "OOBChecker"
 
-    def run_function(self, func: PrimFunc, target: Target | None = None) -> PrimFunc:
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         try:
             return CheckSafety().run_function(func, target)
         except LowerError as error:
@@ -141,7 +121,7 @@ _NEEDS: Mapping[str, Callable[[KernelNeeds], float]] = {
 }
 
 
-def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, Any]) -> bool:
+def verify_gpu_code(func: ir.PrimFunc, constraints: Mapping[str, Any]) -> bool:
     """Does each kernel of a lowered function stay within the limits, and use each axis one way?"""
     limits = {name: int(limit) for name, limit in constraints.items()}
     most_kernels = limits.pop("max_kernels", math.inf)
@@ -157,15 +137,17 @@ def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, Any]) -> bool:
     )
 
 
-def verify_memory(func: PrimFunc) -> bool:
+def verify_memory(func: ir.PrimFunc) -> bool:
     """Does a function for a GPU touch its buffers in kernels only? One for a CPU always does."""
     target = func.attrs.get("target")
     target = Target(target) if isinstance(target, (str, Mapping)) else target
     return target is None or "gpu" not in target.keys or not _touches_memory(func.body)
 
 
-def _touches_memory(node: Node) -> bool:
+def _touches_memory(node: ir.Node) -> bool:
     """Outside of kernels."""
-    if isinstance(node, Stmt) and is_launch(node):
+    if isinstance(node, ir.Stmt) and is_launch(node):
         return False
-    return isinstance(node, (BufferLoad, BufferStore)) or any(map(_touches_memory, children(node)))
+    return isinstance(node, (ir.BufferLoad, ir.BufferStore)) or any(
+        map(_touches_memory, ir.children(node))
+    )

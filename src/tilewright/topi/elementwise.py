@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright import te
+from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    PrimExpr,
-    Select,
-    Var,
-    cast as cast_expr,
-    const,
-    convert,
-    intrinsics as math,
-    maximum,
-    minimum,
-)
+from tilewright.ir import intrinsics as math
 from tilewright.te import Tensor
 from tilewright.te.tensor import tensor_operators
 from tilewright.topi.axes import ELEMENTWISE, compute_ax
 
 
-def map_elements(x: Tensor, function: Callable[[PrimExpr], ExprLike]) -> Tensor:
+def map_elements(x: Tensor, function: Callable[[ir.PrimExpr], ir.ExprLike]) -> Tensor:
     """`function` of every element, in an operation called `compute`."""
     return te.compute(x.shape, lambda *i: function(x(*i)), tag=ELEMENTWISE)
 
 
 def _unary(
-    name: str, function: Callable[[PrimExpr], ExprLike], meaning: str | None = None
+    name: str, function: Callable[[ir.PrimExpr], ir.ExprLike], meaning: str | None = None
 ) -> Callable[[Tensor], Tensor]:
     def operator(x: Tensor) -> Tensor:
         return map_elements(x, function)
@@ -40,13 +28,13 @@ def _unary(
     return operator
 
 
-def _negated(v: PrimExpr) -> PrimExpr:
+def _negated(v: ir.PrimExpr) -> ir.PrimExpr:
     # Unsigned numbers wrap around; 0 - v would be 0.0 for 0.0.
-    return const(0, v.dtype) - v if v.dtype.is_uint else v * const(-1, v.dtype)
+    return ir.const(0, v.dtype) - v if v.dtype.is_uint else v * ir.const(-1, v.dtype)
 
 
-def _not(v: PrimExpr) -> PrimExpr:
-    return ~v if v.dtype.is_bool else v.equal(const(0, v.dtype))
+def _not(v: ir.PrimExpr) -> ir.PrimExpr:
+    return ~v if v.dtype.is_bool else v.equal(ir.const(0, v.dtype))
 
 
 identity = _unary("identity", lambda v: v, "The value")
@@ -88,37 +76,37 @@ bitwise_not = _unary("bitwise_not", math.bitwise_not, "The bitwise complement")
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1 for every element."""
 
-    def element(*i: Var) -> PrimExpr:
+    def element(*i: ir.Var) -> ir.PrimExpr:
         value = x(*i)
-        zero = const(0, value.dtype)
+        zero = ir.const(0, value.dtype)
         rest = value if value.dtype.is_float else zero  # NaN, or a zero with its sign
         if not value.dtype.is_uint:
-            rest = Select(value < zero, const(-1, value.dtype), rest)
-        return Select(zero < value, const(1, value.dtype), rest)
+            rest = ir.Select(value < zero, ir.const(-1, value.dtype), rest)
+        return ir.Select(zero < value, ir.const(1, value.dtype), rest)
 
     return compute_ax(x.shape, element, "T_sign", ELEMENTWISE)
 
 
 def cast(x: Tensor, dtype: str) -> Tensor:
     """Every element converted to `dtype`."""
-    if DType(dtype).code in ("handle", "void"):
+    if ir.DType(dtype).code in ("handle", "void"):
         raise TensorExpressionError(f"cast: {dtype!r} is not a type of numbers")
-    return map_elements(x, lambda v: cast_expr(dtype, v))
+    return map_elements(x, lambda v: ir.cast(dtype, v))
 
 
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
     """Every element limited to `[a_min, a_max]`; `a_max` where they are the wrong way round."""
 
-    def element(value: PrimExpr) -> PrimExpr:
-        low, high = const(min(a_min, a_max), value.dtype), const(a_max, value.dtype)
-        return maximum(minimum(value, high), low)
+    def element(value: ir.PrimExpr) -> ir.PrimExpr:
+        low, high = ir.const(min(a_min, a_max), value.dtype), ir.const(a_max, value.dtype)
+        return ir.maximum(ir.minimum(value, high), low)
 
     return map_elements(x, element)
 
 
 def reinterpret(x: Tensor, dtype: str) -> Tensor:
     """The bits of every element as another type of the same size."""
-    return map_elements(x, lambda v: math.reinterpret(dtype, convert(v)))
+    return map_elements(x, lambda v: math.reinterpret(dtype, ir.convert(v)))
 
 
 tensor_operators["cast"] = cast

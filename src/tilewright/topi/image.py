@@ -11,25 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    PrimExpr,
-    Select,
-    Var,
-    const,
-    logical_and,
-    maximum,
-    minimum,
-)
 from tilewright.ir.intrinsics import round as round_expr
 from tilewright.te import Tensor
 from tilewright.topi.axes import INJECTIVE, Shape, check_one_of, compute_ax, constant_extent
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.quantize import saturated
 
-Tap: TypeAlias = tuple[PrimExpr, PrimExpr | None]  # an index, and its weight unless that is 1
+Tap: TypeAlias = tuple[ir.PrimExpr, ir.PrimExpr | None]  # an index, and its weight unless that is 1
 
 
 class ResizeOperator(Protocol):
@@ -123,14 +113,16 @@ class _Position:
     extent: int
     outputs: int
 
-    def scaled(self, i: PrimExpr) -> PrimExpr:
+    def scaled(self, i: ir.PrimExpr) -> ir.PrimExpr:
         """`unit` times the place."""
         most = abs(self.step) * self.outputs + abs(self.start) + self.unit
         kind = "int64" if 2 * most >= 2**31 else "int32"
         return i.astype(kind) * self.step + self.start
 
-    def clipped(self, index: PrimExpr) -> PrimExpr:
-        return minimum(maximum(index, const(0, index.dtype)), const(self.extent - 1, index.dtype))
+    def clipped(self, index: ir.PrimExpr) -> ir.PrimExpr:
+        return ir.minimum(
+            ir.maximum(index, ir.const(0, index.dtype)), ir.const(self.extent - 1, index.dtype)
+        )
 
 
 # Positions as (step, start, unit), for the sizes of input and output.
@@ -142,7 +134,7 @@ _MODES: dict[str, Callable[[int, int], tuple[int, int, int]]] = {
     "tf_half_pixel_for_nn": lambda n, m: (2 * n, n, 2 * m),
 }
 # The nearest index as a floor division: of `x`, with the unit `u`.
-_ROUNDINGS: dict[str, Callable[[PrimExpr, int], PrimExpr]] = {
+_ROUNDINGS: dict[str, Callable[[ir.PrimExpr, int], ir.PrimExpr]] = {
     "round": lambda x, u: (x * 2 + u) // (2 * u),
     "round_prefer_floor": lambda x, u: -((-(x * 2) + u) // (2 * u)),
     "round_prefer_ceil": lambda x, u: (x * 2 + u) // (2 * u),
@@ -152,23 +144,23 @@ _ROUNDINGS: dict[str, Callable[[PrimExpr, int], PrimExpr]] = {
 _FLOORED_MODES = ("asymmetric", "tf_half_pixel_for_nn")
 
 
-def _nearest(place: _Position, options: _Options, i: PrimExpr, dtype: DType) -> list[Tap]:
+def _nearest(place: _Position, options: _Options, i: ir.PrimExpr, dtype: ir.DType) -> list[Tap]:
     rounding = options.rounding or ("floor" if options.mode in _FLOORED_MODES else "round")
     index = _ROUNDINGS[rounding](place.scaled(i), place.unit)
     return [(place.clipped(index), None)]
 
 
-def _linear(place: _Position, options: _Options, i: PrimExpr, dtype: DType) -> list[Tap]:
+def _linear(place: _Position, options: _Options, i: ir.PrimExpr, dtype: ir.DType) -> list[Tap]:
     scaled = place.scaled(i)
     first = scaled // place.unit
     if place.unit == 1:
         return [(place.clipped(first), None)]
     fraction = _fraction(scaled, place.unit, dtype)
-    one = const(1.0, dtype)
+    one = ir.const(1.0, dtype)
     return [(place.clipped(first), one - fraction), (place.clipped(first + 1), fraction)]
 
 
-def _cubic(place: _Position, options: _Options, i: PrimExpr, dtype: DType) -> list[Tap]:
+def _cubic(place: _Position, options: _Options, i: ir.PrimExpr, dtype: ir.DType) -> list[Tap]:
     scaled = place.scaled(i)
     first = scaled // place.unit
     if place.unit == 1:
@@ -180,35 +172,35 @@ def _cubic(place: _Position, options: _Options, i: PrimExpr, dtype: DType) -> li
     return [(place.clipped(at), weight) for at, weight in zip(indices, weights, strict=True)]
 
 
-def _fraction(scaled: PrimExpr, unit: int, dtype: DType) -> PrimExpr:
-    return (scaled % unit).astype(dtype) * const(1 / unit, dtype)
+def _fraction(scaled: ir.PrimExpr, unit: int, dtype: ir.DType) -> ir.PrimExpr:
+    return (scaled % unit).astype(dtype) * ir.const(1 / unit, dtype)
 
 
-def _cubic_weights(t: PrimExpr, alpha: float) -> list[PrimExpr]:
+def _cubic_weights(t: ir.PrimExpr, alpha: float) -> list[ir.PrimExpr]:
     """Keys' kernel at the distances 1 + t, t, 1 - t and 2 - t."""
 
-    def polynomial(x: PrimExpr, *coefficients: float) -> PrimExpr:
-        total = const(coefficients[0], x.dtype)
+    def polynomial(x: ir.PrimExpr, *coefficients: float) -> ir.PrimExpr:
+        total = ir.const(coefficients[0], x.dtype)
         for coefficient in coefficients[1:]:
-            total = total * x + const(coefficient, x.dtype)
+            total = total * x + ir.const(coefficient, x.dtype)
         return total
 
-    def near(x: PrimExpr) -> PrimExpr:
+    def near(x: ir.PrimExpr) -> ir.PrimExpr:
         return polynomial(x, alpha + 2, -(alpha + 3), 0.0, 1.0)
 
-    def far(x: PrimExpr) -> PrimExpr:
+    def far(x: ir.PrimExpr) -> ir.PrimExpr:
         return polynomial(x, alpha, -5 * alpha, 8 * alpha, -4 * alpha)
 
-    one, two = const(1.0, t.dtype), const(2.0, t.dtype)
+    one, two = ir.const(1.0, t.dtype), ir.const(2.0, t.dtype)
     return [far(one + t), near(t), near(one - t), far(two - t)]
 
 
 def _without_outside(
-    indices: Sequence[PrimExpr], weights: Sequence[PrimExpr], extent: int
-) -> list[PrimExpr]:
+    indices: Sequence[ir.PrimExpr], weights: Sequence[ir.PrimExpr], extent: int
+) -> list[ir.PrimExpr]:
     """Weights only for what is inside, which still sum up to 1."""
     inside = [
-        Select(logical_and(at >= 0, at < extent), weight, const(0.0, weight.dtype))
+        ir.Select(ir.logical_and(at >= 0, at < extent), weight, ir.const(0.0, weight.dtype))
         for at, weight in zip(indices, weights, strict=True)
     ]
     total = inside[0] + inside[1] + inside[2] + inside[3]
@@ -238,7 +230,7 @@ class _Resize:
             raise TensorExpressionError(
                 f"{what}: size must be {count} positive numbers, got {self._sizes}"
             )
-        self._dtype = DType(out_dtype or data.dtype)
+        self._dtype = ir.DType(out_dtype or data.dtype)
 
     def tensor(self, method: str, options: _Options) -> Tensor:
         check_one_of(method, _METHODS, "method", self._what)
@@ -249,7 +241,7 @@ class _Resize:
         taps_of = _METHODS[method]
         kind = self._data.dtype if taps_of is _nearest else self._weighing_dtype(method)
 
-        def element(*i: Var) -> PrimExpr:
+        def element(*i: ir.Var) -> ir.PrimExpr:
             taps = [
                 taps_of(place, options, i[axis], kind)
                 for axis, place in zip(self._axes, places, strict=True)
@@ -258,7 +250,7 @@ class _Resize:
 
         shape = list(self._data.shape)
         for axis, extent in zip(self._axes, self._sizes, strict=True):
-            shape[axis] = const(extent, shape[axis].dtype)
+            shape[axis] = ir.const(extent, shape[axis].dtype)
         return compute_ax(shape, element, f"T_{self._what}", INJECTIVE)
 
     def _position(self, mode: str, k: int) -> _Position:
@@ -271,7 +263,7 @@ class _Resize:
         common = math.gcd(step, start, unit)
         return _Position(step // common, start // common, unit // common, extent, self._sizes[k])
 
-    def _weighing_dtype(self, method: str) -> DType:
+    def _weighing_dtype(self, method: str) -> ir.DType:
         kinds = (self._data.dtype, self._dtype)
         for kind in kinds:
             if not kind.is_float and (kind.bits > 32 or not kind.is_integral):
@@ -279,14 +271,16 @@ class _Resize:
                     f"{self._what}: method {method!r} cannot weigh {kind!s}; use a float type"
                 )
         wide = any(kind.bits == 64 or (kind.bits == 32 and not kind.is_float) for kind in kinds)
-        return DType("float64" if wide else "float32")
+        return ir.DType("float64" if wide else "float32")
 
-    def _blend(self, i: list[ExprLike], taps: Sequence[list[Tap]], kind: DType) -> PrimExpr:
+    def _blend(
+        self, i: list[ir.ExprLike], taps: Sequence[list[Tap]], kind: ir.DType
+    ) -> ir.PrimExpr:
         """The weighted sum over the taps of all axes, the last axis innermost."""
         if not taps:
             return self._data(*i).astype(kind)
         axis = self._axes[-len(taps)]
-        total: PrimExpr | None = None
+        total: ir.PrimExpr | None = None
         for index, weight in taps[0]:
             part = self._blend([*i[:axis], index, *i[axis + 1 :]], taps[1:], kind)
             part = part if weight is None else part * weight
@@ -294,7 +288,7 @@ class _Resize:
         assert total is not None
         return total
 
-    def _finished(self, value: PrimExpr) -> PrimExpr:
+    def _finished(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """The value in the type of the result."""
         if value.dtype.is_float and self._dtype.is_integral:
             return saturated(round_expr(value), self._dtype)

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    INT32,
-    INT64,
-    IntImm,
-    PrimExpr,
-    Select,
-    const,
-    logical_and,
-    maximum,
-    minimum,
-)
 from tilewright.te import Tensor
 from tilewright.topi.axes import constant_extent, is_zero
 
@@ -26,15 +16,15 @@ def check_indices(indices: Tensor, what: str) -> None:
         )
 
 
-def check_choice(extent: PrimExpr, indices: Tensor, what: str) -> None:
+def check_choice(extent: ir.PrimExpr, indices: Tensor, what: str) -> None:
     """Insist that there is something to choose from, unless there is no index."""
     if is_zero(extent) and not any(map(is_zero, indices.shape)):
         raise TensorExpressionError(f"{what}: cannot choose from an axis without elements")
 
 
-def check_within(given: PrimExpr, limit: PrimExpr, axis: int, what: str) -> None:
+def check_within(given: ir.PrimExpr, limit: ir.PrimExpr, axis: int, what: str) -> None:
     """Insist that indices reach no further along an axis than the data."""
-    if isinstance(given, IntImm) and isinstance(limit, IntImm) and given.value > limit.value:
+    if isinstance(given, ir.IntImm) and isinstance(limit, ir.IntImm) and given.value > limit.value:
         raise TensorExpressionError(
             f"{what}: indices have extent {given.value} at axis {axis}, "
             f"more than the {limit.value} of data"
@@ -53,36 +43,36 @@ def index_depth(data: Tensor, indices: Tensor, least: int, what: str) -> int:
     return depth
 
 
-def counted_from_start(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+def counted_from_start(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
     """The index as a signed integer, negative ones counted from the end; it may lie outside."""
     wide = signed_index(index)
     if index.dtype.is_uint:
         return wide
-    return Select(wide < 0, wide + extent.astype(wide.dtype), wide)
+    return ir.Select(wide < 0, wide + extent.astype(wide.dtype), wide)
 
 
-def signed_index(index: PrimExpr) -> PrimExpr:
+def signed_index(index: ir.PrimExpr) -> ir.PrimExpr:
     """The index as a signed integer of at least 32 bits, which extents fit as well."""
     if not index.dtype.is_uint:
-        return index.astype(INT32 if index.dtype.bits < 32 else index.dtype)
+        return index.astype(ir.INT32 if index.dtype.bits < 32 else index.dtype)
     if index.dtype.bits < 32:
-        return index.astype(INT32)
+        return index.astype(ir.INT32)
     if index.dtype.bits == 32:
-        return index.astype(INT64)
+        return index.astype(ir.INT64)
     # Half of the range does not fit; as far as bounds go all of that half is the same.
-    largest = const((1 << 63) - 1, index.dtype)
-    return minimum(index, largest).astype(INT64)
+    largest = ir.const((1 << 63) - 1, index.dtype)
+    return ir.minimum(index, largest).astype(ir.INT64)
 
 
-def is_inside(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+def is_inside(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
     """True for an index in `[0, extent)`."""
-    return logical_and(index >= 0, index < extent.astype(index.dtype))
+    return ir.logical_and(index >= 0, index < extent.astype(index.dtype))
 
 
-def clipped_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+def clipped_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
     """The nearest index inside, after counting negative ones from the end."""
     if is_zero(extent):  # no index is inside, and `check_choice` saw to it that none is used
         return index
     own = counted_from_start(index, extent)
     last = extent.astype(own.dtype) - 1
-    return minimum(maximum(own, const(0, own.dtype)), last)
+    return ir.minimum(ir.maximum(own, ir.const(0, own.dtype)), last)

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    ExprLike,
-    PrimExpr,
-    Select,
-    Var,
-    cast,
-    const,
-    convert,
-    match_types,
-    maximum,
-    minimum,
-    not_equal,
-    truncmod,
-)
 from tilewright.te import Tensor
 from tilewright.topi.axes import (
     BROADCAST,
@@ -68,14 +55,14 @@ def strided_slice(
         extent = constant_extent(a.shape[at], "strided_slice")
         ranges[at] = range(extent)[_python_slice(first, last, step, extent)]
 
-    def element(*i: Var) -> PrimExpr:
-        own: list[ExprLike] = list(i)
+    def element(*i: ir.Var) -> ir.PrimExpr:
+        own: list[ir.ExprLike] = list(i)
         for d, chosen in ranges.items():
             own[d] = i[d] * chosen.step + chosen.start
         return a(*own)
 
     shape = [
-        const(len(ranges[d]), extent.dtype) if d in ranges else extent
+        ir.const(len(ranges[d]), extent.dtype) if d in ranges else extent
         for d, extent in enumerate(a.shape)
     ]
     return compute_ax(shape, element, "T_strided_slice", INJECTIVE)
@@ -86,17 +73,17 @@ def _python_slice(first: int, last: int, step: int, extent: int) -> slice:
     return slice(first, None if step < 0 and last < -extent else last, step)
 
 
-def _clip_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
-    last = cast(index.dtype, extent) - 1
-    return minimum(maximum(const(0, index.dtype), index), last)
+def _clip_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
+    last = ir.cast(index.dtype, extent) - 1
+    return ir.minimum(ir.maximum(ir.const(0, index.dtype), index), last)
 
 
-def _wrap_index(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
-    size = cast(index.dtype, extent)
-    return index if is_zero(extent) else truncmod(truncmod(index, size) + size, size)
+def _wrap_index(index: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
+    size = ir.cast(index.dtype, extent)
+    return index if is_zero(extent) else ir.truncmod(ir.truncmod(index, size) + size, size)
 
 
-_INDEX_MODES: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+_INDEX_MODES: dict[str, Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
     "fast": lambda index, extent: index,
     "clip": _clip_index,
     "wrap": _wrap_index,
@@ -126,7 +113,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     check_choice(a.shape[at], indices, "take")
     count = indices.ndim
 
-    def element(*i: Var) -> PrimExpr:
+    def element(*i: ir.Var) -> ir.PrimExpr:
         chosen = adjust(signed_index(indices(*i[at : at + count])), a.shape[at])
         return a(*i[:at], chosen, *i[at + count :])
 
@@ -150,7 +137,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
             check_within(*extents, d, "gather")
     check_choice(data.shape[at], indices, "gather")
 
-    def element(*i: Var) -> PrimExpr:
+    def element(*i: ir.Var) -> ir.PrimExpr:
         chosen = clipped_index(indices(*i), data.shape[at])
         return data(*i[:at], chosen, *i[at + 1 :])
 
@@ -168,8 +155,10 @@ def gather_nd(data: Tensor, indices: Tensor) -> Tensor:
         check_choice(extent, indices, "gather_nd")
     count = indices.ndim - 1
 
-    def element(*i: Var) -> PrimExpr:
-        chosen = [clipped_index(indices(const(d), *i[:count]), data.shape[d]) for d in range(depth)]
+    def element(*i: ir.Var) -> ir.PrimExpr:
+        chosen = [
+            clipped_index(indices(ir.const(d), *i[:count]), data.shape[d]) for d in range(depth)
+        ]
         return data(*chosen, *i[count:])
 
     shape = [*indices.shape[1:], *data.shape[depth:]]
@@ -186,7 +175,7 @@ def embedding(indices: Tensor, weight: Tensor) -> Tensor:
     rows, columns = weight.shape
     check_choice(rows, indices, "embedding")
 
-    def element(*i: Var) -> PrimExpr:
+    def element(*i: ir.Var) -> ir.PrimExpr:
         return weight(clipped_index(indices(*i[:-1]), rows), i[-1])
 
     return compute_ax([*indices.shape, columns], element, "T_embedding", INJECTIVE)
@@ -199,11 +188,11 @@ def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
         if isinstance(operand, Tensor):
             shape = broadcast_shape(shape, operand.shape, "where")
 
-    def element(*i: Var) -> PrimExpr:
-        chosen = convert(element_at(condition, shape, i))
+    def element(*i: ir.Var) -> ir.PrimExpr:
+        chosen = ir.convert(element_at(condition, shape, i))
         if not chosen.dtype.is_bool:
-            chosen = not_equal(chosen, const(0, chosen.dtype))
-        return Select(chosen, *match_types(element_at(x, shape, i), element_at(y, shape, i)))
+            chosen = ir.not_equal(chosen, ir.const(0, chosen.dtype))
+        return ir.Select(chosen, *ir.match_types(element_at(x, shape, i), element_at(y, shape, i)))
 
     return compute_ax(shape, element, "T_where", BROADCAST)
 
@@ -216,10 +205,10 @@ def one_hot(
     at = normalize_axis(axis, indices.ndim + 1, "one_hot")
     if depth < 0:
         raise TensorExpressionError(f"one_hot: depth {depth} must not be negative")
-    on, off = const(on_value, dtype), const(off_value, dtype)
+    on, off = ir.const(on_value, dtype), ir.const(off_value, dtype)
 
-    def element(*i: Var) -> PrimExpr:
-        return Select(indices(*i[:at], *i[at + 1 :]).equal(i[at]), on, off)
+    def element(*i: ir.Var) -> ir.PrimExpr:
+        return ir.Select(indices(*i[:at], *i[at + 1 :]).equal(i[at]), on, off)
 
-    shape = [*indices.shape[:at], const(depth), *indices.shape[at:]]
+    shape = [*indices.shape[:at], ir.const(depth), *indices.shape[at:]]
     return compute_ax(shape, element, "T_one_hot", INJECTIVE)

@@ -10,19 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import (
-    ExprLike,
-    IntImm,
-    PrimExpr,
-    Select,
-    Var,
-    const,
-    convert,
-    logical_and,
-    logical_not,
-    logical_or,
-    minimum,
-)
+from tilewright import ir
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.ir.intrinsics import shift_left
 
@@ -37,74 +25,76 @@ class Workspace:
     ib: IRBuilder
     columns: Sequence[BufferVar]
 
-    def less(self, half: ExprLike, i: ExprLike, j: ExprLike) -> PrimExpr:
+    def less(self, half: ir.ExprLike, i: ir.ExprLike, j: ir.ExprLike) -> ir.PrimExpr:
         keys = self.columns[0]
         return keys[half, i] < keys[half, j]
 
-    def move(self, source: tuple[ExprLike, ExprLike], target: tuple[ExprLike, ExprLike]) -> None:
+    def move(
+        self, source: tuple[ir.ExprLike, ir.ExprLike], target: tuple[ir.ExprLike, ir.ExprLike]
+    ) -> None:
         """Copy an entry from one (half, position) to another."""
         for column in self.columns:
             column[target] = column[source]
 
 
-def emit_sort(work: Workspace, count: ExprLike) -> PrimExpr:
+def emit_sort(work: Workspace, count: ir.ExprLike) -> ir.PrimExpr:
     """Sort the first `count` entries of half 0; gives the half in which they end up."""
-    total = convert(count)
+    total = ir.convert(count)
     _emit_runs(work, total)
     levels = _merge_levels(total)
     with work.ib.for_range(0, levels, "level") as level:
-        width = work.ib.let("width", shift_left(const(_RUN), level))
+        width = work.ib.let("width", shift_left(ir.const(_RUN), level))
         _emit_merges(work, (level + 1) % 2, width, total)
     return (levels + 1) % 2
 
 
-def _merge_levels(count: PrimExpr) -> PrimExpr:
+def _merge_levels(count: ir.PrimExpr) -> ir.PrimExpr:
     """How often runs must be merged in pairs until one is left."""
-    if isinstance(count, IntImm):
-        return const(max(0, (-(-count.value // _RUN) - 1).bit_length()))
-    levels: PrimExpr = const(0)
+    if isinstance(count, ir.IntImm):
+        return ir.const(max(0, (-(-count.value // _RUN) - 1).bit_length()))
+    levels: ir.PrimExpr = ir.const(0)
     for level in range(_MOST_LEVELS):
         levels = levels + (count > (_RUN << level)).astype("int32")
     return levels
 
 
-def _emit_runs(work: Workspace, count: PrimExpr) -> None:
+def _emit_runs(work: Workspace, count: ir.PrimExpr) -> None:
     """Sort runs of half 0 into half 1."""
     whole = count // _RUN
     with work.ib.for_range(0, whole, "run") as run:
-        _emit_run(work, run * _RUN, const(_RUN))
+        _emit_run(work, run * _RUN, ir.const(_RUN))
     _emit_run(work, whole * _RUN, count - whole * _RUN)
 
 
-def _emit_run(work: Workspace, first: PrimExpr, length: PrimExpr) -> None:
+def _emit_run(work: Workspace, first: ir.PrimExpr, length: ir.PrimExpr) -> None:
     ib = work.ib
     rank = ib.allocate("int32", (1,), "rank", scope="local")
     with ib.for_range(0, length, "i") as i:
         rank[0] = 0
         # Equal keys keep their order: earlier ones count, later ones do not.
         with ib.for_range(0, i, "j") as j:
-            ahead = logical_not(work.less(0, first + i, first + j))
+            ahead = ir.logical_not(work.less(0, first + i, first + j))
             rank[0] = rank[0] + ahead.astype("int32")
         with ib.for_range(i + 1, length, "j") as j:
             rank[0] = rank[0] + work.less(0, first + j, first + i).astype("int32")
         work.move((0, first + i), (1, first + rank[0]))
 
 
-def _emit_merges(work: Workspace, source: PrimExpr, width: Var, count: PrimExpr) -> None:
+def _emit_merges(work: Workspace, source: ir.PrimExpr, width: ir.Var, count: ir.PrimExpr) -> None:
     """Merge neighbouring runs of `width` entries from one half into the other."""
     ib = work.ib
     with ib.for_range(0, (count + width * 2 - 1) // (width * 2), "pair") as pair:
         first = ib.let("first", pair * width * 2)
-        middle = ib.let("middle", minimum(first + width, count))
-        end = ib.let("end", minimum(middle + width, count))
+        middle = ib.let("middle", ir.minimum(first + width, count))
+        end = ib.let("end", ir.minimum(middle + width, count))
         right = ib.allocate("int32", (1,), "right", scope="local")
         right[0] = middle
         with ib.for_range(first, end, "place") as place:
             from_right = ib.let("from_right", right[0])
             from_left = ib.let("from_left", place + middle - from_right)
             # What is read past the end of a run is not chosen, but it must be memory.
-            left_at, right_at = minimum(from_left, middle - 1), minimum(from_right, end - 1)
-            smaller = logical_or(from_left >= middle, work.less(source, right_at, left_at))
-            takes = ib.let("takes_right", logical_and(from_right < end, smaller))
-            work.move((source, Select(takes, right_at, left_at)), (1 - source, place))
+            left_at, right_at = ir.minimum(from_left, middle - 1), ir.minimum(from_right, end - 1)
+            smaller = ir.logical_or(from_left >= middle, work.less(source, right_at, left_at))
+            takes = ib.let("takes_right", ir.logical_and(from_right < end, smaller))
+            work.move((source, ir.Select(takes, right_at, left_at)), (1 - source, place))
             right[0] = from_right + takes.astype("int32")

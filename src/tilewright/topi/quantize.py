@@ -13,22 +13,9 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from tilewright import te
+from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    PrimExpr,
-    Select,
-    Var,
-    cast as cast_expr,
-    const,
-    convert,
-    intrinsics as math,
-    maximum,
-    minimum,
-)
-from tilewright.ir.dtype import max_value_of, min_value_of
+from tilewright.ir import intrinsics as math
 from tilewright.ir.intrinsics import q_multiply_shift, q_multiply_shift_per_axis
 from tilewright.te import Tensor
 from tilewright.topi.axes import ELEMENTWISE, check_extents, check_ndim, is_zero, normalize_axis
@@ -76,7 +63,7 @@ def fixed_point_multiply_per_axis(
     for parameter in (y, lshift, rshift):
         check_channels(x, parameter, own, what)
 
-    def element(*i: Var) -> ExprLike:
+    def element(*i: ir.Var) -> ir.ExprLike:
         c = [i[axis] for axis in own]
         flags = bool(is_lshift_required), bool(is_rshift_required)
         return q_multiply_shift_per_axis(
@@ -91,7 +78,7 @@ def saturating_cast(x: Tensor, dtype: str) -> Tensor:
     return map_elements(x, lambda v: saturated(v, dtype))
 
 
-def saturated(value: PrimExpr, dtype: str) -> PrimExpr:
+def saturated(value: ir.PrimExpr, dtype: str) -> ir.PrimExpr:
     """A value limited to an integer type and converted to it.
 
     Floats lose their fraction, and NaN becomes 0.
@@ -99,22 +86,22 @@ def saturated(value: PrimExpr, dtype: str) -> PrimExpr:
     low, high = _integer_limits(dtype, 32, "saturating_cast")
     if value.dtype.is_float:
         # Where the limits are exact: rounded up, the upper one would not fit.
-        value = cast_expr("float32" if DType(dtype).bits <= 16 else "float64", value)
-        value = Select(value.equal(value), value, const(0, value.dtype))
-    if max_value_of(value.dtype) > high:
-        value = minimum(value, const(high, value.dtype))
-    if min_value_of(value.dtype) < low:
-        value = maximum(value, const(low, value.dtype))
-    return cast_expr(dtype, value)
+        value = ir.cast("float32" if ir.DType(dtype).bits <= 16 else "float64", value)
+        value = ir.Select(value.equal(value), value, ir.const(0, value.dtype))
+    if ir.max_value_of(value.dtype) > high:
+        value = ir.minimum(value, ir.const(high, value.dtype))
+    if ir.min_value_of(value.dtype) < low:
+        value = ir.maximum(value, ir.const(low, value.dtype))
+    return ir.cast(dtype, value)
 
 
 def _integer_limits(dtype: str, bits: int, what: str) -> tuple[int, int]:
-    target = DType(dtype)
+    target = ir.DType(dtype)
     if not target.is_integral or target.is_bool or target.bits > bits:
         raise TensorExpressionError(
             f"{what}: {dtype!r} is not an integer type of at most {bits} bits"
         )
-    return int(min_value_of(target)), int(max_value_of(target))
+    return int(ir.min_value_of(target)), int(ir.max_value_of(target))
 
 
 @dataclass(frozen=True)
@@ -123,7 +110,7 @@ class Requantization:
 
     multiplier: Scale
     shift: Scale
-    zero_point: ExprLike = 0
+    zero_point: ir.ExprLike = 0
     dtype: str = "int8"
     enlarges: bool = True
 
@@ -142,7 +129,7 @@ class Requantization:
             if isinstance(parameter, Tensor):
                 check_channels(sums, parameter, own, what)
 
-        def element(*i: Var) -> ExprLike:
+        def element(*i: ir.Var) -> ir.ExprLike:
             channel = [i[a] for a in own]
             # The bias first: what it is made from is then computed before the sums, and the last
             # to read the weights, whose layout is free, are the sums.
@@ -156,7 +143,7 @@ def requantize(
     data: Tensor,
     multiplier: Scale,
     shift: Scale,
-    zero_point: ExprLike = 0,
+    zero_point: ir.ExprLike = 0,
     dtype: str = "int8",
     axis: Axes = -1,
     *,
@@ -174,7 +161,7 @@ def requantize(
 
 def _scaling(
     multiplier: Scale, shift: Scale, enlarges: bool
-) -> Callable[[PrimExpr, Sequence[Var]], PrimExpr]:
+) -> Callable[[ir.PrimExpr, Sequence[ir.Var]], ir.PrimExpr]:
     """What brings a value of some channel to its scale."""
     match multiplier, shift:
         case Tensor(), Tensor():
@@ -188,7 +175,7 @@ def _scaling(
     )
 
 
-def _scaled(value: PrimExpr, multiplier: int, shift: int) -> PrimExpr:
+def _scaled(value: ir.PrimExpr, multiplier: int, shift: int) -> ir.PrimExpr:
     half, one = 1 << (FRACTION_BITS - 1), 1 << FRACTION_BITS
     if not (multiplier == 0 or half <= multiplier < one):
         raise TensorExpressionError(
@@ -199,40 +186,40 @@ def _scaled(value: PrimExpr, multiplier: int, shift: int) -> PrimExpr:
             f"requantize: shift {shift} is not between -{FRACTION_BITS} and {LARGEST_SHIFT}"
         )
     if shift > 0:
-        value = _bounded_for_left_shift(value, const(shift, value.dtype))
+        value = _bounded_for_left_shift(value, ir.const(shift, value.dtype))
     return q_multiply_shift(value, multiplier, FRACTION_BITS, shift)
 
 
 def _scaled_per_channel(
-    value: PrimExpr, multiplier: PrimExpr, shift: PrimExpr, enlarges: bool
-) -> PrimExpr:
-    zero = const(0, shift.dtype)
+    value: ir.PrimExpr, multiplier: ir.PrimExpr, shift: ir.PrimExpr, enlarges: bool
+) -> ir.PrimExpr:
+    zero = ir.const(0, shift.dtype)
     if not enlarges:
         return q_multiply_shift_per_axis(
             value, multiplier, zero, zero - shift, FRACTION_BITS, False, True
         )
-    left, right = maximum(shift, zero), maximum(zero - shift, zero)
+    left, right = ir.maximum(shift, zero), ir.maximum(zero - shift, zero)
     value = _bounded_for_left_shift(value, left)
     return q_multiply_shift_per_axis(value, multiplier, left, right, FRACTION_BITS, True, True)
 
 
-def _bounded_for_left_shift(value: PrimExpr, shift: PrimExpr) -> PrimExpr:
+def _bounded_for_left_shift(value: ir.PrimExpr, shift: ir.PrimExpr) -> ir.PrimExpr:
     """Limited so that the product stays in 32 bits.
 
     Multipliers are at least one half, so a value at the limit gives 2**30: far beyond 16 bits.
     """
-    limit = math.shift_right(const(2**31 - 1, value.dtype), shift)
-    return maximum(minimum(value, limit), const(-1, value.dtype) - limit)
+    limit = math.shift_right(ir.const(2**31 - 1, value.dtype), shift)
+    return ir.maximum(ir.minimum(value, limit), ir.const(-1, value.dtype) - limit)
 
 
-def _moved_to_zero_point(value: PrimExpr, zero_point: ExprLike, dtype: str) -> PrimExpr:
+def _moved_to_zero_point(value: ir.PrimExpr, zero_point: ir.ExprLike, dtype: str) -> ir.PrimExpr:
     """Limited before the zero point is added, so that the sum cannot overflow."""
     if is_zero(zero_point):
         return saturated(value, dtype)
-    low, high = (const(limit, value.dtype) for limit in _integer_limits(dtype, 16, "requantize"))
-    offset = cast_expr(value.dtype, convert(zero_point))
-    bounded = maximum(minimum(value, high - offset), low - offset)
-    return cast_expr(dtype, bounded + offset)
+    low, high = (ir.const(limit, value.dtype) for limit in _integer_limits(dtype, 16, "requantize"))
+    offset = ir.cast(value.dtype, ir.convert(zero_point))
+    bounded = ir.maximum(ir.minimum(value, high - offset), low - offset)
+    return ir.cast(dtype, bounded + offset)
 
 
 def channel_axes(data: Tensor, axis: Axes, what: str) -> list[int]:

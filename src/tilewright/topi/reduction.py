@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from tilewright import te
+from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    PrimExpr,
-    Var,
-    const,
-    greater,
-    less,
-    maximum,
-    minimum,
-    not_equal,
-)
 from tilewright.ir.intrinsics import lower_limit, max_value, upper_limit
 from tilewright.te import Tensor
 from tilewright.te.reduce import AxisReducer, Compare, keep_better
@@ -36,8 +24,8 @@ from tilewright.topi.creation import full
 
 Axis: TypeAlias = int | Sequence[int] | None
 # te.max and te.min start from the limits of finite numbers; these find infinities, too.
-LARGEST = te.comm_reducer(maximum, lower_limit, "max")
-SMALLEST = te.comm_reducer(minimum, upper_limit, "min")
+LARGEST = te.comm_reducer(ir.maximum, lower_limit, "max")
+SMALLEST = te.comm_reducer(ir.minimum, upper_limit, "min")
 
 
 class _Plan:
@@ -59,27 +47,27 @@ class _Plan:
                 f"{', '.join(map(str, self.axes))}, and the {what} of none is not defined"
             )
 
-    def output_shape(self) -> list[PrimExpr]:
-        one = [const(1, extent.dtype) for extent in self._shape]
+    def output_shape(self) -> list[ir.PrimExpr]:
+        one = [ir.const(1, extent.dtype) for extent in self._shape]
         kept = [one[d] if d in self.axes else extent for d, extent in enumerate(self._shape)]
         return kept if self._keepdims else [e for d, e in enumerate(kept) if d not in self.axes]
 
-    def input_indices(self, outputs: Sequence[Var]) -> list[ExprLike]:
+    def input_indices(self, outputs: Sequence[ir.Var]) -> list[ir.ExprLike]:
         remaining = iter(outputs)
         by_axis = dict(zip(self.axes, self.reduce_axes, strict=True))
-        indices: list[ExprLike] = []
+        indices: list[ir.ExprLike] = []
         for d in range(len(self._shape)):
             reduced = by_axis.get(d)
             if reduced is None or self._keepdims:
-                own: ExprLike = next(remaining)
+                own: ir.ExprLike = next(remaining)
             if reduced is not None:
                 own = reduced
             indices.append(own)
         return indices
 
-    def flat_index(self) -> PrimExpr:
+    def flat_index(self) -> ir.PrimExpr:
         """The position within the reduced axes, row-major."""
-        position: PrimExpr = const(0, self._shape[0].dtype if self._shape else None)
+        position: ir.PrimExpr = ir.const(0, self._shape[0].dtype if self._shape else None)
         for d, item in zip(self.axes, self.reduce_axes, strict=True):
             position = position * self._shape[d] + item.var
         return position
@@ -91,17 +79,17 @@ def comm_reduce(
     keepdims: bool,
     reducer: AxisReducer,
     what: str,
-    dtype: DType | None = None,
+    dtype: ir.DType | None = None,
 ) -> Tensor:
     """Reduce with a one-valued reducer of te, elements converted to `dtype` first."""
     plan = _Plan(data, axis, keepdims, what)
     if reducer in (LARGEST, SMALLEST):
         plan.check_not_empty(what)
 
-    def element(*i: Var) -> ExprLike:
-        value: PrimExpr = data(*plan.input_indices(i))
+    def element(*i: ir.Var) -> ir.ExprLike:
+        value: ir.PrimExpr = data(*plan.input_indices(i))
         if reducer in (te.all, te.any) and not value.dtype.is_bool:
-            value = not_equal(value, const(0, value.dtype))
+            value = ir.not_equal(value, ir.const(0, value.dtype))
         value = value.astype(dtype or value.dtype)
         return reducer(value, axis=plan.reduce_axes) if plan.reduce_axes else value
 
@@ -156,19 +144,19 @@ def mean(
         raise TensorExpressionError(
             f"mean: {data.name} is {data.dtype!s}; give a float type as dtype="
         )
-    count = const(1)
+    count = ir.const(1)
     for d in normalize_axes(axis, data.ndim, "mean"):
         count = count * data.shape[d]
     total = comm_reduce(data, axis, keepdims, te.sum, "mean", types.accumulator)
     return types.finish(divide(total, count.astype(types.accumulator)))
 
 
-def _index_reducer(better: Compare, worst: Callable[[str], PrimExpr], last: bool) -> AxisReducer:
+def _index_reducer(better: Compare, worst: Callable[[str], ir.PrimExpr], last: bool) -> AxisReducer:
     """Keeps the better of two (index, value) pairs; of equal values the first (or last) index."""
 
-    def identity(index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
+    def identity(index: ir.DType, value: ir.DType) -> tuple[ir.PrimExpr, ir.PrimExpr]:
         # An index that loses every tie, so that it never is the result.
-        return (const(-1, index) if last else max_value(index)), worst(value)
+        return (ir.const(-1, index) if last else max_value(index)), worst(value)
 
     return te.comm_reducer(keep_better(better, last), identity, "argreduce")
 
@@ -181,7 +169,7 @@ def _index_of_best(
     if not plan.reduce_axes:
         return full(plan.output_shape(), str(plan.flat_index().dtype), 0)
 
-    def pair(*i: Var) -> Any:
+    def pair(*i: ir.Var) -> Any:
         value = data(*plan.input_indices(i))
         return reducer((plan.flat_index(), value), axis=plan.reduce_axes)
 
@@ -199,7 +187,7 @@ def argmax(
 
     Of equal elements the first counts (or the last), and NaN counts as the largest.
     """
-    reducer = _index_reducer(greater, lower_limit, select_last_index)
+    reducer = _index_reducer(ir.greater, lower_limit, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmax")
 
 
@@ -210,5 +198,5 @@ def argmin(
 
     Of equal elements the first counts (or the last), and NaN counts as the smallest.
     """
-    reducer = _index_reducer(less, upper_limit, select_last_index)
+    reducer = _index_reducer(ir.less, upper_limit, select_last_index)
     return _index_of_best(data, axis, keepdims, reducer, "argmin")

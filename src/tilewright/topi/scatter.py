@@ -10,17 +10,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tilewright import te
+from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    Buffer,
-    ExprLike,
-    PrimExpr,
-    Stmt,
-    logical_and,
-    maximum,
-    minimum,
-)
 from tilewright.ir.builder import BufferVar, IRBuilder
 from tilewright.te import Tensor
 from tilewright.topi.axes import (
@@ -39,15 +30,15 @@ from tilewright.topi.index_bounds import (
 )
 from tilewright.topi.statements import nested_loops
 
-Indices: TypeAlias = Sequence[ExprLike]
+Indices: TypeAlias = Sequence[ir.ExprLike]
 Apply: TypeAlias = Callable[[IRBuilder, list[BufferVar], "_Target"], None]
 
-_COMBINE: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+_COMBINE: dict[str, Callable[[ir.PrimExpr, ir.PrimExpr], ir.PrimExpr]] = {
     "update": lambda old, new: new,
     "add": operator.add,
     "mul": operator.mul,
-    "min": minimum,
-    "max": maximum,
+    "min": ir.minimum,
+    "max": ir.maximum,
 }
 _ROUNDED = ("add", "mul")  # these round each time, so narrow floats are kept in a wider type
 
@@ -104,7 +95,10 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
                 for index, extent in zip(given, data.shape, strict=False)
             ]
             inside = [is_inside(index, data.shape[d]) for d, index in enumerate(own)]
-            with ib.if_scope(logical_and(*inside)), nested_loops(ib, data.shape[depth:], "x") as x:
+            with (
+                ib.if_scope(ir.logical_and(*inside)),
+                nested_loops(ib, data.shape[depth:], "x") as x,
+            ):
                 target.change((*own, *x), new[tuple(y + x)])
 
     return _scatter(what, mode, [data, indices, updates], apply)
@@ -117,7 +111,7 @@ class _Target:
         self.memory = memory
         self._combine = _COMBINE[reduction]
 
-    def change(self, where: Indices, new: PrimExpr) -> None:
+    def change(self, where: Indices, new: ir.PrimExpr) -> None:
         """Apply one update."""
         old = self.memory[tuple(where)]
         self.memory[tuple(where)] = self._combine(old, new.astype(self.memory.dtype))
@@ -129,7 +123,7 @@ def _scatter(what: str, reduction: str, tensors: Sequence[Tensor], apply: Apply)
     rounded = data.dtype.is_float and reduction in _ROUNDED
     kind = data.dtype.accumulator if rounded else data.dtype
 
-    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+    def body(ins: list[ir.Buffer], outs: list[ir.Buffer]) -> ir.Stmt:
         ib = IRBuilder()
         old, *others = [ib.buffer_ptr(buffer) for buffer in ins]
         out = ib.buffer_ptr(outs[0])
@@ -160,7 +154,7 @@ def _check(data: Tensor, indices: Tensor, updates: Tensor, reduction: str, what:
         raise TensorExpressionError(f"{what}: {reduction!r} needs numbers, {data.name} is bool")
 
 
-def _check_updates(updates: Tensor, expected: Sequence[PrimExpr], what: str) -> None:
+def _check_updates(updates: Tensor, expected: Sequence[ir.PrimExpr], what: str) -> None:
     same = len(expected) == updates.ndim and all(map(same_extent, expected, updates.shape))
     if not same:
         raise TensorExpressionError(

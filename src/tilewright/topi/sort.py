@@ -9,24 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tilewright import te
+from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    INT64,
-    Buffer,
-    DType,
-    ExprLike,
-    IntImm,
-    PrimExpr,
-    Stmt,
-    Var,
-    const,
-    logical_or,
-    maximum,
-    minimum,
-)
 from tilewright.ir.builder import IRBuilder
-from tilewright.ir.dtype import max_value_of
 from tilewright.te import Tensor
 from tilewright.topi.axes import (
     check_one_of,
@@ -40,7 +25,7 @@ from tilewright.topi.merge_sort import Workspace, emit_sort
 from tilewright.topi.sort_keys import Keys
 from tilewright.topi.statements import loop_kind, row_indices
 
-Row: TypeAlias = Sequence[PrimExpr]
+Row: TypeAlias = Sequence[ir.PrimExpr]
 
 _SPARE_CANDIDATES = 64  # room beside the best k, so that they are not sorted for every newcomer
 _EXACT_INTEGERS = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "float64": 2**53}
@@ -86,7 +71,7 @@ def topk(
     """
     order = _Order("topk", data, axis, bool(is_ascend))
     positions = order.position_dtype(dtype)
-    returned: dict[str, list[DType | None]] = {
+    returned: dict[str, list[ir.DType | None]] = {
         "both": [None, positions],
         "values": [None],
         "indices": [positions],
@@ -126,20 +111,20 @@ class _Order:
                 f"got {counts.dtype!s} of shape {shape_text(counts.shape)}"
             )
 
-    def position_dtype(self, dtype: str) -> DType:
+    def position_dtype(self, dtype: str) -> ir.DType:
         """The type of positions, which must hold all of them exactly."""
-        kind = DType(dtype)
+        kind = ir.DType(dtype)
         if not (kind.is_integral or kind.is_float):
             raise TensorExpressionError(f"{self._what}: dtype {dtype!r} cannot hold positions")
-        most = _EXACT_INTEGERS.get(kind) or max_value_of(kind)
-        if isinstance(self.extent, IntImm) and self.extent.value - 1 > most:
+        most = _EXACT_INTEGERS.get(kind) or ir.max_value_of(kind)
+        if isinstance(self.extent, ir.IntImm) and self.extent.value - 1 > most:
             raise TensorExpressionError(
                 f"{self._what}: dtype {dtype!r} cannot hold the positions of "
                 f"{self.extent.value} elements; pass dtype='int64'"
             )
         return kind
 
-    def first(self, k: int) -> PrimExpr:
+    def first(self, k: int) -> ir.PrimExpr:
         """How many elements `k` stands for."""
         if k < 1:
             return self.extent
@@ -149,15 +134,15 @@ class _Order:
                 f"{self._what}: k={k} is more than the {extent} elements "
                 f"of {self._data.name} along axis {self.axis}"
             )
-        return const(k)
+        return ir.const(k)
 
-    def tensors(self, count: PrimExpr, kinds: Sequence[DType | None]) -> tuple[Tensor, ...]:
+    def tensors(self, count: ir.PrimExpr, kinds: Sequence[ir.DType | None]) -> tuple[Tensor, ...]:
         """The first `count` elements in order: themselves (None) or positions of a type."""
         shape = [*self._data.shape]
         shape[self.axis] = count
         inputs = [self._data] if self._valid_count is None else [self._data, self._valid_count]
 
-        def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        def body(ins: list[ir.Buffer], outs: list[ir.Buffer]) -> ir.Stmt:
             return _OrderBody(self, ins, outs, kinds).emit(count.astype("int32"))
 
         outputs: tuple[Tensor, ...] = te.extern(
@@ -176,9 +161,9 @@ class _OrderBody:
     def __init__(
         self,
         order: _Order,
-        ins: Sequence[Buffer],
-        outs: Sequence[Buffer],
-        kinds: Sequence[DType | None],
+        ins: Sequence[ir.Buffer],
+        outs: Sequence[ir.Buffer],
+        kinds: Sequence[ir.DType | None],
     ) -> None:
         self._ib = IRBuilder()
         self._order = order
@@ -188,7 +173,7 @@ class _OrderBody:
         self._kinds = kinds
         self._extent = order.extent.astype("int32")
 
-    def emit(self, first: PrimExpr) -> Stmt:
+    def emit(self, first: ir.PrimExpr) -> ir.Stmt:
         """The first elements of every row, in order."""
         others = self._order.others
         rows = extent_product(others)
@@ -197,15 +182,15 @@ class _OrderBody:
             self._emit_row(row_indices(row, others), first)
         return self._ib.get()
 
-    def _emit_row(self, row: Row, first: PrimExpr) -> None:
+    def _emit_row(self, row: Row, first: ir.PrimExpr) -> None:
         room = _capacity(first, self._extent)
-        work = Workspace(self._ib, self._order.keys.columns(self._ib, maximum(room, 1)))
+        work = Workspace(self._ib, self._order.keys.columns(self._ib, ir.maximum(room, 1)))
         if same_extent(room, self._extent):
             self._sort_all(work, row, first)
         else:
             self._keep_best(work, row, room, first)
 
-    def _sort_all(self, work: Workspace, row: Row, first: PrimExpr) -> None:
+    def _sort_all(self, work: Workspace, row: Row, first: ir.PrimExpr) -> None:
         count = self._count(row)
         with self._ib.for_range(0, count, "t") as t:
             self._add(work, self._entry(row, t), t)
@@ -217,26 +202,26 @@ class _OrderBody:
             with self._ib.for_range(count, self._extent, "place") as place:
                 self._put(row, place, place)
 
-    def _count(self, row: Row) -> PrimExpr:
+    def _count(self, row: Row) -> ir.PrimExpr:
         if self._counts is None:
             return self._extent
-        given = self._counts[tuple(row)].astype(INT64)
-        inside = minimum(maximum(given, const(0, INT64)), self._extent.astype(INT64))
+        given = self._counts[tuple(row)].astype(ir.INT64)
+        inside = ir.minimum(ir.maximum(given, ir.const(0, ir.INT64)), self._extent.astype(ir.INT64))
         return self._ib.let("count", inside.astype("int32"))
 
-    def _keep_best(self, work: Workspace, row: Row, room: PrimExpr, first: PrimExpr) -> None:
+    def _keep_best(self, work: Workspace, row: Row, room: ir.PrimExpr, first: ir.PrimExpr) -> None:
         """Collect what beats the last of the best so far; sort when the room is full."""
         ib, keys = self._ib, work.columns[0]
         used = ib.allocate("int32", (1,), "used", scope="local")
         worst = ib.allocate("int64", (1,), "worst", scope="local")
         used[0] = 0
-        worst[0] = const(max_value_of(INT64), INT64)
+        worst[0] = ir.const(ir.max_value_of(ir.INT64), ir.INT64)
         with ib.for_range(0, self._extent, "t") as t:
             entry = self._entry(row, t)
-            with ib.if_scope(logical_or(entry[0] < worst[0], used[0] < first)):
+            with ib.if_scope(ir.logical_or(entry[0] < worst[0], used[0] < first)):
                 self._add(work, entry, used[0])
                 used[0] = used[0] + 1
-            with ib.if_scope(logical_or(used[0].equal(room), t.equal(self._extent - 1))):
+            with ib.if_scope(ir.logical_or(used[0].equal(room), t.equal(self._extent - 1))):
                 half = ib.let("half", emit_sort(work, ib.let("count", used[0])))
                 with ib.for_range(0, first, "place") as place:
                     work.move((half, place), (0, place))
@@ -245,27 +230,27 @@ class _OrderBody:
         with ib.for_range(0, first, "place") as place:
             self._put(row, place, self._order.keys.position(work.columns, 0, place))
 
-    def _entry(self, row: Row, t: Var) -> list[PrimExpr]:
+    def _entry(self, row: Row, t: ir.Var) -> list[ir.PrimExpr]:
         element = self._ib.let("element", self._data[self._at(row, t)])
         return [self._ib.let("entry", part) for part in self._order.keys.entry(element, t)]
 
-    def _add(self, work: Workspace, entry: Sequence[PrimExpr], place: ExprLike) -> None:
+    def _add(self, work: Workspace, entry: Sequence[ir.PrimExpr], place: ir.ExprLike) -> None:
         for column, part in zip(work.columns, entry, strict=True):
             column[0, place] = part
 
-    def _put(self, row: Row, place: Var, position: PrimExpr) -> None:
+    def _put(self, row: Row, place: ir.Var, position: ir.PrimExpr) -> None:
         """Write the element at `position` of the row, or the position, as the one at `place`."""
         position = self._ib.let("position", position)
         for out, kind in zip(self._outs, self._kinds, strict=True):
             value = self._data[self._at(row, position)] if kind is None else position.astype(kind)
             out[self._at(row, place)] = value
 
-    def _at(self, row: Row, position: PrimExpr) -> tuple[PrimExpr, ...]:
+    def _at(self, row: Row, position: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
         axis = self._order.axis
         return (*row[:axis], position, *row[axis:])
 
 
-def _capacity(first: PrimExpr, extent: PrimExpr) -> PrimExpr:
-    if not isinstance(first, IntImm) or not isinstance(extent, IntImm):
+def _capacity(first: ir.PrimExpr, extent: ir.PrimExpr) -> ir.PrimExpr:
+    if not isinstance(first, ir.IntImm) or not isinstance(extent, ir.IntImm):
         return extent
-    return const(min(extent.value, first.value + max(first.value, _SPARE_CANDIDATES)))
+    return ir.const(min(extent.value, first.value + max(first.value, _SPARE_CANDIDATES)))

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.errors import IRError, TuneError
-from tilewright.ir import (
-    Block,
-    Buffer,
-    For,
-    IntImm,
-    IRModule,
-    IterType,
-    Node,
-    PrimFunc,
-    Stmt,
-    children,
-)
 from tilewright.ir.numpy_bridge import to_numpy
 
-_SCHEDULABLE = {IterType.DATA_PAR, IterType.COMM_REDUCE}
+_SCHEDULABLE = {ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE}
 
 
 @dataclass(frozen=True)
@@ -30,7 +19,7 @@ class TuningRefusal:
     is_symbolic: bool = False  # it has a schedule all the same: the one without a search
 
 
-def check_can_be_tuned(mod: IRModule) -> None:
+def check_can_be_tuned(mod: ir.IRModule) -> None:
     """Raise with a reason if no function can be tuned, and that is not for its shapes alone."""
     if not mod.functions:
         raise TuneError("the module has no functions, so there is nothing to tune")
@@ -41,12 +30,12 @@ def check_can_be_tuned(mod: IRModule) -> None:
                 raise TuneError(refusal.reason)
 
 
-def why_not_tuned(name: str, func: PrimFunc) -> TuningRefusal | None:
+def why_not_tuned(name: str, func: ir.PrimFunc) -> TuningRefusal | None:
     """Why a function has nothing to tune, or there is no way to do it; None if it can be tuned."""
     return _about_parameters(name, func) or _about_blocks(name, func)
 
 
-def _about_blocks(name: str, func: PrimFunc) -> TuningRefusal | None:
+def _about_blocks(name: str, func: ir.PrimFunc) -> TuningRefusal | None:
     blocks = [(block, loops) for block, loops in _blocks(func) if block.name_hint != "root"]
     if not blocks:
         return TuningRefusal(
@@ -63,7 +52,7 @@ def _about_blocks(name: str, func: PrimFunc) -> TuningRefusal | None:
     )
 
 
-def _about_parameters(name: str, func: PrimFunc) -> TuningRefusal | None:
+def _about_parameters(name: str, func: ir.PrimFunc) -> TuningRefusal | None:
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -78,7 +67,7 @@ def _about_parameters(name: str, func: PrimFunc) -> TuningRefusal | None:
             )
     for buffer in func.buffer_map.values():
         for extent in buffer.shape:
-            if not isinstance(extent, IntImm):
+            if not isinstance(extent, ir.IntImm):
                 return TuningRefusal(
                     f"the shape of {buffer.name!r} in function {name!r} is symbolic ({extent}), so "
                     "it keeps the schedule that is chosen without a search; to tune it for a "
@@ -88,7 +77,7 @@ def _about_parameters(name: str, func: PrimFunc) -> TuningRefusal | None:
     return None
 
 
-def _has_number_type(buffer: Buffer) -> bool:
+def _has_number_type(buffer: ir.Buffer) -> bool:
     """Arguments are made with NumPy, and filled with random numbers."""
     try:
         to_numpy(buffer.dtype)
@@ -97,23 +86,23 @@ def _has_number_type(buffer: Buffer) -> bool:
     return not buffer.dtype.is_handle
 
 
-def _blocks(func: PrimFunc) -> list[tuple[Block, bool]]:
+def _blocks(func: ir.PrimFunc) -> list[tuple[ir.Block, bool]]:
     """All blocks, and whether loops run each of them several times."""
-    found: list[tuple[Block, bool]] = []
+    found: list[tuple[ir.Block, bool]] = []
 
-    def visit(node: Node, in_loops: bool) -> None:
-        if isinstance(node, Block):
+    def visit(node: ir.Node, in_loops: bool) -> None:
+        if isinstance(node, ir.Block):
             found.append((node, in_loops))
-        inner = isinstance(node, For) or (in_loops and not isinstance(node, Block))
-        for child in children(node):
-            if isinstance(child, Stmt):
+        inner = isinstance(node, ir.For) or (in_loops and not isinstance(node, ir.Block))
+        for child in ir.children(node):
+            if isinstance(child, ir.Stmt):
                 visit(child, inner)
 
     visit(func.body, False)
     return found
 
 
-def _is_opaque(block: Block, in_loops: bool) -> bool:
+def _is_opaque(block: ir.Block, in_loops: bool) -> bool:
     """A block that runs once needs no iterators."""
     kinds = {iter_var.iter_type for iter_var in block.iter_vars}
     return not kinds & _SCHEDULABLE if kinds else in_loops

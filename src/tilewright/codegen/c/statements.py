@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tilewright import ir
 from tilewright.codegen.c.expressions import ExpressionPrinter
 from tilewright.codegen.c.prelude import ALLOCATE, FAILURE, PARALLEL, Prelude
 from tilewright.codegen.c.types import (
@@ -19,30 +20,6 @@ from tilewright.codegen.c.types import (
 from tilewright.codegen.c.vectors import vector_store
 from tilewright.codegen.program_facts import captured_vars, constant_bytes
 from tilewright.errors import CodegenError
-from tilewright.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Call,
-    DType,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Op,
-    SeqStmt,
-    Var,
-    While,
-    add,
-    expr_deep_equal,
-    is_no_op,
-)
-from tilewright.ir.patterns import nodes_of
 
 _MAX_STACK_BYTES = 16 * 1024  # larger allocations come from the heap
 
@@ -58,7 +35,7 @@ class Unit:
     outlined_count: int = 0
 
 
-def variable_type(var: Var) -> str:
+def variable_type(var: ir.Var) -> str:
     """The type of a parameter or captured variable: a pointer to its elements, or a scalar."""
     if not var.dtype.is_handle:
         return c_type(var.dtype) + (" *" if var.dtype.lanes > 1 else " ")
@@ -103,23 +80,23 @@ class StatementPrinter(ExpressionPrinter):
 
     # --- simple statements ---
 
-    def visit_seq_stmt(self, node: SeqStmt) -> None:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> None:
         for each in node.seq:
             self.visit(each)
 
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
         self.visit(node.body)
 
-    def visit_evaluate(self, node: Evaluate) -> None:
-        if is_no_op(node):
+    def visit_evaluate(self, node: ir.Evaluate) -> None:
+        if ir.is_no_op(node):
             return
         value = node.value
-        if isinstance(value, Call) and value.op is Op.get("tir.ret"):
+        if isinstance(value, ir.Call) and value.op is ir.Op.get("tir.ret"):
             self._return(self.text(value.args[0]))
         else:
             self.line(f"{self.text(value)};")
 
-    def visit_assert_stmt(self, node: AssertStmt) -> None:
+    def visit_assert_stmt(self, node: ir.AssertStmt) -> None:
         if self._returns != "int32_t":
             raise CodegenError(
                 f"function {self._function_name!r} returns a value, so it cannot report a failed "
@@ -129,7 +106,7 @@ class StatementPrinter(ExpressionPrinter):
             self._fail(node.message)
         self.visit(node.body)
 
-    def visit_if_then_else(self, node: IfThenElse) -> None:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         with self._braces(f"if ({self.text(node.condition)})"):
             self.visit(node.then_case)
         if node.else_case is not None:
@@ -139,11 +116,11 @@ class StatementPrinter(ExpressionPrinter):
             self._depth -= 1
             self.line("}")
 
-    def visit_while(self, node: While) -> None:
+    def visit_while(self, node: ir.While) -> None:
         with self._braces(f"while ({self.text(node.condition)})"):
             self.visit(node.body)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         lanes = node.var.dtype.lanes
         if lanes == 1:
             value, constant = self.text(node.value), "" if node.var.dtype.is_handle else "const "
@@ -157,25 +134,25 @@ class StatementPrinter(ExpressionPrinter):
 
     # --- loops ---
 
-    def visit_for(self, node: For) -> None:
-        if node.kind == ForKind.PARALLEL:
+    def visit_for(self, node: ir.For) -> None:
+        if node.kind == ir.ForKind.PARALLEL:
             self._parallel(node)
             return
-        if node.kind == ForKind.UNROLLED and isinstance(node.extent, IntImm):
+        if node.kind == ir.ForKind.UNROLLED and isinstance(node.extent, ir.IntImm):
             self.line(f"#pragma GCC unroll {min(max(node.extent.value, 1), 64)}")
         begin, end = self.text(node.min), self._end(node)
         self._loop(node, begin, end)
 
-    def _end(self, node: For) -> str:
-        return self.operand(add(node.min, node.extent), 11)
+    def _end(self, node: ir.For) -> str:
+        return self.operand(ir.add(node.min, node.extent), 11)
 
-    def _loop(self, node: For, begin: str, end: str) -> None:
+    def _loop(self, node: ir.For, begin: str, end: str) -> None:
         var = self.define(node.loop_var)
         kind = c_type(node.loop_var.dtype)
         with self._braces(f"for ({kind} {var} = {begin}; {var} < {end}; ++{var})"):
             self.visit(node.body)
 
-    def _parallel(self, node: For) -> None:
+    def _parallel(self, node: ir.For) -> None:
         """The body becomes a function of its own, called on parts of the range."""
         unit, number = self._unit, self._unit.outlined_count
         unit.outlined_count += 1
@@ -197,7 +174,7 @@ class StatementPrinter(ExpressionPrinter):
 
     # --- memory ---
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: ir.Allocate) -> None:
         kind, lanes, size = c_type(node.dtype), node.dtype.lanes, constant_bytes(node)
         name = self.define(node.buffer_var)
         if size is not None and size <= _MAX_STACK_BYTES:
@@ -217,21 +194,21 @@ class StatementPrinter(ExpressionPrinter):
         self._heap.pop()
         self.line(f"free({name});")
 
-    def visit_allocate_const(self, node: AllocateConst) -> None:
+    def visit_allocate_const(self, node: ir.AllocateConst) -> None:
         name = self.define(node.buffer_var)
         values = ", ".join(self._constant(value, node.dtype) for value in node.data)
         self.line(f"static {c_type(node.dtype)} {name}[] = {{{values}}};")
         self.visit(node.body)
 
     @staticmethod
-    def _constant(value: int | float, dtype: DType) -> str:
+    def _constant(value: int | float, dtype: ir.DType) -> str:
         if is_small_float(dtype):
             raise CodegenError(f"the C backend has no constants of {dtype!s} in memory")
         if dtype.is_float:
             return float_literal(float(value), dtype)
         return integer_literal(int(value), dtype)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         lanes = node.value.dtype.lanes
         if lanes == 1:
             target = self.element(node.buffer, node.indices[0])
@@ -245,14 +222,14 @@ class StatementPrinter(ExpressionPrinter):
         else:
             self._lane_loop(lanes, self._lane_store(node, self.at_lane(node.value, "lane")))
 
-    def _lane_store(self, node: BufferStore, value: str) -> str:
+    def _lane_store(self, node: ir.BufferStore, value: str) -> str:
         outer, self._lane = self._lane, "lane"
         target = self.element(node.buffer, node.indices[0])
         guard = "" if node.predicate is None else f"if ({self.text(node.predicate)}) "
         self._lane = outer
         return f"{guard}{target} = {value};"
 
-    def _store_through_copy(self, node: BufferStore, lanes: int) -> None:
+    def _store_through_copy(self, node: ir.BufferStore, lanes: int) -> None:
         """All lanes are read before the first one is written."""
         name = self.supply.fresh("values")
         self.line(f"{c_type(node.value.dtype)} {name}[{lanes}];")
@@ -263,7 +240,7 @@ class StatementPrinter(ExpressionPrinter):
         self.line(f"for (int lane = 0; lane < {lanes}; ++lane) {statement}")
 
 
-def _outlined_body(inner: StatementPrinter, node: For, name: str) -> list[str]:
+def _outlined_body(inner: StatementPrinter, node: ir.For, name: str) -> list[str]:
     """The function that runs a part of a parallel loop."""
     head = f"static int32_t {name}(int64_t begin, int64_t end, void *args) {{"
     struct = f"{name}_args"
@@ -277,9 +254,9 @@ def _outlined_body(inner: StatementPrinter, node: For, name: str) -> list[str]:
     return [head, *unused, *unpack, *inner.lines, "  return 0;", "}", ""]
 
 
-def _reads_what_it_writes(node: BufferStore) -> bool:
+def _reads_what_it_writes(node: ir.BufferStore) -> bool:
     """True if the value loads from the memory of the store at other places than it writes."""
     return any(
-        load.buffer.data is node.buffer.data and not expr_deep_equal(load.indices, node.indices)
-        for load in nodes_of(node.value, BufferLoad)
+        load.buffer.data is node.buffer.data and not ir.expr_deep_equal(load.indices, node.indices)
+        for load in ir.nodes_of(node.value, ir.BufferLoad)
     )

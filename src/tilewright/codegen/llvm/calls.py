@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright import ir
 from tilewright.codegen.llvm import casts, memory, tile_state
 from tilewright.codegen.llvm.call_table import CallTable, name_of, string_of
 from tilewright.codegen.llvm.emitter import Value
@@ -12,31 +13,23 @@ from tilewright.codegen.llvm.intrinsic_check import check_intrinsic, is_always_s
 from tilewright.codegen.llvm.types import intrinsic_type, stride_type, value_type
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.errors import CodegenError
-from tilewright.ir import (
-    BufferLoad,
-    Call,
-    DType,
-    IntImm,
-    PrimExpr,
-    Ramp,
-)
 
 CALLS = CallTable()
 NOTHING = Value("i32", "0")  # what a call yields whose result nobody can use
 
 
 @CALLS.emits("if_then_else")
-def _if_then_else(builder: IndexBuilder, call: Call) -> Value:
+def _if_then_else(builder: IndexBuilder, call: ir.Call) -> Value:
     return builder.choose(*call.args)
 
 
 @CALLS.emits("likely")
-def _likely(builder: IndexBuilder, call: Call) -> Value:
+def _likely(builder: IndexBuilder, call: ir.Call) -> Value:
     return builder.value(call.args[0])
 
 
 @CALLS.emits("assume")
-def _assume(builder: IndexBuilder, call: Call) -> Value:
+def _assume(builder: IndexBuilder, call: ir.Call) -> Value:
     condition = builder.condition(call.args[0])
     builder.context.declare("void", "llvm.assume", "i1")
     builder.emitter.line(f"call void @llvm.assume({condition})")
@@ -44,13 +37,13 @@ def _assume(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("undef")
-def _undef(builder: IndexBuilder, call: Call) -> Value:
+def _undef(builder: IndexBuilder, call: ir.Call) -> Value:
     """Any value; zero is as good as any other, and the same at every use."""
     return zero_of(value_type(call.dtype))
 
 
 @CALLS.emits("ret")
-def _ret(builder: IndexBuilder, call: Call) -> Value:
+def _ret(builder: IndexBuilder, call: ir.Call) -> Value:
     raise CodegenError(f"`{call}` must be a statement of its own")
 
 
@@ -58,7 +51,7 @@ def _ret(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("reinterpret")
-def _reinterpret(builder: IndexBuilder, call: Call) -> Value:
+def _reinterpret(builder: IndexBuilder, call: ir.Call) -> Value:
     source, target = call.args[0].dtype, call.dtype
     if source.bits * source.lanes != target.bits * target.lanes:
         raise CodegenError(f"cannot reinterpret {source!s} as {target!s}: sizes differ in `{call}`")
@@ -69,7 +62,7 @@ def _reinterpret(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("vectorlow", "vectorhigh")
-def _vector_half(builder: IndexBuilder, call: Call) -> Value:
+def _vector_half(builder: IndexBuilder, call: ir.Call) -> Value:
     value, half = builder.value(call.args[0]), call.args[0].dtype.lanes // 2
     start = 0 if name_of(call) == "vectorlow" else half
     if call.dtype.lanes != half:
@@ -78,7 +71,7 @@ def _vector_half(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("vectorcombine")
-def _vector_combine(builder: IndexBuilder, call: Call) -> Value:
+def _vector_combine(builder: IndexBuilder, call: ir.Call) -> Value:
     low, high = call.args
     if low.dtype is not high.dtype or call.dtype.lanes != 2 * low.dtype.lanes:
         raise CodegenError(f"`{call}` must join two vectors of one type")
@@ -97,19 +90,19 @@ def _vector_combine(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("address_of")
-def _address_of(builder: IndexBuilder, call: Call) -> Value:
+def _address_of(builder: IndexBuilder, call: ir.Call) -> Value:
     target = call.args[0]
-    if not isinstance(target, BufferLoad):
+    if not isinstance(target, ir.BufferLoad):
         raise CodegenError(f"address_of needs a buffer element, got `{target}`")
     index = target.indices[0]
-    first = index.base if isinstance(index, Ramp) else index
+    first = index.base if isinstance(index, ir.Ramp) else index
     if len(target.indices) != 1 or first.dtype.lanes != 1:
         raise CodegenError(f"address_of needs one flat element, got `{target}`")
     return memory.address(builder, target.buffer, first).place
 
 
 @CALLS.emits("tvm_access_ptr")
-def _access_ptr(builder: IndexBuilder, call: Call) -> Value:
+def _access_ptr(builder: IndexBuilder, call: ir.Call) -> Value:
     kind, data, offset = call.args[0], call.args[1], call.args[2]
     pointer, position = builder.value(data), builder.index(offset)
     return builder.emitter.pure(
@@ -120,15 +113,15 @@ def _access_ptr(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("isnullptr")
-def _isnullptr(builder: IndexBuilder, call: Call) -> Value:
+def _isnullptr(builder: IndexBuilder, call: ir.Call) -> Value:
     pointer = builder.value(call.args[0])
     return builder.compare("icmp eq", pointer, zero_of("ptr"))
 
 
 @CALLS.emits("prefetch")
-def _prefetch(builder: IndexBuilder, call: Call) -> Value:
+def _prefetch(builder: IndexBuilder, call: ir.Call) -> Value:
     """prefetch(address, write, locality, data cache)"""
-    if not all(isinstance(arg, IntImm) for arg in call.args[1:]):
+    if not all(isinstance(arg, ir.IntImm) for arg in call.args[1:]):
         raise CodegenError(f"`{call}`: all arguments but the address must be constants")
     args = [builder.value(arg) for arg in call.args]
     builder.context.declare("void", "llvm.prefetch.p0", "ptr, i32, i32, i32")
@@ -137,7 +130,7 @@ def _prefetch(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("atomic_add")
-def _atomic_add(builder: IndexBuilder, call: Call) -> Value:
+def _atomic_add(builder: IndexBuilder, call: ir.Call) -> Value:
     """Add to memory; yields what was there before."""
     dtype = call.args[1].dtype
     if dtype.lanes != 1 or casts.is_storage_only(dtype) or dtype.bits < 8:
@@ -153,7 +146,7 @@ def _atomic_add(builder: IndexBuilder, call: Call) -> Value:
 
 
 @CALLS.emits("call_extern", "call_pure_extern")
-def _call_extern(builder: IndexBuilder, call: Call) -> Value:
+def _call_extern(builder: IndexBuilder, call: ir.Call) -> Value:
     symbol, arguments = string_of(call, 0), call.args[1:]
     result = _c_type(call, call.dtype)
     types = [_c_type(call, arg.dtype) for arg in arguments]
@@ -164,7 +157,7 @@ def _call_extern(builder: IndexBuilder, call: Call) -> Value:
     return value
 
 
-def _c_type(call: Call, dtype: DType) -> str:
+def _c_type(call: ir.Call, dtype: ir.DType) -> str:
     """How C passes a value; small integers are extended to registers by the caller."""
     if dtype == "void":
         return "void"
@@ -186,9 +179,9 @@ def _emit_call(builder: IndexBuilder, type_: str, name: str, args: Sequence[Valu
 
 
 @CALLS.emits("call_llvm_intrin", "call_llvm_pure_intrin")
-def _call_llvm(builder: IndexBuilder, call: Call) -> Value:
+def _call_llvm(builder: IndexBuilder, call: ir.Call) -> Value:
     symbol, arguments = string_of(call, 0), call.args[1:]
-    if arguments and isinstance(arguments[0], IntImm) and arguments[0].dtype == "uint32":
+    if arguments and isinstance(arguments[0], ir.IntImm) and arguments[0].dtype == "uint32":
         arguments = _without_count(call, arguments)
     args = [_as_type(builder, builder.value(arg), intrinsic_type(arg.dtype)) for arg in arguments]
     result = _result_type(call, intrinsic_type)
@@ -206,7 +199,7 @@ def _call_llvm(builder: IndexBuilder, call: Call) -> Value:
     return value if result == "void" else _as_type(builder, value, value_type(call.dtype))
 
 
-def _result_type(call: Call, type_of: Callable[[DType], str]) -> str:
+def _result_type(call: ir.Call, type_of: Callable[[ir.DType], str]) -> str:
     return "void" if call.dtype == "void" else type_of(call.dtype)
 
 
@@ -215,10 +208,10 @@ def _as_type(builder: IndexBuilder, value: Value, type_: str) -> Value:
     return value if value.type == type_ else builder.convert("bitcast", value, type_)
 
 
-def _without_count(call: Call, arguments: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+def _without_count(call: ir.Call, arguments: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
     """TVM passes the number of arguments first, as a uint32."""
     count = arguments[0]
-    assert isinstance(count, IntImm)
+    assert isinstance(count, ir.IntImm)
     if count.value == len(arguments) - 1:
         return arguments[1:]
     raise CodegenError(

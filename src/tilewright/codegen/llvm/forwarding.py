@@ -11,22 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilewright import ir
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
-from tilewright.ir import (
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    DType,
-    For,
-    ForKind,
-    LetStmt,
-    Node,
-    Op,
-    Var,
-    Visitor,
-)
 
 
 @dataclass
@@ -58,11 +44,11 @@ class Forwarding:
 
     def __init__(self, emitter: FunctionEmitter) -> None:
         self._emitter = emitter
-        self._known: dict[Var, _Places] = {}
+        self._known: dict[ir.Var, _Places] = {}
         self._region: object = None
         self._epoch = -1
 
-    def _places(self, data: Var, variable: str, offset: int, width: int) -> _Places:
+    def _places(self, data: ir.Var, variable: str, offset: int, width: int) -> _Places:
         emitter = self._emitter
         if emitter.current is not self._region or emitter.epoch != self._epoch:
             # Other code ran or will run in between: a loop, a branch.
@@ -73,16 +59,18 @@ class Forwarding:
             places = self._known[data] = _Places(variable, width, offset % width)
         return places
 
-    def value(self, data: Var, variable: str, offset: int, type_: str, width: int) -> Value | None:
+    def value(
+        self, data: ir.Var, variable: str, offset: int, type_: str, width: int
+    ) -> Value | None:
         """The value of a place, if it is known."""
         place = self._places(data, variable, offset, width).by_offset.get(offset)
         return place.value if place is not None and place.value.type == type_ else None
 
-    def loaded(self, data: Var, variable: str, offset: int, value: Value, width: int) -> None:
+    def loaded(self, data: ir.Var, variable: str, offset: int, value: Value, width: int) -> None:
         """Remember what was read."""
         self._places(data, variable, offset, width).by_offset[offset] = _Place(value, None)
 
-    def stored(self, data: Var, variable: str, offset: int, value: Value, width: int) -> None:
+    def stored(self, data: ir.Var, variable: str, offset: int, value: Value, width: int) -> None:
         """Remember what the last line stores; take back the store it overwrites."""
         places = self._places(data, variable, offset, width)
         lines = self._emitter.current.lines
@@ -91,57 +79,57 @@ class Forwarding:
             lines[before.line] = ""
         places.by_offset[offset] = _Place(value, len(lines) - 1)
 
-    def forget(self, data: Var) -> None:
+    def forget(self, data: ir.Var) -> None:
         """Some other access of the buffer happens here."""
         self._known.pop(data, None)
 
 
-class _Uses(Visitor):
+class _Uses(ir.Visitor):
     """Which pointers are written through, and which get out of sight."""
 
     def __init__(self) -> None:
-        self.written: set[Var] = set()
-        self.escaped: set[Var] = set()
-        self.mixed: set[Var] = set()  # accessed as more than one type
-        self._dtypes: dict[Var, DType] = {}
+        self.written: set[ir.Var] = set()
+        self.escaped: set[ir.Var] = set()
+        self.mixed: set[ir.Var] = set()  # accessed as more than one type
+        self._dtypes: dict[ir.Var, ir.DType] = {}
         self._parallel_depth = 0
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._accessed(node.buffer)
         self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.written.add(node.buffer.data)
         self._accessed(node.buffer)
         self.generic_visit(node)
 
-    def visit_call(self, node: Call) -> None:
-        if isinstance(node.op, Op) and node.op.name == "tir.address_of":
+    def visit_call(self, node: ir.Call) -> None:
+        if isinstance(node.op, ir.Op) and node.op.name == "tir.address_of":
             for arg in node.args:
-                if isinstance(arg, BufferLoad):
+                if isinstance(arg, ir.BufferLoad):
                     self.escaped.add(arg.buffer.data)
         self.generic_visit(node)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         if node.dtype.is_handle:
             self.escaped.add(node)
 
-    def visit_for(self, node: For) -> None:
-        inside = node.kind is ForKind.PARALLEL
+    def visit_for(self, node: ir.For) -> None:
+        inside = node.kind is ir.ForKind.PARALLEL
         self._parallel_depth += inside
         self.generic_visit(node)
         self._parallel_depth -= inside
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> None:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> None:
         self.escaped.add(node.buffer.data)
         self.generic_visit(node)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         if node.var.dtype.is_handle:
             self.escaped.add(node.var)
         self.generic_visit(node)
 
-    def _accessed(self, buffer: Buffer) -> None:
+    def _accessed(self, buffer: ir.Buffer) -> None:
         if self._parallel_depth:
             # Code of its own, which this function cannot see into.
             self.escaped.add(buffer.data)
@@ -149,14 +137,14 @@ class _Uses(Visitor):
             self.mixed.add(buffer.data)
 
 
-def read_only(body: Node, distinct: set[Var]) -> set[Var]:
+def read_only(body: ir.Node, distinct: set[ir.Var]) -> set[ir.Var]:
     """Pointers that nothing in `body` writes through, among those that alias no other."""
     uses = _Uses()
     uses.visit(body)
     return distinct - uses.written - uses.escaped
 
 
-def is_private(body: Node, data: Var) -> bool:
+def is_private(body: ir.Node, data: ir.Var) -> bool:
     """True when memory allocated as `data` is touched by plain loads and stores only."""
     uses = _Uses()
     uses.visit(body)

@@ -12,38 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.division import DivisionBuilder
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Region, Value
-from tilewright.ir import (
-    INT64,
-    Add,
-    BufferLoad,
-    Call,
-    Cast,
-    Div,
-    DType,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Node,
-    PrimExpr,
-    SizeVar,
-    Sub,
-    Var,
-    children,
-    free_vars,
-)
 
-_INDEX_NODES = (Add, Sub, Mul, FloorDiv, FloorMod, Div, Mod, Min, Max)
-_KEEP_SIGN = (Add, Mul, FloorDiv, FloorMod, Div, Mod, Min, Max)
+_INDEX_NODES = (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Min, ir.Max)
+_KEEP_SIGN = (ir.Add, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Min, ir.Max)
 
 
-def has_index_type(dtype: DType) -> bool:
+def has_index_type(dtype: ir.DType) -> bool:
     """True for the types that indices have."""
     return dtype.lanes == 1 and dtype.code == "int" and dtype.bits >= 32
 
@@ -53,39 +31,41 @@ def _depth_of_term(term: tuple[Value, int]) -> int:
 
 
 # A constant and atoms with their factors.
-FlatSum: TypeAlias = tuple[int, tuple[tuple[PrimExpr, int], ...]]
+FlatSum: TypeAlias = tuple[int, tuple[tuple[ir.PrimExpr, int], ...]]
 
 
-def _flatten(expr: PrimExpr, factor: int, terms: list[tuple[PrimExpr, int]]) -> int:
+def _flatten(expr: ir.PrimExpr, factor: int, terms: list[tuple[ir.PrimExpr, int]]) -> int:
     """Collect the terms of an expression of an index type; its constant part is the result."""
     match expr:
-        case IntImm():
+        case ir.IntImm():
             return expr.value * factor
-        case Add():
+        case ir.Add():
             return _flatten(expr.a, factor, terms) + _flatten(expr.b, factor, terms)
-        case Sub():
+        case ir.Sub():
             return _flatten(expr.a, factor, terms) + _flatten(expr.b, -factor, terms)
-        case Mul(a=a, b=IntImm(value=value)) | Mul(a=IntImm(value=value), b=a):
+        case ir.Mul(a=a, b=ir.IntImm(value=value)) | ir.Mul(a=ir.IntImm(value=value), b=a):
             return _flatten(a, factor * value, terms)
     terms.append((expr, factor))
     return 0
 
 
-def _repeatable_over(atom: PrimExpr) -> list[Var] | None:
+def _repeatable_over(atom: ir.PrimExpr) -> list[ir.Var] | None:
     """The variables of an atom that has the same value wherever they have theirs.
 
     None for one that reads memory or calls something, or whose evaluation checks a divisor.
     """
-    return free_vars(atom) if _is_repeatable(atom) else None
+    return ir.free_vars(atom) if _is_repeatable(atom) else None
 
 
-def _is_repeatable(node: Node) -> bool:
+def _is_repeatable(node: ir.Node) -> bool:
     match node:
-        case BufferLoad() | Call():
+        case ir.BufferLoad() | ir.Call():
             return False
-        case Div() | Mod() | FloorDiv() | FloorMod() if not isinstance(node.b, IntImm):
+        case ir.Div() | ir.Mod() | ir.FloorDiv() | ir.FloorMod() if not isinstance(
+            node.b, ir.IntImm
+        ):
             return False
-    return all(map(_is_repeatable, children(node)))
+    return all(map(_is_repeatable, ir.children(node)))
 
 
 class IndexBuilder(DivisionBuilder):
@@ -93,8 +73,8 @@ class IndexBuilder(DivisionBuilder):
 
     def __init__(self, context: ModuleContext, emitter: FunctionEmitter) -> None:
         super().__init__(context, emitter)
-        self._flat_sums: dict[PrimExpr, FlatSum] = {}
-        self._atom_variables: dict[PrimExpr, list[Var] | None] = {}
+        self._flat_sums: dict[ir.PrimExpr, FlatSum] = {}
+        self._atom_variables: dict[ir.PrimExpr, list[ir.Var] | None] = {}
         self._remembered: dict[Hashable, tuple[Value, Region]] = {}
 
     def remembered(self, key: Hashable, compute: Callable[[], Value]) -> Value:
@@ -109,7 +89,7 @@ class IndexBuilder(DivisionBuilder):
         self._remembered[key] = (value, regions[value.depth])
         return value
 
-    def index(self, expr: PrimExpr) -> Value:
+    def index(self, expr: ir.PrimExpr) -> Value:
         """A scalar integer in 64 bits."""
         terms, constant = self.linear(expr)
         total = self.sum_of(terms)
@@ -119,12 +99,12 @@ class IndexBuilder(DivisionBuilder):
             return total
         return self.int_op("add nsw", total, Value("i64", str(constant)))
 
-    def linear(self, expr: PrimExpr) -> tuple[dict[Value, int], int]:
+    def linear(self, expr: ir.PrimExpr) -> tuple[dict[Value, int], int]:
         """An index as a sum of values with constant factors, plus a constant."""
         constant, flat = self._flattened(expr)
         terms: dict[Value, int] = {}
         for atom, factor in flat:
-            if type(atom) is Cast and self.is_index(atom):
+            if type(atom) is ir.Cast and self.is_index(atom):
                 inner, offset = self.linear(atom.value)
                 constant += offset * factor
                 for value, inner_factor in inner.items():
@@ -139,19 +119,19 @@ class IndexBuilder(DivisionBuilder):
             terms = {value: factor for value, factor in terms.items() if factor}
         return terms, constant
 
-    def _flattened(self, expr: PrimExpr) -> FlatSum:
+    def _flattened(self, expr: ir.PrimExpr) -> FlatSum:
         """The sum that an index is; found once, since unrolled code asks for it again and again."""
         flat = self._flat_sums.get(expr)
         if flat is None:
-            terms: list[tuple[PrimExpr, int]] = []
+            terms: list[tuple[ir.PrimExpr, int]] = []
             constant = _flatten(expr, 1, terms) if has_index_type(expr.dtype) else None
             flat = (0, ((expr, 1),)) if constant is None else (constant, tuple(terms))
             self._flat_sums[expr] = flat
         return flat
 
-    def _known_atom(self, atom: PrimExpr) -> Value:
+    def _known_atom(self, atom: ir.PrimExpr) -> Value:
         """The value of an atom; one that depends on nothing but variables is computed once."""
-        if type(atom) is Var:
+        if type(atom) is ir.Var:
             value = self.env.get(atom)
             if value is not None and value.type == "i64":
                 return value
@@ -164,12 +144,12 @@ class IndexBuilder(DivisionBuilder):
         key = (atom, *(env[var].text if var in env else "" for var in variables))
         return self.remembered(key, lambda: self._atom(atom))
 
-    def _atom(self, expr: PrimExpr) -> Value:
-        if isinstance(expr, Var) and expr in self.env and self.env[expr].type == "i64":
+    def _atom(self, expr: ir.PrimExpr) -> Value:
+        if isinstance(expr, ir.Var) and expr in self.env and self.env[expr].type == "i64":
             return self.env[expr]
         if self.is_index(expr):
             match expr:
-                case FloorDiv() | FloorMod() | Div() | Mod():
+                case ir.FloorDiv() | ir.FloorMod() | ir.Div() | ir.Mod():
                     return self.divide(
                         expr,
                         self.index(expr.a),
@@ -177,11 +157,11 @@ class IndexBuilder(DivisionBuilder):
                         a_natural=self.is_natural(expr.a),
                         b_natural=self.is_natural(expr.b),
                     )
-                case Mul():
+                case ir.Mul():
                     return self.int_op("mul nsw", self.index(expr.a), self.index(expr.b))
-                case Min() | Max():
-                    name = "smin" if isinstance(expr, Min) else "smax"
-                    return self.intrinsic(name, INT64, self.index(expr.a), self.index(expr.b))
+                case ir.Min() | ir.Max():
+                    name = "smin" if isinstance(expr, ir.Min) else "smax"
+                    return self.intrinsic(name, ir.INT64, self.index(expr.a), self.index(expr.b))
         value = self.value(expr)
         if value.type == "i64":
             return value
@@ -204,41 +184,41 @@ class IndexBuilder(DivisionBuilder):
         assert total is not None
         return total
 
-    def is_index(self, expr: PrimExpr) -> bool:
+    def is_index(self, expr: ir.PrimExpr) -> bool:
         """True for arithmetic on index variables and constants, which does not overflow."""
         if not has_index_type(expr.dtype):
             return False
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             return expr in self.env and self.env[expr].type == "i64"
         if isinstance(expr, _INDEX_NODES):
             return self.is_index(expr.a) and self.is_index(expr.b)
-        if isinstance(expr, Cast):
+        if isinstance(expr, ir.Cast):
             return expr.dtype.bits >= expr.value.dtype.bits and self.is_index(expr.value)
-        return isinstance(expr, IntImm)
+        return isinstance(expr, ir.IntImm)
 
-    def is_natural(self, expr: PrimExpr) -> bool:
+    def is_natural(self, expr: ir.PrimExpr) -> bool:
         """True when an integer is known not to be negative."""
         if expr.dtype.is_uint:
             return True
         match expr:
-            case IntImm():
+            case ir.IntImm():
                 return expr.value >= 0
-            case Var():
-                return isinstance(expr, SizeVar) or expr in self.nonnegative
-            case Cast() if has_index_type(expr.dtype):
+            case ir.Var():
+                return isinstance(expr, ir.SizeVar) or expr in self.nonnegative
+            case ir.Cast() if has_index_type(expr.dtype):
                 return self.is_index(expr) and self.is_natural(expr.value)
         if isinstance(expr, _KEEP_SIGN) and self.is_index(expr):
             return self.is_natural(expr.a) and self.is_natural(expr.b)
         return False
 
-    def leave_scope(self, var: Var, outer: Value | None) -> None:
+    def leave_scope(self, var: ir.Var, outer: Value | None) -> None:
         """`var` stands again for what it stood for outside, if for anything."""
         if outer is None:
             self.env.pop(var, None)
         else:
             self.env[var] = outer
 
-    def bind(self, var: Var, expr: PrimExpr) -> None:
+    def bind(self, var: ir.Var, expr: ir.PrimExpr) -> None:
         """Let `var` stand for the value of `expr`."""
         if has_index_type(var.dtype) and self.is_index(expr):
             self.env[var] = self.index(expr)

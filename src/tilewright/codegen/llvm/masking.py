@@ -10,28 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import CodegenError
-from tilewright.ir import (
-    And,
-    BinaryOp,
-    BufferLoad,
-    Call,
-    Div,
-    FloorDiv,
-    FloorMod,
-    Mod,
-    Node,
-    Op,
-    PrimExpr,
-    Rewriter,
-    Select,
-    Shuffle,
-    Var,
-    children,
-    const,
-    map_children,
-    replace,
-)
 from tilewright.lowering.rewrite_unsafe_select import may_divide_by_zero
 
 _CHEAP_CALLS = frozenset(
@@ -44,39 +24,39 @@ _CHEAP_CALLS = frozenset(
     }
 )  # fmt: skip
 
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
-_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_DIVISIONS = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
 @dataclass(frozen=True)
 class LaneMask:
     """A condition that has been computed: by lane, and whether any lane holds."""
 
-    lanes: Var
-    any_lane: Var
+    lanes: ir.Var
+    any_lane: ir.Var
 
 
-def can_speculate(expr: Node) -> bool:
+def can_speculate(expr: ir.Node) -> bool:
     """True when evaluating `expr` where it is not needed is cheap and cannot fault."""
     match expr:
-        case BufferLoad():
+        case ir.BufferLoad():
             return False
-        case BinaryOp():
+        case ir.BinaryOp():
             if may_divide_by_zero(expr):
                 return False
-        case Call(op=op):
-            if not (isinstance(op, Op) and op.name in _CHEAP_CALLS):
+        case ir.Call(op=op):
+            if not (isinstance(op, ir.Op) and op.name in _CHEAP_CALLS):
                 return False
-    return all(map(can_speculate, children(expr)))
+    return all(map(can_speculate, ir.children(expr)))
 
 
-def under_mask(mask: LaneMask, expr: PrimExpr) -> PrimExpr:
+def under_mask(mask: LaneMask, expr: ir.PrimExpr) -> ir.PrimExpr:
     """`expr`, harmless in the lanes where the mask does not hold."""
-    result: PrimExpr = _UnderMask(mask).visit(expr)
+    result: ir.PrimExpr = _UnderMask(mask).visit(expr)
     return result
 
 
-class _UnderMask(Rewriter):
+class _UnderMask(ir.Rewriter):
     def __init__(self, mask: LaneMask) -> None:
         self._mask = mask
 
@@ -87,32 +67,32 @@ class _UnderMask(Rewriter):
             return self._if_any_lane(node)
         return super().visit(node)
 
-    def _if_any_lane(self, node: PrimExpr) -> PrimExpr:
-        other = const(0, node.dtype)
-        return Call(node.dtype, _IF_THEN_ELSE, (self._mask.any_lane, node, other))
+    def _if_any_lane(self, node: ir.PrimExpr) -> ir.PrimExpr:
+        other = ir.const(0, node.dtype)
+        return ir.Call(node.dtype, _IF_THEN_ELSE, (self._mask.any_lane, node, other))
 
-    def visit_shuffle(self, node: Shuffle) -> PrimExpr:
+    def visit_shuffle(self, node: ir.Shuffle) -> ir.PrimExpr:
         """Its lanes are not those of the mask."""
         return self._if_any_lane(node)
 
-    def visit_call(self, node: Call) -> PrimExpr:
-        mixes = not (isinstance(node.op, Op) and node.op.vectorizable)
-        return self._if_any_lane(node) if mixes else map_children(node, self.visit)
+    def visit_call(self, node: ir.Call) -> ir.PrimExpr:
+        mixes = not (isinstance(node.op, ir.Op) and node.op.vectorizable)
+        return self._if_any_lane(node) if mixes else ir.map_children(node, self.visit)
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
-        node = map_children(node, self.visit)
-        mask: PrimExpr = self._checked(node)
-        return replace(
-            node, predicate=mask if node.predicate is None else And(mask, node.predicate)
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
+        node = ir.map_children(node, self.visit)
+        mask: ir.PrimExpr = self._checked(node)
+        return ir.replace(
+            node, predicate=mask if node.predicate is None else ir.And(mask, node.predicate)
         )
 
-    def visit_binary_op(self, node: BinaryOp) -> PrimExpr:
-        node = map_children(node, self.visit)
+    def visit_binary_op(self, node: ir.BinaryOp) -> ir.PrimExpr:
+        node = ir.map_children(node, self.visit)
         if not isinstance(node, _DIVISIONS) or node.dtype.is_float:
             return node
-        return replace(node, b=Select(self._checked(node), node.b, const(1, node.b.dtype)))
+        return ir.replace(node, b=ir.Select(self._checked(node), node.b, ir.const(1, node.b.dtype)))
 
-    def _checked(self, node: PrimExpr) -> Var:
+    def _checked(self, node: ir.PrimExpr) -> ir.Var:
         lanes = self._mask.lanes.dtype.lanes
         if node.dtype.lanes != lanes:
             raise CodegenError(

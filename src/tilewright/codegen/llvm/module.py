@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.codegen.base import GeneratedSource
 from tilewright.codegen.llvm import streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext, quoted
@@ -23,14 +24,6 @@ from tilewright.codegen.llvm.stmt import StmtGenerator, parameter_type
 from tilewright.codegen.llvm.symbols import function_symbol
 from tilewright.codegen.program_facts import captured_vars
 from tilewright.errors import CodegenError
-from tilewright.ir import (
-    INT64,
-    For,
-    IRModule,
-    Node,
-    PrimFunc,
-    Var,
-)
 from tilewright.lowering.tile_registers import needs_tiles
 from tilewright.native.abi import PACKED_SUFFIX, PARALLEL_LAUNCH
 from tilewright.support.nesting import nested_deeply
@@ -64,7 +57,7 @@ class LLVMSource(GeneratedSource):
         return tuple(f"<{n} x {of}>" for n, of in found if not is_known_vector(of, int(n)))
 
 
-def generate(module: IRModule, target: Target) -> LLVMSource:
+def generate(module: ir.IRModule, target: Target) -> LLVMSource:
     """LLVM IR for every function of a lowered module."""
     context = ModuleContext(target, frozenset(map(function_symbol, module.functions)))
     bodies = [_function_text(context, name, func) for name, func in module.functions.items()]
@@ -89,7 +82,7 @@ def _vector_width(target: Target) -> int:
     return target.vector_bits or 128
 
 
-def _function_text(context: ModuleContext, name: str, func: PrimFunc) -> str:
+def _function_text(context: ModuleContext, name: str, func: ir.PrimFunc) -> str:
     if func.buffer_map:
         raise CodegenError(f"function {name!r} still has buffer parameters; run lower() first")
     generator = FunctionGenerator(context, FunctionEmitter(), name)
@@ -107,7 +100,9 @@ class FunctionGenerator(StmtGenerator):
         self.name = name
         self.outlined: list[str] = []
 
-    def function(self, symbol: str, params: tuple[Var, ...], body: Node, no_alias: bool) -> str:
+    def function(
+        self, symbol: str, params: tuple[ir.Var, ...], body: ir.Node, no_alias: bool
+    ) -> str:
         """The definition of an entry point."""
         signature = []
         for position, param in enumerate(params):
@@ -124,12 +119,12 @@ class FunctionGenerator(StmtGenerator):
         packed = _packed_entry(self.name, symbol, [parameter_type(param) for param in params])
         return "\n".join([*self.outlined, text, packed])
 
-    def _bind_parameter(self, param: Var, value: Value) -> None:
+    def _bind_parameter(self, param: ir.Var, value: Value) -> None:
         """Integers that indices are made of are 64-bit, as loop variables are."""
         is_narrow = has_index_type(param.dtype) and value.type != "i64"
         self.env[param] = self.convert("sext", value, "i64") if is_narrow else value
 
-    def parallel_loop(self, node: For) -> None:
+    def parallel_loop(self, node: ir.For) -> None:
         """Hand the iterations to the thread pool; a loop inside one that is parallel is serial."""
         first, last = self.index(node.min), self.index(node.min + node.extent)
         if self.in_parallel:
@@ -160,15 +155,17 @@ class FunctionGenerator(StmtGenerator):
         self.context.declare("i32", "tw_num_threads", "")
         threads = self.emitter.here("i32", "call i32 @tw_num_threads()")
         wide = self.convert("zext", threads, "i64")
-        workers = self.intrinsic("smin", INT64, wide, extent)
+        workers = self.intrinsic("smin", ir.INT64, wide, extent)
         rounds = self.int_op("mul", wide, Value("i64", str(TURNS_PER_THREAD)))
         part = self.int_op("udiv", extent, rounds)
-        step = self.intrinsic("smax", INT64, part, Value("i64", "1"))
+        step = self.intrinsic("smax", ir.INT64, part, Value("i64", "1"))
         following = self.emitter.alloca("alloca i64, align 64")
         self.emitter.line(f"store i64 0, {following}, align 64")
         return workers, step, following
 
-    def _outline(self, node: For, symbol: str, passed: list[Var], constants: set[Var]) -> None:
+    def _outline(
+        self, node: ir.For, symbol: str, passed: list[ir.Var], constants: set[ir.Var]
+    ) -> None:
         worker = FunctionGenerator(self.context, FunctionEmitter(), self.name)
         worker.in_parallel = True
         worker.alignments = dict(self.alignments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright import ir
 from tilewright.codegen.llvm import memory, streaming, tile_state
 from tilewright.codegen.llvm.context import ModuleContext
 from tilewright.codegen.llvm.emitter import FunctionEmitter, Value
@@ -13,28 +14,6 @@ from tilewright.codegen.llvm.types import float_constant, memory_type, value_typ
 from tilewright.codegen.llvm.values import zero_of
 from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import CodegenError
-from tilewright.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    BufferStore,
-    Call,
-    DeclBuffer,
-    DType,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    LetStmt,
-    Op,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-)
 from tilewright.ir.annotation_keys import STREAM_STORES
 from tilewright.lowering.tile_registers import MAY_USE_TILES, needs_tiles
 
@@ -53,21 +32,25 @@ class StmtGenerator(ExprGenerator):
     def __init__(self, context: ModuleContext, emitter: FunctionEmitter) -> None:
         super().__init__(context, emitter)
         self.stack_bytes = 0
-        self.distinct: set[Var] = set()  # pointers to memory that no other one of them reaches
+        self.distinct: set[ir.Var] = set()  # pointers to memory that no other one of them reaches
 
-    def visit_seq_stmt(self, node: SeqStmt) -> None:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> None:
         for statement in node.seq:
             self.visit(statement)
 
-    def visit_evaluate(self, node: Evaluate) -> None:
+    def visit_evaluate(self, node: ir.Evaluate) -> None:
         value = node.value
-        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "tir.ret":
+        if (
+            isinstance(value, ir.Call)
+            and isinstance(value.op, ir.Op)
+            and value.op.name == "tir.ret"
+        ):
             self._return(value.args[0])
         elif value.child_fields:
             self.value(value)
 
-    def _return(self, result: PrimExpr) -> None:
-        if not isinstance(result, IntImm) or result.value != 0:
+    def _return(self, result: ir.PrimExpr) -> None:
+        if not isinstance(result, ir.IntImm) or result.value != 0:
             raise CodegenError(
                 f"`T.ret({result})`: a kernel has no result but its buffers; it can only return 0"
             )
@@ -76,16 +59,16 @@ class StmtGenerator(ExprGenerator):
         self.leave(Value("i32", "0"))
         self.emitter.start_block(self.emitter.fresh("dead"))
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         memory.store(self, node)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         outer = self.env.get(node.var)
         self.bind(node.var, node.value)
         self.visit(node.body)
         self.leave_scope(node.var, outer)
 
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
         if node.attr_key == STREAM_STORES:
             self._stream(node.body)
         elif node.attr_key == MAY_USE_TILES and needs_tiles(node.body, outside_parallel=True):
@@ -93,7 +76,7 @@ class StmtGenerator(ExprGenerator):
         else:
             self.visit(node.body)
 
-    def _stream(self, body: Stmt) -> None:
+    def _stream(self, body: ir.Stmt) -> None:
         pointers = streaming.streamed_pointers(self, body)
         if not pointers:
             self.visit(body)
@@ -112,10 +95,10 @@ class StmtGenerator(ExprGenerator):
         self.holds_tiles = False
         tile_state.release(self)
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> None:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> None:
         self.visit(node.body)
 
-    def visit_assert_stmt(self, node: AssertStmt) -> None:
+    def visit_assert_stmt(self, node: ir.AssertStmt) -> None:
         failed = self.int_op("xor", self.condition(node.condition), Value("i1", "true"))
         self.fail_if(failed, node.message)
         self.visit(node.body)
@@ -145,7 +128,7 @@ class StmtGenerator(ExprGenerator):
 
     # --- control flow ---------------------------------------------------------------------------
 
-    def visit_if_then_else(self, node: IfThenElse) -> None:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         condition = self.condition(node.condition)
         if node.else_case is None:
             self.when(condition, lambda: self.visit(node.then_case))
@@ -153,7 +136,7 @@ class StmtGenerator(ExprGenerator):
         cases = node.then_case, node.else_case
         self.either(condition, lambda: self.visit(cases[0]), lambda: self.visit(cases[1]))
 
-    def visit_while(self, node: While) -> None:
+    def visit_while(self, node: ir.While) -> None:
         emitter = self.emitter
         head, done = emitter.fresh("while"), emitter.fresh("done")
         emitter.open_region(head)
@@ -165,12 +148,12 @@ class StmtGenerator(ExprGenerator):
         emitter.line(f"br {condition}, label %{head}, label %{done}")
         emitter.start_block(done)
 
-    def visit_for(self, node: For) -> None:
-        if node.kind is ForKind.PARALLEL:
+    def visit_for(self, node: ir.For) -> None:
+        if node.kind is ir.ForKind.PARALLEL:
             self.parallel_loop(node)
-        elif node.kind is ForKind.UNROLLED and self._can_repeat(node):
+        elif node.kind is ir.ForKind.UNROLLED and self._can_repeat(node):
             self._repeat(node)
-        elif node.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+        elif node.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED):
             first, last = self.index(node.min), self.index(node.min + node.extent)
             self.serial_loop(node, first, last)
         else:
@@ -179,27 +162,27 @@ class StmtGenerator(ExprGenerator):
                 "serial, parallel and unrolled loops"
             )
 
-    def _can_repeat(self, node: For) -> bool:
-        if not (isinstance(node.extent, IntImm) and isinstance(node.min, IntImm)):
+    def _can_repeat(self, node: ir.For) -> bool:
+        if not (isinstance(node.extent, ir.IntImm) and isinstance(node.min, ir.IntImm)):
             return False
         return node.extent.value * statement_count(node.body) <= UNROLL_LIMIT
 
-    def _repeat(self, node: For) -> None:
-        assert isinstance(node.min, IntImm)
-        assert isinstance(node.extent, IntImm)
+    def _repeat(self, node: ir.For) -> None:
+        assert isinstance(node.min, ir.IntImm)
+        assert isinstance(node.extent, ir.IntImm)
         for step in range(node.min.value, node.min.value + node.extent.value):
             self._bind_loop(node, Value("i64", str(step)))
             self.visit(node.body)
         self.env.pop(node.loop_var, None)
 
-    def _bind_loop(self, node: For, value: Value) -> None:
+    def _bind_loop(self, node: ir.For, value: Value) -> None:
         self.env[node.loop_var] = value
         if self.is_natural(node.min):
             self.nonnegative.add(node.loop_var)
         else:
             self.nonnegative.discard(node.loop_var)
 
-    def serial_loop(self, node: For, first: Value, end: Value) -> None:
+    def serial_loop(self, node: ir.For, first: Value, end: Value) -> None:
         """A loop that tests at its end, behind a guard unless it surely runs."""
         emitter = self.emitter
         body, done = emitter.fresh("loop"), emitter.fresh("done")
@@ -219,27 +202,27 @@ class StmtGenerator(ExprGenerator):
         emitter.line(f"br {again}, label %{body}, label %{done}{self._loop_metadata(node)}")
         emitter.start_block(done)
 
-    def _enter_loop(self, node: For, first: Value, end: Value, body: str, done: str) -> None:
-        if isinstance(node.extent, IntImm) and node.extent.value > 0:
+    def _enter_loop(self, node: ir.For, first: Value, end: Value, body: str, done: str) -> None:
+        if isinstance(node.extent, ir.IntImm) and node.extent.value > 0:
             self.emitter.line(f"br label %{body}")
             return
         runs = self.compare("icmp slt", first, end)
         self.emitter.line(f"br {runs}, label %{body}, label %{done}")
 
-    def _loop_metadata(self, node: For) -> str:
+    def _loop_metadata(self, node: ir.For) -> str:
         kind = "disable"
-        if node.kind is ForKind.UNROLLED:
+        if node.kind is ir.ForKind.UNROLLED:
             # A loop that only a pragma wants unrolled may stay a loop where that is better.
             kind = "enable" if "unroll_explicit" in node.annotations else "full"
         return f", !llvm.loop {self.context.loop_metadata(kind)}"
 
-    def parallel_loop(self, node: For) -> None:
+    def parallel_loop(self, node: ir.For) -> None:
         """Overridden by the function generator, which can start another function."""
         raise NotImplementedError
 
     # --- memory ---------------------------------------------------------------------------------
 
-    def visit_allocate(self, node: Allocate) -> None:
+    def visit_allocate(self, node: ir.Allocate) -> None:
         size = constant_bytes(node)
         self.alignments[node.buffer_var] = memory.ALLOCATION_ALIGNMENT
         self.distinct.add(node.buffer_var)
@@ -250,7 +233,7 @@ class StmtGenerator(ExprGenerator):
         else:
             self._allocate_on_heap(node)
 
-    def _allocate_on_stack(self, node: Allocate, size: int) -> None:
+    def _allocate_on_stack(self, node: ir.Allocate, size: int) -> None:
         element = memory_type(node.dtype.element_of)
         count = max(1, size // node.dtype.itemsize)
         alignment = memory.ALLOCATION_ALIGNMENT
@@ -262,7 +245,7 @@ class StmtGenerator(ExprGenerator):
         self.visit(node.body)
         self.env.pop(node.buffer_var)
 
-    def _allocate_on_heap(self, node: Allocate) -> None:
+    def _allocate_on_heap(self, node: ir.Allocate) -> None:
         self.context.declare("noalias ptr", "tw_workspace_alloc", "i64")
         self.context.declare("void", "tw_workspace_free", "ptr")
         count = Value("i64", str(node.dtype.itemsize * node.dtype.lanes))
@@ -278,7 +261,7 @@ class StmtGenerator(ExprGenerator):
         self.heap.pop()
         self.emitter.line(f"call void @tw_workspace_free({pointer})")
 
-    def visit_allocate_const(self, node: AllocateConst) -> None:
+    def visit_allocate_const(self, node: ir.AllocateConst) -> None:
         element = node.dtype.element_of
         stored = memory_type(element)
         values = ", ".join(f"{stored} {self._constant_text(v, element)}" for v in node.data)
@@ -291,25 +274,33 @@ class StmtGenerator(ExprGenerator):
         self.visit(node.body)
         self.env.pop(node.buffer_var)
 
-    def _constant_text(self, number: int | float, dtype: DType) -> str:
+    def _constant_text(self, number: int | float, dtype: ir.DType) -> str:
         return float_constant(float(number), dtype) if dtype.is_float else str(int(number))
 
 
-def statement_count(statement: Stmt) -> int:
+def statement_count(statement: ir.Stmt) -> int:
     """How many stores and calls a statement performs when its unrolled loops are written out."""
     match statement:
-        case SeqStmt():
+        case ir.SeqStmt():
             return sum(map(statement_count, statement.seq))
-        case For(kind=ForKind.UNROLLED, extent=IntImm(value=extent)):
+        case ir.For(kind=ir.ForKind.UNROLLED, extent=ir.IntImm(value=extent)):
             return extent * statement_count(statement.body)
-        case IfThenElse():
+        case ir.IfThenElse():
             other = statement.else_case
             return statement_count(statement.then_case) + (statement_count(other) if other else 0)
-        case For() | While() | LetStmt() | AttrStmt() | AssertStmt() | Allocate() | DeclBuffer():
+        case (
+            ir.For()
+            | ir.While()
+            | ir.LetStmt()
+            | ir.AttrStmt()
+            | ir.AssertStmt()
+            | ir.Allocate()
+            | ir.DeclBuffer()
+        ):
             return statement_count(statement.body)
     return 1
 
 
-def parameter_type(var: Var) -> str:
+def parameter_type(var: ir.Var) -> str:
     """The type of a function parameter."""
     return "ptr" if var.dtype.is_handle else value_type(var.dtype)

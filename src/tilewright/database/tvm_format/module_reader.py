@@ -14,40 +14,8 @@ from typing import Any, get_origin
 
 import msgspec
 
+from tilewright import ir
 from tilewright.errors import ScheduleError, StoredDataError
-from tilewright.ir import (
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    DType,
-    Evaluate,
-    For,
-    GlobalVar,
-    IfThenElse,
-    IntImm,
-    IRModule,
-    IterVar,
-    LetStmt,
-    MatchBufferRegion,
-    Node,
-    PointerType,
-    PrimFunc,
-    Ramp,
-    Range,
-    SeqStmt,
-    Shuffle,
-    SizeVar,
-    StringImm,
-    Var,
-    While,
-)
 from tilewright.ir.json import checked_node
 from tilewright.schedule.trace.tvm_objects import EXPR_MAKERS, Maker, ObjectGraph
 from tilewright.support.decoding import decoding
@@ -55,7 +23,7 @@ from tilewright.support.decoding import decoding
 Fields = Mapping[str, Any]
 
 
-def read_module(text: str | bytes) -> IRModule:
+def read_module(text: str | bytes) -> ir.IRModule:
     """The module in a graph of objects."""
     with decoding("the module that TVM wrote is damaged", StoredDataError):
         document = json.loads(text)  # TVM writes infinities as they are, which msgspec refuses
@@ -64,7 +32,7 @@ def read_module(text: str | bytes) -> IRModule:
             found = graph.object_at(document.get("root_index", document.get("root")))
         except ScheduleError as error:
             raise StoredDataError(str(error)) from error
-        if not isinstance(found, IRModule):
+        if not isinstance(found, ir.IRModule):
             raise StoredDataError(f"expected a module from TVM, got {type(found).__name__}")
         return checked_node(found)
 
@@ -94,9 +62,9 @@ def _dict_attrs(graph: ObjectGraph, fields: Fields) -> dict[str, object]:
 
 def _plain(value: object) -> object:
     """Texts and integers of annotations are plain values in our IR."""
-    if isinstance(value, StringImm):
+    if isinstance(value, ir.StringImm):
         return value.value
-    if isinstance(value, IntImm) and not value.dtype.is_bool:
+    if isinstance(value, ir.IntImm) and not value.dtype.is_bool:
         return value.value
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
@@ -104,39 +72,39 @@ def _plain(value: object) -> object:
 # --- variables, buffers, expressions ------------------------------------------------------------
 
 
-def _variable(kind: type[Var]) -> Maker:
-    def make(graph: ObjectGraph, fields: Fields) -> Var:
+def _variable(kind: type[ir.Var]) -> Maker:
+    def make(graph: ObjectGraph, fields: Fields) -> ir.Var:
         pointer = graph.object_at(fields.get("type_annotation", 0))
         return kind(
             str(graph.object_at(fields["name"])),
-            DType(fields["dtype"]),
-            pointer if isinstance(pointer, PointerType) else None,
+            ir.DType(fields["dtype"]),
+            pointer if isinstance(pointer, ir.PointerType) else None,
         )
 
     return make
 
 
-def _prim_type(graph: ObjectGraph, fields: Fields) -> DType:
-    return DType(fields["dtype"])
+def _prim_type(graph: ObjectGraph, fields: Fields) -> ir.DType:
+    return ir.DType(fields["dtype"])
 
 
-def _pointer_type(graph: ObjectGraph, fields: Fields) -> PointerType | None:
+def _pointer_type(graph: ObjectGraph, fields: Fields) -> ir.PointerType | None:
     element = graph.object_at(fields["element_type"])
-    if not isinstance(element, DType):
+    if not isinstance(element, ir.DType):
         return None
-    return PointerType(element, str(graph.object_at(fields["storage_scope"])) or "global")
+    return ir.PointerType(element, str(graph.object_at(fields["storage_scope"])) or "global")
 
 
-def _buffer(graph: ObjectGraph, fields: Fields) -> Buffer:
+def _buffer(graph: ObjectGraph, fields: Fields) -> ir.Buffer:
     offset = graph.object_at(fields["elem_offset"])
     factor = int(fields["offset_factor"])
-    if isinstance(offset, IntImm) and offset.value == 0:
+    if isinstance(offset, ir.IntImm) and offset.value == 0:
         # TVM writes down what is meant when nothing is said.
         offset, factor = None, 0 if factor == 1 else factor
     separators = graph.object_at(fields.get("axis_separators", 0)) or ()
-    return Buffer(
+    return ir.Buffer(
         graph.object_at(fields["data"]),
-        DType(fields["dtype"]),
+        ir.DType(fields["dtype"]),
         graph.object_at(fields["shape"]),
         graph.object_at(fields["strides"]),
         offset,
@@ -147,14 +115,14 @@ def _buffer(graph: ObjectGraph, fields: Fields) -> Buffer:
     )
 
 
-def _global_var(graph: ObjectGraph, fields: Fields) -> GlobalVar:
-    return GlobalVar(str(graph.object_at(fields["name_hint"])))
+def _global_var(graph: ObjectGraph, fields: Fields) -> ir.GlobalVar:
+    return ir.GlobalVar(str(graph.object_at(fields["name_hint"])))
 
 
 # --- nodes whose fields are ours -----------------------------------------------------------------
 
 
-def _node(node_class: type[Node]) -> Maker:
+def _node(node_class: type[ir.Node]) -> Maker:
     """A node that has the same fields; one that may be None may be missing."""
     described = msgspec.structs.fields(node_class)
 
@@ -170,15 +138,15 @@ def _node(node_class: type[Node]) -> Maker:
 
 def _field(graph: ObjectGraph, kind: Any, content: Any) -> Any:
     """What a field of a declared type holds: a plain value, or the position of an object."""
-    if kind is DType:
-        return DType(content)
+    if kind is ir.DType:
+        return ir.DType(content)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(int(content))
     if kind is int and isinstance(content, str):  # today it is a constant of its own
         return int(content)
     found = graph.object_at(content)
     if kind is str:
-        return found.value if isinstance(found, StringImm) else str(found or "")
+        return found.value if isinstance(found, ir.StringImm) else str(found or "")
     if get_origin(kind) is abc.Mapping:
         return {str(key): _plain(value) for key, value in (found or {}).items()}
     return int(found) if kind is int else found
@@ -186,43 +154,43 @@ def _field(graph: ObjectGraph, kind: Any, content: Any) -> Any:
 
 def _for(graph: ObjectGraph, fields: Fields) -> object:
     step = graph.object_at(fields.get("step", 0))
-    if step is not None and not (isinstance(step, IntImm) and step.value == 1):
+    if step is not None and not (isinstance(step, ir.IntImm) and step.value == 1):
         raise ScheduleError("a module with a loop in steps cannot be read")
     return _MAKE_FOR(graph, fields)
 
 
-_MAKE_FOR = _node(For)
+_MAKE_FOR = _node(ir.For)
 _SAME_FIELDS = (
-    AssertStmt, AttrStmt, Block, BlockRealize, Broadcast, BufferLoad, BufferRegion, BufferStore,
-    Call, Evaluate, IfThenElse, IterVar, LetStmt, MatchBufferRegion, Ramp, Range, SeqStmt, Shuffle,
-    While,
+    ir.AssertStmt, ir.AttrStmt, ir.Block, ir.BlockRealize, ir.Broadcast, ir.BufferLoad,
+    ir.BufferRegion, ir.BufferStore, ir.Call, ir.Evaluate, ir.IfThenElse, ir.IterVar, ir.LetStmt,
+    ir.MatchBufferRegion, ir.Ramp, ir.Range, ir.SeqStmt, ir.Shuffle, ir.While,
 )  # fmt: skip
 
 
 # --- functions and modules ----------------------------------------------------------------------
 
 
-def _prim_func(graph: ObjectGraph, fields: Fields) -> PrimFunc:
+def _prim_func(graph: ObjectGraph, fields: Fields) -> ir.PrimFunc:
     returned = graph.object_at(fields["ret_type"])
     attrs = {key: _plain(value) for key, value in graph.object_at(fields["attrs"]).items()}
-    return PrimFunc(
+    return ir.PrimFunc(
         graph.object_at(fields["params"]),
         graph.object_at(fields["body"]),
         graph.object_at(fields["buffer_map"]),
         attrs,
-        str(returned) if isinstance(returned, DType) else "void",
+        str(returned) if isinstance(returned, ir.DType) else "void",
     )
 
 
-def _module(graph: ObjectGraph, fields: Fields) -> IRModule:
-    functions: Mapping[GlobalVar, PrimFunc] = graph.object_at(fields["functions"])
+def _module(graph: ObjectGraph, fields: Fields) -> ir.IRModule:
+    functions: Mapping[ir.GlobalVar, ir.PrimFunc] = graph.object_at(fields["functions"])
     attrs = graph.object_at(fields.get("attrs", 0)) or {}
     made = {}
     for var, func in functions.items():
-        if not isinstance(func, PrimFunc):
+        if not isinstance(func, ir.PrimFunc):
             raise TypeError(f"the function {var.name} is no PrimFunc")
         made[var.name] = func
-    return IRModule(made, {key: _plain(value) for key, value in attrs.items()})
+    return ir.IRModule(made, {key: _plain(value) for key, value in attrs.items()})
 
 
 def _nothing(graph: ObjectGraph, content: object) -> None:
@@ -232,16 +200,16 @@ def _nothing(graph: ObjectGraph, content: object) -> None:
 _MAKERS: Mapping[str, Maker] = {
     **EXPR_MAKERS,
     **{node_class.__name__: _node(node_class) for node_class in _SAME_FIELDS},
-    "SBlock": _node(Block),
-    "SBlockRealize": _node(BlockRealize),
+    "SBlock": _node(ir.Block),
+    "SBlockRealize": _node(ir.BlockRealize),
     "For": _for,
     "bool": _value,
     "int": _value,
     "float": _value,
     "Map": _map,
     "DictAttrs": _dict_attrs,
-    "Var": _variable(Var),
-    "SizeVar": _variable(SizeVar),
+    "Var": _variable(ir.Var),
+    "SizeVar": _variable(ir.SizeVar),
     "PrimType": _prim_type,
     "PointerType": _pointer_type,
     "TupleType": _nothing,

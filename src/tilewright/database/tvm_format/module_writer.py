@@ -10,28 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tilewright import ir
 from tilewright.database.tvm_format.dialects import Dialect
 from tilewright.errors import DatabaseError
-from tilewright.ir import (
-    BOOL,
-    INT32,
-    Broadcast,
-    Buffer,
-    Call,
-    DType,
-    FloatImm,
-    For,
-    GlobalVar,
-    IntImm,
-    IRModule,
-    Node,
-    Op,
-    PrimExpr,
-    PrimFunc,
-    Ramp,
-    SizeVar,
-    Var,
-)
 
 # The classes of nodes that TVM has, too.
 _NAMES = (
@@ -44,7 +25,7 @@ _KNOWN = frozenset(_NAMES.split())
 _BUFFER_TYPE_DEFAULT = 1
 
 
-def write_module(mod: IRModule, dialect: Dialect) -> str:
+def write_module(mod: ir.IRModule, dialect: Dialect) -> str:
     """A module as text; a program with parts that TVM does not know is an error."""
     graph = _Graph(dialect)
     root = graph.module(mod)
@@ -89,7 +70,7 @@ class _Graph:
         match value:
             case None:
                 return 0
-            case Node() | Op():
+            case ir.Node() | ir.Op():
                 return self.node(value)
             case bool() | int() | float():
                 return self._number(value)
@@ -105,8 +86,8 @@ class _Graph:
         if self.dialect.has_plain_numbers:
             return self._append({"type": type(value).__name__, "data": value})
         if isinstance(value, float):
-            return self.node(FloatImm(DType("float64"), value))
-        return self.node(IntImm(BOOL if isinstance(value, bool) else INT32, int(value)))
+            return self.node(ir.FloatImm(ir.DType("float64"), value))
+        return self.node(ir.IntImm(ir.BOOL if isinstance(value, bool) else ir.INT32, int(value)))
 
     # --- nodes ---
 
@@ -115,14 +96,14 @@ class _Graph:
         position = self._positions.get(id(node))
         if position is None:
             position = self._written(node)
-            if not isinstance(node, IntImm | FloatImm):  # these may not outlive the call
+            if not isinstance(node, ir.IntImm | ir.FloatImm):  # these may not outlive the call
                 self._positions[id(node)] = position
         return position
 
     def _written(self, node: Any) -> int:
-        if isinstance(node, Op):
+        if isinstance(node, ir.Op):
             return self._append(self.dialect.operator(node.name))
-        if isinstance(node, GlobalVar):
+        if isinstance(node, ir.GlobalVar):
             unused = dict.fromkeys(("struct_info_", "_checked_type_", "virtual_device_"), 0)
             return self.add("GlobalVar", **unused, name_hint=self.text(node.name))
         kind = type(node).__name__
@@ -133,18 +114,18 @@ class _Graph:
         for name in node.__struct_fields__:
             if name not in fields:
                 fields[name] = self._field(getattr(node, name))
-        if isinstance(node, PrimExpr):
+        if isinstance(node, ir.PrimExpr):
             fields["dtype"] = str(node.dtype)
         return self.add(kind, **fields)
 
     def _field(self, value: Any) -> Any:
         """Types and enumerations stand in the object itself, all else in one of its own."""
-        if isinstance(value, DType):
+        if isinstance(value, ir.DType):
             return str(value)
         return int(value) if isinstance(value, enum.IntEnum) else self.value(value)
 
-    def module(self, mod: IRModule) -> int:
-        variables = {name: GlobalVar(name) for name in mod.functions}
+    def module(self, mod: ir.IRModule) -> int:
+        variables = {name: ir.GlobalVar(name) for name in mod.functions}
         names = {name: self.node(variable) for name, variable in variables.items()}
         functions = [self.function(func) for func in mod.functions.values()]
         keys = [self.text(name) for name in names]
@@ -165,7 +146,7 @@ class _Graph:
         renamed = {key.replace("tir.", prefix, 1): value for key, value in attrs.items()}
         return self.add("DictAttrs", __dict__=self.mapping(renamed))
 
-    def function(self, func: PrimFunc) -> int:
+    def function(self, func: ir.PrimFunc) -> int:
         attrs = dict(func.attrs)
         if self.dialect.marks_blocks:
             attrs["s_tir"] = True
@@ -187,11 +168,11 @@ class _Graph:
 # --- fields that TVM has in another form, or besides ours ----------------------------------------
 
 
-def _number(graph: _Graph, node: IntImm | FloatImm) -> dict[str, Any]:
+def _number(graph: _Graph, node: ir.IntImm | ir.FloatImm) -> dict[str, Any]:
     return {"value": node.value}
 
 
-def _var(graph: _Graph, node: Var) -> dict[str, Any]:
+def _var(graph: _Graph, node: ir.Var) -> dict[str, Any]:
     pointer = node.type_annotation
     kind = graph.add("PrimType", dtype=str(node.dtype if pointer is None else pointer.element_type))
     if pointer is not None:
@@ -200,8 +181,8 @@ def _var(graph: _Graph, node: Var) -> dict[str, Any]:
     return {"type_annotation": kind}
 
 
-def _buffer(graph: _Graph, node: Buffer) -> dict[str, Any]:
-    offset = IntImm(INT32, 0) if node.elem_offset is None else node.elem_offset
+def _buffer(graph: _Graph, node: ir.Buffer) -> dict[str, Any]:
+    offset = ir.IntImm(ir.INT32, 0) if node.elem_offset is None else node.elem_offset
     return {
         "elem_offset": graph.node(offset),
         "data_alignment": node.data_alignment,
@@ -212,19 +193,19 @@ def _buffer(graph: _Graph, node: Buffer) -> dict[str, Any]:
     }
 
 
-def _lanes(graph: _Graph, node: Ramp | Broadcast) -> dict[str, Any]:
+def _lanes(graph: _Graph, node: ir.Ramp | ir.Broadcast) -> dict[str, Any]:
     is_node = graph.dialect.has_plain_numbers
-    return {"lanes": graph.node(IntImm(INT32, node.lanes)) if is_node else node.lanes}
+    return {"lanes": graph.node(ir.IntImm(ir.INT32, node.lanes)) if is_node else node.lanes}
 
 
 _SPECIAL: Mapping[type, Callable[[_Graph, Any], dict[str, Any]]] = {
-    IntImm: _number,
-    FloatImm: _number,
-    Var: _var,
-    SizeVar: _var,
-    Buffer: _buffer,
-    Ramp: _lanes,
-    Broadcast: _lanes,
-    Call: lambda graph, node: {"attrs": 0},
-    For: lambda graph, node: {"step": 0},
+    ir.IntImm: _number,
+    ir.FloatImm: _number,
+    ir.Var: _var,
+    ir.SizeVar: _var,
+    ir.Buffer: _buffer,
+    ir.Ramp: _lanes,
+    ir.Broadcast: _lanes,
+    ir.Call: lambda graph, node: {"attrs": 0},
+    ir.For: lambda graph, node: {"step": 0},
 }

@@ -11,22 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    free_vars,
-    is_one,
-    multiply,
-)
 from tilewright.schedule.analysis.tensorize_info import description_block
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
@@ -34,7 +20,7 @@ from tilewright.schedule.tensor.match import DescriptionMatcher, Mismatch
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
-_KINDS = (IterType.DATA_PAR, IterType.COMM_REDUCE)
+_KINDS = (ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +28,10 @@ class AutoTensorizeMappingInfo:
     """How a block becomes the computation of a tensor instruction."""
 
     mappings: list[IndexMap]  # of the block's iterators; exactly one
-    lhs_buffer_map: Mapping[Buffer, Buffer]  # of the block -> of the description
-    rhs_buffer_indices: Mapping[Buffer, list[PrimExpr]]  # of the description
-    lhs_iters: tuple[IterVar, ...]
-    rhs_iters: tuple[IterVar, ...]
+    lhs_buffer_map: Mapping[ir.Buffer, ir.Buffer]  # of the block -> of the description
+    rhs_buffer_indices: Mapping[ir.Buffer, list[ir.PrimExpr]]  # of the description
+    lhs_iters: tuple[ir.IterVar, ...]
+    rhs_iters: tuple[ir.IterVar, ...]
 
 
 class _BodyMatcher(DescriptionMatcher):
@@ -55,17 +41,19 @@ class _BodyMatcher(DescriptionMatcher):
     use, and each must be accessed at the same indices everywhere.
     """
 
-    def __init__(self, iters: Sequence[IterVar]) -> None:
+    def __init__(self, iters: Sequence[ir.IterVar]) -> None:
         super().__init__(iters)
-        self.buffer_map: dict[Buffer, Buffer] = {}
-        self.mine: dict[Buffer, list[PrimExpr]] = {}  # both by the buffer of the workload
-        self.theirs: dict[Buffer, list[PrimExpr]] = {}  # by the buffer of the description
+        self.buffer_map: dict[ir.Buffer, ir.Buffer] = {}
+        self.mine: dict[ir.Buffer, list[ir.PrimExpr]] = {}  # both by the buffer of the workload
+        self.theirs: dict[ir.Buffer, list[ir.PrimExpr]] = {}  # by the buffer of the description
         self._single = Analyzer()  # knows iterators with a single value, too
         for iter_var in iters:
             if iter_var.dom is not None:
                 self._single.bind(iter_var.var, iter_var.dom)
 
-    def access(self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore) -> None:
+    def access(
+        self, mine: ir.BufferLoad | ir.BufferStore, theirs: ir.BufferLoad | ir.BufferStore
+    ) -> None:
         """Pair two buffers and remember how they are indexed."""
         buffer, wanted = mine.buffer, theirs.buffer
         known = self.buffer_map.get(buffer)
@@ -82,23 +70,23 @@ class _BodyMatcher(DescriptionMatcher):
         self._check_same(self.mine[buffer], mine.indices)
         self._check_same(self.theirs[wanted], theirs.indices)
 
-    def _simplified(self, index: PrimExpr) -> PrimExpr:
+    def _simplified(self, index: ir.PrimExpr) -> ir.PrimExpr:
         """An index without iterators that add nothing; one that is all of an index stays."""
-        return index if isinstance(index, Var) else self._single.simplify(index)
+        return index if isinstance(index, ir.Var) else self._single.simplify(index)
 
-    def _check_description(self, access: BufferLoad | BufferStore) -> None:
+    def _check_description(self, access: ir.BufferLoad | ir.BufferStore) -> None:
         indices = access.indices
-        single_zero = len(indices) == 1 and isinstance(indices[0], IntImm)
-        if not single_zero and not all(isinstance(index, Var) for index in indices):
+        single_zero = len(indices) == 1 and isinstance(indices[0], ir.IntImm)
+        if not single_zero and not all(isinstance(index, ir.Var) for index in indices):
             raise Mismatch(f"{access.buffer.name} is not indexed by iterators alone")
 
-    def _check_same(self, known: Sequence[PrimExpr], indices: Sequence[PrimExpr]) -> None:
+    def _check_same(self, known: Sequence[ir.PrimExpr], indices: Sequence[ir.PrimExpr]) -> None:
         for old, new in zip(known, indices, strict=True):
             if not self.analyzer.can_prove_equal(old, new):
                 raise Mismatch(f"accesses differ: `{old}` and `{new}`")
 
 
-def match_bodies(block: Block, description: Block) -> _BodyMatcher | None:
+def match_bodies(block: ir.Block, description: ir.Block) -> _BodyMatcher | None:
     """How the buffers of two blocks pair up if both compute the same, else None."""
     if any(iv.iter_type not in _KINDS for iv in (*block.iter_vars, *description.iter_vars)):
         return None
@@ -110,14 +98,14 @@ def match_bodies(block: Block, description: Block) -> _BodyMatcher | None:
     return matcher
 
 
-def is_auto_tensorize_applicable(sch: Schedule, block: BlockRV, desc_func: PrimFunc) -> bool:
+def is_auto_tensorize_applicable(sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc) -> bool:
     """True when a block computes what a description says, whatever its loops and layouts."""
     target = description_block(desc_func).block
     return match_bodies(sch.get_sref(block).block, target) is not None
 
 
 def get_auto_tensorize_mapping_info(
-    sch: Schedule, block: BlockRV, desc_func: PrimFunc
+    sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc
 ) -> AutoTensorizeMappingInfo | None:
     """How to fuse the iterators of a block so that it becomes what a description says."""
     workload, target = sch.get_sref(block).block, description_block(desc_func).block
@@ -132,15 +120,15 @@ def get_auto_tensorize_mapping_info(
     )
 
 
-def _propose(workload: Block, target: Block, matched: _BodyMatcher) -> IndexMap | None:
+def _propose(workload: ir.Block, target: ir.Block, matched: _BodyMatcher) -> IndexMap | None:
     pairs = list(matched.buffer_map.items())
     mine = _uses([matched.mine[buffer] for buffer, _ in pairs])
     theirs = _uses([matched.theirs[wanted] for _, wanted in pairs])
-    inputs: list[Var] = []
-    kept: list[PrimExpr] = []
-    fused: dict[IterVar, PrimExpr] = {}
+    inputs: list[ir.Var] = []
+    kept: list[ir.PrimExpr] = []
+    fused: dict[ir.IterVar, ir.PrimExpr] = {}
     for iter_var in workload.iter_vars:
-        fresh = Var(iter_var.var.name, iter_var.var.dtype)
+        fresh = ir.Var(iter_var.var.name, iter_var.var.dtype)
         inputs.append(fresh)
         candidates = [
             other
@@ -158,24 +146,24 @@ def _propose(workload: Block, target: Block, matched: _BodyMatcher) -> IndexMap 
         return None
     analyzer = Analyzer()
     for iter_var, fresh in zip(workload.iter_vars, inputs, strict=True):
-        if iter_var.dom is not None and not is_one(iter_var.dom.extent):
+        if iter_var.dom is not None and not ir.is_one(iter_var.dom.extent):
             analyzer.bind(fresh, iter_var.dom)
     outputs = [analyzer.simplify(fused[other]) for other in target.iter_vars]
     return IndexMap(tuple(inputs), (*kept, *outputs))
 
 
-def _append(known: PrimExpr | None, iter_var: IterVar, fresh: Var) -> PrimExpr:
+def _append(known: ir.PrimExpr | None, iter_var: ir.IterVar, fresh: ir.Var) -> ir.PrimExpr:
     if known is None:
         return fresh
     assert iter_var.dom is not None
-    return multiply(known, iter_var.dom.extent) + fresh
+    return ir.multiply(known, iter_var.dom.extent) + fresh
 
 
-def _uses(accesses: Sequence[Sequence[PrimExpr]]) -> dict[Var, frozenset[int]]:
+def _uses(accesses: Sequence[Sequence[ir.PrimExpr]]) -> dict[ir.Var, frozenset[int]]:
     """For each variable the numbers of the buffers whose indices contain it."""
-    found: dict[Var, set[int]] = {}
+    found: dict[ir.Var, set[int]] = {}
     for number, indices in enumerate(accesses):
         for index in indices:
-            for var in free_vars(index):
+            for var in ir.free_vars(index):
                 found.setdefault(var, set()).add(number)
     return {var: frozenset(numbers) for var, numbers in found.items()}

@@ -5,23 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.ir import (
-    Add,
-    BlockRealize,
-    BufferRegion,
-    Call,
-    IfThenElse,
-    IntImm,
-    IterType,
-    Node,
-    Op,
-    PrimExpr,
-    Select,
-    Sub,
-    Var,
-    is_true,
-    walk,
-)
+from tilewright import ir
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import loops_of, realize_of, scope_root
@@ -30,7 +14,7 @@ from tilewright.schedule.state.sref import StmtSRef
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
 
-_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:
@@ -41,13 +25,13 @@ def has_block(sch: Schedule, block_name: str) -> bool:
 def is_spatial(sch: Schedule, block: BlockRV) -> bool:
     """True when all iterators of a block are spatial."""
     iter_vars = sch.get_sref(block).block.iter_vars
-    return all(iter_var.iter_type is IterType.DATA_PAR for iter_var in iter_vars)
+    return all(iter_var.iter_type is ir.IterType.DATA_PAR for iter_var in iter_vars)
 
 
 def has_reduction_iter(sch: Schedule, block: BlockRV) -> bool:
     """True when a block has a reduction iterator."""
     iter_vars = sch.get_sref(block).block.iter_vars
-    return any(iter_var.iter_type is IterType.COMM_REDUCE for iter_var in iter_vars)
+    return any(iter_var.iter_type is ir.IterType.COMM_REDUCE for iter_var in iter_vars)
 
 
 def is_affine(sch: Schedule, block: BlockRV) -> bool:
@@ -79,13 +63,13 @@ def has_trivial_binding(block: StmtSRef) -> bool:
     )
 
 
-def has_if_then_else(node: Node) -> bool:
+def has_if_then_else(node: ir.Node) -> bool:
     """True when something below depends on a condition: predicates, branches, selections."""
     return any(
-        isinstance(each, IfThenElse | Select)
-        or (isinstance(each, BlockRealize) and not is_true(each.predicate))
-        or (isinstance(each, Call) and each.op is _IF_THEN_ELSE)
-        for each in walk(node)
+        isinstance(each, ir.IfThenElse | ir.Select)
+        or (isinstance(each, ir.BlockRealize) and not ir.is_true(each.predicate))
+        or (isinstance(each, ir.Call) and each.op is _IF_THEN_ELSE)
+        for each in ir.walk(node)
     )
 
 
@@ -104,19 +88,21 @@ class AccessPattern:
     no_shift_read: bool = False
 
 
-def analyze_read_write_pattern(read: BufferRegion, write: BufferRegion) -> AccessPattern:
+def analyze_read_write_pattern(read: ir.BufferRegion, write: ir.BufferRegion) -> AccessPattern:
     """Compare a read of single elements with a write of single elements."""
     written = _points(write)
     wanted = _points(read)
     if written is None or wanted is None:
         return AccessPattern()
-    places = {index: position for position, index in enumerate(written) if isinstance(index, Var)}
+    places = {
+        index: position for position, index in enumerate(written) if isinstance(index, ir.Var)
+    }
     if len(places) != len(written):
         return AccessPattern()
     used: list[int] = []
     no_const, no_shift = True, True
     for index in wanted:
-        if isinstance(index, IntImm):
+        if isinstance(index, ir.IntImm):
             no_const = False
             continue
         var, shifted = _var_plus_constant(index)
@@ -134,20 +120,20 @@ def analyze_read_write_pattern(read: BufferRegion, write: BufferRegion) -> Acces
     )
 
 
-def _points(region: BufferRegion) -> list[PrimExpr] | None:
+def _points(region: ir.BufferRegion) -> list[ir.PrimExpr] | None:
     """The indices of a region with constant extents; None if an extent is symbolic."""
-    if not all(isinstance(axis.extent, IntImm) for axis in region.region):
+    if not all(isinstance(axis.extent, ir.IntImm) for axis in region.region):
         return None
     return [axis.min for axis in region.region]
 
 
-def _var_plus_constant(index: PrimExpr) -> tuple[Var | None, bool]:
+def _var_plus_constant(index: ir.PrimExpr) -> tuple[ir.Var | None, bool]:
     match index:
-        case Var():
+        case ir.Var():
             return index, False
-        case Add(a=Var() as var, b=IntImm()) | Add(a=IntImm(), b=Var() as var):
+        case ir.Add(a=ir.Var() as var, b=ir.IntImm()) | ir.Add(a=ir.IntImm(), b=ir.Var() as var):
             return var, True
-        case Sub(a=Var() as var, b=IntImm()):
+        case ir.Sub(a=ir.Var() as var, b=ir.IntImm()):
             return var, True
     return None, False
 

@@ -6,22 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap, IterMapLevel, detect_iter_map
 from tilewright.arith.iter_map import IterMark, IterSplitExpr, IterSumExpr
-from tilewright.ir import (
-    INT32,
-    TRUE,
-    Buffer,
-    For,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    floordiv,
-    floormod,
-    is_one,
-)
 
 
 @dataclass(frozen=True)
@@ -34,13 +21,16 @@ class _Digit:
 
 
 def suggest_index_map(
-    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr = TRUE
+    buffer: ir.Buffer,
+    indices: Sequence[ir.PrimExpr],
+    loops: Sequence[ir.For],
+    predicate: ir.PrimExpr = ir.TRUE,
 ) -> IndexMap | None:
     """A layout in which the access at `indices` walks memory in the order of the loops.
 
     The map comes with its inverse. None where the access is no sum of digits of loop variables.
     """
-    shape = [extent.value if isinstance(extent, IntImm) else 0 for extent in buffer.shape]
+    shape = [extent.value if isinstance(extent, ir.IntImm) else 0 for extent in buffer.shape]
     if not all(shape):
         return None
     digits = _digits(buffer, indices, loops, predicate)
@@ -51,7 +41,10 @@ def suggest_index_map(
 
 
 def _digits(
-    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For], predicate: PrimExpr
+    buffer: ir.Buffer,
+    indices: Sequence[ir.PrimExpr],
+    loops: Sequence[ir.For],
+    predicate: ir.PrimExpr,
 ) -> list[_Digit] | None:
     """The digits that the flat index consists of, most significant first."""
     domains = {loop.loop_var: loop.domain for loop in loops}
@@ -64,9 +57,9 @@ def _digits(
     for split in _atoms(found.indices[0]):
         source = split.source.source
         numbers = split.lower_factor, split.extent
-        if not isinstance(source, Var) or source not in positions:
+        if not isinstance(source, ir.Var) or source not in positions:
             return None
-        if not isinstance(numbers[0], IntImm) or not isinstance(numbers[1], IntImm):
+        if not isinstance(numbers[0], ir.IntImm) or not isinstance(numbers[1], ir.IntImm):
             return None
         digits.append(_Digit(positions[source], numbers[0].value, numbers[1].value))
     return digits
@@ -76,7 +69,7 @@ def _atoms(total: IterSumExpr) -> Iterator[IterSplitExpr]:
     """The splits of loop variables in a sum, those inside fused iterators included."""
     for split in total.args:
         mark: IterMark = split.source
-        whole = is_one(split.lower_factor)
+        whole = ir.is_one(split.lower_factor)
         if isinstance(mark.source, IterSumExpr) and whole:
             yield from _atoms(mark.source)
         else:
@@ -84,10 +77,10 @@ def _atoms(total: IterSumExpr) -> Iterator[IterSplitExpr]:
 
 
 def _index_map(shape: Sequence[int], extents: Sequence[int], order: Sequence[int]) -> IndexMap:
-    inputs = [Var(f"i{axis}", INT32) for axis in range(len(shape))]
-    outputs = [Var(f"i{axis}", INT32) for axis in range(len(extents))]
+    inputs = [ir.Var(f"i{axis}", ir.INT32) for axis in range(len(shape))]
+    outputs = [ir.Var(f"i{axis}", ir.INT32) for axis in range(len(extents))]
     forward = _unflatten(_flatten(inputs, shape), extents, inputs, shape)
-    values: list[PrimExpr] = [const(0, INT32)] * len(extents)
+    values: list[ir.PrimExpr] = [ir.const(0, ir.INT32)] * len(extents)
     for position, digit in enumerate(order):
         values[digit] = outputs[position]
     reordered = [extents[digit] for digit in order]
@@ -96,23 +89,23 @@ def _index_map(shape: Sequence[int], extents: Sequence[int], order: Sequence[int
     return IndexMap(tuple(inputs), tuple(forward[digit] for digit in order), inverse)
 
 
-def _flatten(values: Sequence[PrimExpr], extents: Sequence[int]) -> PrimExpr:
-    flat: PrimExpr = const(0, INT32)
+def _flatten(values: Sequence[ir.PrimExpr], extents: Sequence[int]) -> ir.PrimExpr:
+    flat: ir.PrimExpr = ir.const(0, ir.INT32)
     for value, extent in zip(values, extents, strict=True):
         flat = flat * extent + value
     return flat
 
 
 def _unflatten(
-    flat: PrimExpr, extents: Sequence[int], variables: Sequence[Var], domains: Sequence[int]
-) -> list[PrimExpr]:
+    flat: ir.PrimExpr, extents: Sequence[int], variables: Sequence[ir.Var], domains: Sequence[int]
+) -> list[ir.PrimExpr]:
     """The digits of a flat index; `variables` lie in `domains`."""
     analyzer = Analyzer()
     for var, extent in zip(variables, domains, strict=True):
         if extent != 1:
-            analyzer.bind(var, Range(const(0, var.dtype), const(extent, var.dtype)))
-    digits: list[PrimExpr] = []
+            analyzer.bind(var, ir.Range(ir.const(0, var.dtype), ir.const(extent, var.dtype)))
+    digits: list[ir.PrimExpr] = []
     for extent in reversed(extents):
-        digits.append(analyzer.simplify(floormod(flat, extent)))
-        flat = analyzer.simplify(floordiv(flat, extent))
+        digits.append(analyzer.simplify(ir.floormod(flat, extent)))
+        flat = analyzer.simplify(ir.floordiv(flat, extent))
     return digits[::-1]

@@ -6,21 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    BlockRealize,
-    For,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Var,
-    is_zero,
-    subtract,
-    uses_var,
-)
 from tilewright.ir.tensor_intrin import description_nest
 from tilewright.schedule.state.handles import BlockRV
 from tilewright.schedule.state.scope import realize_of
@@ -34,13 +21,13 @@ if TYPE_CHECKING:
 class TensorizeInfo:
     """Loops of a block and the loops of a description that they stand for."""
 
-    loop_map: Mapping[StmtSRef, For]
-    desc_loop_indexer: Mapping[For, int]  # outermost 0
+    loop_map: Mapping[StmtSRef, ir.For]
+    desc_loop_indexer: Mapping[ir.For, int]  # outermost 0
     block_iter_paddings: list[int] | None = None  # for each iterator what to add to its extent
 
 
 def get_tensorize_loop_mapping(
-    sch: Schedule, block: BlockRV, desc_func: PrimFunc, allow_padding: bool = False
+    sch: Schedule, block: BlockRV, desc_func: ir.PrimFunc, allow_padding: bool = False
 ) -> TensorizeInfo | None:
     """Find, for each loop of a description, the loop of a block that does the same.
 
@@ -52,20 +39,20 @@ def get_tensorize_loop_mapping(
 
 
 class _LoopMapper:
-    def __init__(self, block: StmtSRef, desc_func: PrimFunc, allow_padding: bool) -> None:
+    def __init__(self, block: StmtSRef, desc_func: ir.PrimFunc, allow_padding: bool) -> None:
         self._loops = _loops_in_chain(block)
         self._realize = realize_of(block)
         self._desc_loops, self._desc = description_nest(desc_func)
         self._allow_padding = allow_padding
         self._analyzer = Analyzer()
         self._paddings: dict[int, int] = {}
-        self._loop_map: dict[StmtSRef, For] = {}
+        self._loop_map: dict[StmtSRef, ir.For] = {}
 
     def run(self) -> TensorizeInfo | None:
         """The pairs of loops, or None."""
         iters = self._realize.block.iter_vars
         desc_iters = self._desc.block.iter_vars
-        starts_at_zero = all(is_zero(loop.loop.min) for loop in self._loops)
+        starts_at_zero = all(ir.is_zero(loop.loop.min) for loop in self._loops)
         if len(self._desc_loops) != len(desc_iters) or len(self._loops) != len(iters):
             return None
         if len(iters) < len(desc_iters) or not starts_at_zero:
@@ -82,7 +69,7 @@ class _LoopMapper:
     def _map_iter(self, desc_position: int, position: int) -> bool:
         """Pair the loops of two iterators; False where that is impossible."""
         desc_loop = self._desc_loop_of(desc_position)
-        if desc_loop is None or not isinstance(desc_loop.extent, IntImm):
+        if desc_loop is None or not isinstance(desc_loop.extent, ir.IntImm):
             return False
         binding = self._realize.iter_values[position]
         variables = {loop.loop.loop_var for loop in self._loops}
@@ -90,12 +77,12 @@ class _LoopMapper:
             residual = self._residual(binding, loop.loop, variables)
             if loop in self._loop_map or residual is None:
                 continue
-            if not is_zero(residual):
+            if not ir.is_zero(residual):
                 self._allow_padding = False
             return self._pair(loop, desc_loop, position)
         return True  # an iterator without a loop of its own stays outside
 
-    def _desc_loop_of(self, position: int) -> For | None:
+    def _desc_loop_of(self, position: int) -> ir.For | None:
         binding = self._desc.iter_values[position]
         variables = {loop.loop_var for loop in self._desc_loops}
         for loop in self._desc_loops:
@@ -103,14 +90,16 @@ class _LoopMapper:
                 return loop
         return None
 
-    def _residual(self, binding: PrimExpr, loop: For, variables: set[Var]) -> PrimExpr | None:
+    def _residual(
+        self, binding: ir.PrimExpr, loop: ir.For, variables: set[ir.Var]
+    ) -> ir.PrimExpr | None:
         """What a binding adds to a loop variable; None if it depends on loops."""
-        rest = self._analyzer.simplify(subtract(binding, loop.loop_var))
-        return None if uses_var(rest, variables.__contains__) else rest
+        rest = self._analyzer.simplify(ir.subtract(binding, loop.loop_var))
+        return None if ir.uses_var(rest, variables.__contains__) else rest
 
-    def _pair(self, loop: StmtSRef, desc_loop: For, position: int) -> bool:
+    def _pair(self, loop: StmtSRef, desc_loop: ir.For, position: int) -> bool:
         extent, wanted = loop.loop.extent, desc_loop.extent
-        if not isinstance(extent, IntImm) or not isinstance(wanted, IntImm):
+        if not isinstance(extent, ir.IntImm) or not isinstance(wanted, ir.IntImm):
             return False
         missing = -extent.value % wanted.value
         if missing:
@@ -133,21 +122,21 @@ def _loops_in_chain(block: StmtSRef) -> list[StmtSRef]:
     """The loops around a block that hold nothing else, outermost first."""
     loops: list[StmtSRef] = []
     parent = block.parent
-    while parent is not None and isinstance(parent.stmt, For):
-        if isinstance(parent.stmt.body, SeqStmt):
+    while parent is not None and isinstance(parent.stmt, ir.For):
+        if isinstance(parent.stmt.body, ir.SeqStmt):
             break
         loops.append(parent)
         parent = parent.parent
     return loops[::-1]
 
 
-def _last_of_kind(iters: Sequence[IterVar], upto: int, kind: IterType) -> int | None:
+def _last_of_kind(iters: Sequence[ir.IterVar], upto: int, kind: ir.IterType) -> int | None:
     for position in range(upto, -1, -1):
         if iters[position].iter_type is kind:
             return position
     return None
 
 
-def description_block(desc_func: PrimFunc) -> BlockRealize:
+def description_block(desc_func: ir.PrimFunc) -> ir.BlockRealize:
     """The block inside the loops of a description."""
     return description_nest(desc_func)[1]

@@ -4,52 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    cast,
-    const,
-)
+from tilewright import ir
 from tilewright.schedule.state.splice import loop_nest
 
-Access = tuple[Buffer, tuple[PrimExpr, ...]]
+Access = tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]
 
 
 def make_copy_block(
-    name: str, iterators: Sequence[IterVar], source: Access, target: Access
-) -> Block:
+    name: str, iterators: Sequence[ir.IterVar], source: Access, target: Access
+) -> ir.Block:
     """A block that copies one element, converted if need be, for each value of its iterators."""
-    return Block(
+    return ir.Block(
         tuple(iterators),
-        (BufferRegion.from_point(*source),),
-        (BufferRegion.from_point(*target),),
+        (ir.BufferRegion.from_point(*source),),
+        (ir.BufferRegion.from_point(*target),),
         name,
-        BufferStore(target[0], cast(target[0].dtype, BufferLoad(*source)), target[1]),
+        ir.BufferStore(target[0], ir.cast(target[0].dtype, ir.BufferLoad(*source)), target[1]),
     )
 
 
-def spatial_iterator(name: str, extent: PrimExpr) -> IterVar:
+def spatial_iterator(name: str, extent: ir.PrimExpr) -> ir.IterVar:
     """A spatial iterator over `[0, extent)`."""
-    domain = Range(const(0, extent.dtype), extent)
-    return IterVar(domain, Var(name, extent.dtype), IterType.DATA_PAR)
+    domain = ir.Range(ir.const(0, extent.dtype), extent)
+    return ir.IterVar(domain, ir.Var(name, extent.dtype), ir.IterType.DATA_PAR)
 
 
 def realize_in_loops(
-    loops: Sequence[tuple[Var, PrimExpr]],
-    bindings: Sequence[PrimExpr],
-    block: Block,
-    predicate: PrimExpr = TRUE,
-) -> Stmt:
+    loops: Sequence[tuple[ir.Var, ir.PrimExpr]],
+    bindings: Sequence[ir.PrimExpr],
+    block: ir.Block,
+    predicate: ir.PrimExpr = ir.TRUE,
+) -> ir.Stmt:
     """A block bound to loops around it."""
-    return loop_nest(loops, BlockRealize(tuple(bindings), predicate, block))
+    return loop_nest(loops, ir.BlockRealize(tuple(bindings), predicate, block))

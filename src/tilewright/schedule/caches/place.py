@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IntervalSet,
@@ -18,35 +19,6 @@ from tilewright.arith import (
     to_range,
 )
 from tilewright.arith.interval import EVERYTHING
-from tilewright.ir import (
-    TRUE,
-    Add,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    FloorDiv,
-    FloorMod,
-    For,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    children,
-    conjuncts,
-    const,
-    expr_deep_equal,
-    free_vars,
-    is_one,
-    is_true,
-    maximum,
-    pre_order_visit,
-    substitute,
-    uses_var,
-)
 from tilewright.schedule.conditions.checks import all_loops_above, has_affine_binding
 from tilewright.schedule.state.scope import DEFINITIONS, leaf_realizes, realize_of
 from tilewright.schedule.state.sref import StmtSRef
@@ -58,32 +30,32 @@ class CachePlace:
     """Where a statement goes: before (or after) `anchor`, or first (or last) in the scope."""
 
     location: StmtSRef  # the loop or block whose iterations each run the statement
-    anchor: Stmt | None = None
+    anchor: ir.Stmt | None = None
     at_end: bool = False
-    siblings: SeqStmt | None = None  # what holds the anchor, if it is not alone
+    siblings: ir.SeqStmt | None = None  # what holds the anchor, if it is not alone
 
     @property
-    def surroundings(self) -> Stmt:
+    def surroundings(self) -> ir.Stmt:
         """The statement that runs whenever a statement at this place does."""
         assert self.location.stmt is not None
         return self.location.stmt.body if self.siblings is None else self.siblings
 
 
-def place_first(scope: StmtSRef, buffer: Buffer) -> CachePlace:
+def place_first(scope: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     """Before everything in a scope that can touch a buffer: where it is defined, or at the top."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
 
     def look(node: Any) -> bool:
         own = getattr(node, "buffer_var", None) is buffer.data
         if isinstance(node, DEFINITIONS) and (own or getattr(node, "buffer", None) is buffer):
             found.append(node.body)
-        return isinstance(node, Stmt) and not isinstance(node, Block)
+        return isinstance(node, ir.Stmt) and not isinstance(node, ir.Block)
 
-    pre_order_visit(scope.block.body, look)
+    ir.pre_order_visit(scope.block.body, look)
     if not found:
         return CachePlace(scope)
     body = found[-1]
-    return CachePlace(scope, body.seq[0] if isinstance(body, SeqStmt) else body)
+    return CachePlace(scope, body.seq[0] if isinstance(body, ir.SeqStmt) else body)
 
 
 def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> CachePlace:
@@ -93,19 +65,19 @@ def place_before(location: StmtSRef, earlier: StmtSRef, later: StmtSRef) -> Cach
     assert later.stmt is not None
     body = location.stmt.body
     while True:
-        if isinstance(body, SeqStmt):
+        if isinstance(body, ir.SeqStmt):
             siblings, body = body, next(item for item in body.seq if _holds(item, later.stmt))
             if not _holds(body, earlier.stmt):
                 return CachePlace(location, body, siblings=siblings)
         else:
             body = next(
                 child
-                for child in children(body)
-                if isinstance(child, Stmt) and _holds(child, later.stmt)
+                for child in ir.children(body)
+                if isinstance(child, ir.Stmt) and _holds(child, later.stmt)
             )
 
 
-def _holds(stmt: Stmt, block: Stmt) -> bool:
+def _holds(stmt: ir.Stmt, block: ir.Stmt) -> bool:
     return any(realize.block is block for realize in leaf_realizes(stmt))
 
 
@@ -113,16 +85,16 @@ def _holds(stmt: Stmt, block: Stmt) -> bool:
 class RelaxedRegion:
     """What a block touches while the loops between it and some location run."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[ir.Range, ...]
     is_exact: bool  # every element in it is touched
 
 
 def relaxed_region(
     state: ScheduleState,
     block: StmtSRef,
-    region: BufferRegion,
+    region: ir.BufferRegion,
     place: CachePlace,
-    threads: Sequence[For] = (),
+    threads: Sequence[ir.For] = (),
 ) -> RelaxedRegion:
     """The box that a region of a block sweeps until a place is reached, inside its buffer.
 
@@ -138,11 +110,11 @@ def relaxed_region(
         whole = _iterator_domains(realize.block, region)
         if whole is not None and takes_all_values(realize, domains):
             return RelaxedRegion(whole, always)
-    bound = substitute(region, realize.values)
+    bound = ir.substitute(region, realize.values)
     # Unit loops stay in the bounds, as in TVM, so these know nothing of the loops above.
     exact = estimate_region_strict_bound(bound.region, domains, realize.predicate)
     found = exact or estimate_region_upper_bound(bound.region, domains, realize.predicate)
-    if any(uses_var(domain, domains.__contains__) for domain in domains.values()):
+    if any(ir.uses_var(domain, domains.__contains__) for domain in domains.values()):
         exact = None  # loops that others run up to: not all combinations, and bounds may name them
         found = [each if _stands_still(each, domains) else EVERYTHING for each in found]
     analyzer = _analyzer_above(location)
@@ -154,36 +126,37 @@ def relaxed_region(
     return RelaxedRegion(ranges, exact is not None and always)
 
 
-def _stands_still(interval: IntervalSet, loops: dict[Var, Range]) -> bool:
+def _stands_still(interval: IntervalSet, loops: dict[ir.Var, ir.Range]) -> bool:
     ends = (interval.min_value, interval.max_value)
-    return not any(uses_var(end, loops.__contains__) for end in ends)
+    return not any(ir.uses_var(end, loops.__contains__) for end in ends)
 
 
 def _is_switched_from_above(
-    predicate: PrimExpr, region: BufferRegion, domains: dict[Var, Range]
+    predicate: ir.PrimExpr, region: ir.BufferRegion, domains: dict[ir.Var, ir.Range]
 ) -> bool:
     """True when a guard may leave nothing of the region in some iterations of loops above.
 
     Guards over loops that the region follows are a matter of its bounds.
     """
-    followed = {var for axis in region.region for var in free_vars(axis.min) if var in domains}
+    followed = {var for axis in region.region for var in ir.free_vars(axis.min) if var in domains}
     return any(
-        uses_var(part, lambda var: var not in domains) and not uses_var(part, followed.__contains__)
-        for part in conjuncts(predicate)
+        ir.uses_var(part, lambda var: var not in domains)
+        and not ir.uses_var(part, followed.__contains__)
+        for part in ir.conjuncts(predicate)
     )
 
 
-def is_fixed_box(place: CachePlace, ranges: Sequence[Range]) -> bool:
+def is_fixed_box(place: CachePlace, ranges: Sequence[ir.Range]) -> bool:
     """True when a region is one box for a whole block, which knows where that lies."""
     if not place.location.is_block:
         return False
     loops = all_loops_above(place.location)
-    return not any(uses_var(axis, loops.__contains__) for axis in ranges)
+    return not any(ir.uses_var(axis, loops.__contains__) for axis in ranges)
 
 
-def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
+def domains_between(block: StmtSRef, location: StmtSRef) -> dict[ir.Var, ir.Range]:
     """The loops around a block that lie below `location`, outermost first."""
-    loops: list[For] = []
+    loops: list[ir.For] = []
     parent = block.parent
     while parent is not None and parent is not location:
         loops.append(parent.loop)
@@ -191,33 +164,33 @@ def domains_between(block: StmtSRef, location: StmtSRef) -> dict[Var, Range]:
     return {loop.loop_var: loop.domain for loop in reversed(loops)}
 
 
-def _iterator_domains(block: Block, region: BufferRegion) -> tuple[Range, ...] | None:
+def _iterator_domains(block: ir.Block, region: ir.BufferRegion) -> tuple[ir.Range, ...] | None:
     """The region over all iterations, where each index is an iterator of its own or constant."""
     domains = {iter_var.var: iter_var.dom for iter_var in block.iter_vars}
     ranges = []
     for axis in region.region:
-        if not is_one(axis.extent):
+        if not ir.is_one(axis.extent):
             return None
-        if isinstance(axis.min, IntImm):
+        if isinstance(axis.min, ir.IntImm):
             ranges.append(axis)
             continue
-        domain = domains.pop(axis.min, None) if isinstance(axis.min, Var) else None
+        domain = domains.pop(axis.min, None) if isinstance(axis.min, ir.Var) else None
         if domain is None:
             return None
         ranges.append(domain)
     return tuple(ranges)
 
 
-def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
+def takes_all_values(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) -> bool:
     """True when the bindings, known to leave no gaps, span the domains of the iterators.
 
     Those of a part of a program, such as what `loop_partition` makes, do not.
     """
-    if not is_true(realize.predicate):
+    if not ir.is_true(realize.predicate):
         return _takes_all_allowed(realize, loops)
     for iter_var, value in realize.bindings:
         assert iter_var.dom is not None
-        if isinstance(value, Var) and _is_domain(loops.get(value), iter_var.dom):
+        if isinstance(value, ir.Var) and _is_domain(loops.get(value), iter_var.dom):
             continue
         wanted, span = _bounds(iter_var.dom), _span(value, loops)
         if wanted is None or span is None or span[0] > wanted[0] or span[1] < wanted[1]:
@@ -225,39 +198,39 @@ def takes_all_values(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
     return True
 
 
-def _takes_all_allowed(realize: BlockRealize, loops: dict[Var, Range]) -> bool:
+def _takes_all_allowed(realize: ir.BlockRealize, loops: dict[ir.Var, ir.Range]) -> bool:
     """The same under a predicate, which may leave out values."""
-    points = [Range(value, const(1, value.dtype)) for value in realize.iter_values]
+    points = [ir.Range(value, ir.const(1, value.dtype)) for value in realize.iter_values]
     domains = [iter_var.dom for iter_var in realize.block.iter_vars if iter_var.dom is not None]
     spans = estimate_region_strict_bound(points, loops, realize.predicate)
     return spans is not None and covers(spans, domains)
 
 
-def _is_domain(loop: Range | None, domain: Range) -> bool:
-    if loop is None or not expr_deep_equal(loop.min, domain.min):
+def _is_domain(loop: ir.Range | None, domain: ir.Range) -> bool:
+    if loop is None or not ir.expr_deep_equal(loop.min, domain.min):
         return False
-    return loop.extent is domain.extent or expr_deep_equal(loop.extent, domain.extent)
+    return loop.extent is domain.extent or ir.expr_deep_equal(loop.extent, domain.extent)
 
 
-def _span(value: PrimExpr, loops: dict[Var, Range]) -> tuple[int, int] | None:
+def _span(value: ir.PrimExpr, loops: dict[ir.Var, ir.Range]) -> tuple[int, int] | None:
     """The smallest and the largest number that a sum of scaled loop variables can be."""
     match value:
-        case IntImm(value=number):
+        case ir.IntImm(value=number):
             return number, number
-        case Var():
+        case ir.Var():
             return _bounds(loops[value]) if value in loops else None
-        case Add(a=a, b=b):
+        case ir.Add(a=a, b=b):
             left, right = _span(a, loops), _span(b, loops)
             if left is None or right is None:
                 return None
             return left[0] + right[0], left[1] + right[1]
-        case Mul(a=a, b=IntImm(value=scale)) if scale >= 0:
+        case ir.Mul(a=a, b=ir.IntImm(value=scale)) if scale >= 0:
             inner = _span(a, loops)
             return None if inner is None else (inner[0] * scale, inner[1] * scale)
-        case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
+        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
             inner = _span(a, loops)
             return None if inner is None else (inner[0] // divisor, inner[1] // divisor)
-        case FloorMod(a=a, b=IntImm(value=divisor)) if divisor > 0:
+        case ir.FloorMod(a=a, b=ir.IntImm(value=divisor)) if divisor > 0:
             inner = _span(a, loops)
             if inner is None or inner[0] != 0:
                 return None
@@ -265,19 +238,21 @@ def _span(value: PrimExpr, loops: dict[Var, Range]) -> tuple[int, int] | None:
     return None
 
 
-def _bounds(domain: Range) -> tuple[int, int] | None:
-    if not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
+def _bounds(domain: ir.Range) -> tuple[int, int] | None:
+    if not (isinstance(domain.min, ir.IntImm) and isinstance(domain.extent, ir.IntImm)):
         return None
     return domain.min.value, domain.min.value + domain.extent.value - 1
 
 
-def is_reached_freely(stmt: Stmt, realize: BlockRealize) -> bool:
+def is_reached_freely(stmt: ir.Stmt, realize: ir.BlockRealize) -> bool:
     """True when nothing but loops and sequences decides whether the block runs."""
     if stmt is realize:
         return True
-    if isinstance(stmt, (For, *DEFINITIONS)):
+    if isinstance(stmt, (ir.For, *DEFINITIONS)):
         return is_reached_freely(stmt.body, realize)
-    return isinstance(stmt, SeqStmt) and any(is_reached_freely(item, realize) for item in stmt.seq)
+    return isinstance(stmt, ir.SeqStmt) and any(
+        is_reached_freely(item, realize) for item in stmt.seq
+    )
 
 
 def _analyzer_above(location: StmtSRef) -> Analyzer:
@@ -286,9 +261,9 @@ def _analyzer_above(location: StmtSRef) -> Analyzer:
     node: StmtSRef | None = location
     while node is not None:
         stmt = node.stmt
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             analyzer.bind(stmt.loop_var, stmt.domain)
-        elif isinstance(stmt, Block):
+        elif isinstance(stmt, ir.Block):
             for iter_var in stmt.iter_vars:
                 if iter_var.dom is not None:
                     analyzer.bind(iter_var.var, iter_var.dom)
@@ -296,7 +271,7 @@ def _analyzer_above(location: StmtSRef) -> Analyzer:
     return analyzer
 
 
-def hull(boxes: Sequence[Sequence[Range]]) -> tuple[Range, ...]:
+def hull(boxes: Sequence[Sequence[ir.Range]]) -> tuple[ir.Range, ...]:
     """The smallest box around several."""
     first = boxes[0]
     if all(same_ranges(box, first) for box in boxes[1:]):
@@ -306,14 +281,17 @@ def hull(boxes: Sequence[Sequence[Range]]) -> tuple[Range, ...]:
     return tuple(to_range(axis, analyzer) for axis in region_union(intervals, analyzer))
 
 
-def same_ranges(a: Sequence[Range], b: Sequence[Range]) -> bool:
+def same_ranges(a: Sequence[ir.Range], b: Sequence[ir.Range]) -> bool:
     """True when two boxes are written alike."""
-    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
+    return all(x is y or ir.expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def inside_buffer(
-    location: StmtSRef, buffer: Buffer, ranges: Sequence[Range], condition: PrimExpr = TRUE
-) -> tuple[Range, ...]:
+    location: StmtSRef,
+    buffer: ir.Buffer,
+    ranges: Sequence[ir.Range],
+    condition: ir.PrimExpr = ir.TRUE,
+) -> tuple[ir.Range, ...]:
     """The part of a region that lies in its buffer; unchanged where that is sure to be all.
 
     Nobody asks for the region where `condition` does not hold.
@@ -328,11 +306,13 @@ def inside_buffer(
         )
 
 
-def _is_inside(low: PrimExpr, high: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
+def _is_inside(
+    low: ir.PrimExpr, high: ir.PrimExpr, extent: ir.PrimExpr, analyzer: Analyzer
+) -> bool:
     return analyzer.can_prove(low >= 0) and analyzer.can_prove(high < extent)
 
 
-def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Range:
+def _clipped(interval: IntervalSet, extent: ir.PrimExpr, analyzer: Analyzer) -> ir.Range:
     """What lies in the buffer; nothing is never less than nothing."""
     if (
         interval.has_lower_bound
@@ -341,11 +321,11 @@ def _clipped(interval: IntervalSet, extent: PrimExpr, analyzer: Analyzer) -> Ran
     ):
         found = to_range(interval)
     else:
-        inside = IntervalSet(const(0, extent.dtype), analyzer.simplify(extent - 1))
+        inside = IntervalSet(ir.const(0, extent.dtype), analyzer.simplify(extent - 1))
         common = intersect([interval, inside], analyzer)
         if common.is_nothing:  # all accesses are guarded away; a cache has an element nevertheless
-            return Range(const(0, extent.dtype), const(1, extent.dtype))
+            return ir.Range(ir.const(0, extent.dtype), ir.const(1, extent.dtype))
         found = to_range(common, analyzer)
-    if isinstance(found.extent, IntImm) or analyzer.can_prove(found.extent >= 0):
+    if isinstance(found.extent, ir.IntImm) or analyzer.can_prove(found.extent >= 0):
         return found
-    return Range(found.min, maximum(found.extent, const(0, found.extent.dtype)))
+    return ir.Range(found.min, ir.maximum(found.extent, ir.const(0, found.extent.dtype)))

@@ -11,34 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    HANDLE,
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferRewriter,
-    DType,
-    For,
-    IntImm,
-    IterVar,
-    MatchBufferRegion,
-    PointerType,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    const,
-    is_zero,
-    map_children,
-    map_tuple,
-    seq,
-)
 from tilewright.ir.access import inputs_of
-from tilewright.ir.node import replace
 from tilewright.schedule.caches.copy_block import (
     make_copy_block,
     realize_in_loops,
@@ -98,7 +73,7 @@ def check_storage_scope(scope: object) -> None:
         raise BadStorageScope(scope=scope)
 
 
-def accessed_region(block: StmtSRef, side: str, index: object) -> BufferRegion:
+def accessed_region(block: StmtSRef, side: str, index: object) -> ir.BufferRegion:
     """The region that a block declares at a position of its reads or writes."""
     stmt = block.block
     regions = stmt.reads if side == "reads" else stmt.writes
@@ -109,7 +84,7 @@ def accessed_region(block: StmtSRef, side: str, index: object) -> BufferRegion:
     return regions[index]
 
 
-def only_writer(writers: Sequence[StmtSRef], buffer: Buffer) -> StmtSRef | None:
+def only_writer(writers: Sequence[StmtSRef], buffer: ir.Buffer) -> StmtSRef | None:
     """The block of a scope that writes a buffer, None if there is none."""
     if len(writers) > 1:
         names = ", ".join(repr(writer.name) for writer in writers)
@@ -117,7 +92,7 @@ def only_writer(writers: Sequence[StmtSRef], buffer: Buffer) -> StmtSRef | None:
     return writers[0] if writers else None
 
 
-def reads_buffer(block: Block, buffer: Buffer) -> bool:
+def reads_buffer(block: ir.Block, buffer: ir.Buffer) -> bool:
     """True when a block declares that values of a buffer come into it."""
     return any(region.buffer is buffer for region in inputs_of(block).values())
 
@@ -125,11 +100,13 @@ def reads_buffer(block: Block, buffer: Buffer) -> bool:
 # --- the new buffer and the copy ---------------------------------------------------------------
 
 
-def cache_buffer(buffer: Buffer, scope: str, shape: tuple[PrimExpr, ...] | None = None) -> Buffer:
+def cache_buffer(
+    buffer: ir.Buffer, scope: str, shape: tuple[ir.PrimExpr, ...] | None = None
+) -> ir.Buffer:
     """A compact buffer of the same kind in another scope, named after both."""
     name = f"{buffer.name}_{scope}"
-    return Buffer(
-        Var(name, HANDLE, PointerType(buffer.dtype, scope)),
+    return ir.Buffer(
+        ir.Var(name, ir.HANDLE, ir.PointerType(buffer.dtype, scope)),
         buffer.dtype,
         buffer.shape if shape is None else shape,
         name=name,
@@ -142,16 +119,18 @@ def cache_buffer(buffer: Buffer, scope: str, shape: tuple[PrimExpr, ...] | None 
 class Cache:
     """A cache of part of a buffer; `offsets` are where that part begins, None for all of it."""
 
-    original: Buffer
-    buffer: Buffer
-    ranges: tuple[Range, ...]
-    offsets: tuple[PrimExpr, ...] | None = None
+    original: ir.Buffer
+    buffer: ir.Buffer
+    ranges: tuple[ir.Range, ...]
+    offsets: tuple[ir.PrimExpr, ...] | None = None
 
 
-def make_cache(original: Buffer, scope: str, ranges: tuple[Range, ...], *, compact: bool) -> Cache:
+def make_cache(
+    original: ir.Buffer, scope: str, ranges: tuple[ir.Range, ...], *, compact: bool
+) -> Cache:
     """A cache for `ranges`: of just that size, or as large as the whole buffer."""
     # Only a box of known size allows a smaller buffer.
-    known = all(isinstance(axis.extent, IntImm) for axis in ranges)
+    known = all(isinstance(axis.extent, ir.IntImm) for axis in ranges)
     if not compact or not known or _is_whole(original, ranges):
         return Cache(original, cache_buffer(original, scope), ranges)
     shape = tuple(axis.extent for axis in ranges)
@@ -159,94 +138,96 @@ def make_cache(original: Buffer, scope: str, ranges: tuple[Range, ...], *, compa
     return Cache(original, cache_buffer(original, scope, shape), ranges, offsets)
 
 
-def _is_whole(buffer: Buffer, ranges: Sequence[Range]) -> bool:
+def _is_whole(buffer: ir.Buffer, ranges: Sequence[ir.Range]) -> bool:
     return all(
-        is_zero(axis.min) and _same_value(axis.extent, extent)
+        ir.is_zero(axis.min) and _same_value(axis.extent, extent)
         for axis, extent in zip(ranges, buffer.shape, strict=True)
     )
 
 
-def _same_value(a: PrimExpr, b: PrimExpr) -> bool:
+def _same_value(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
     if a is b:
         return True
-    if not isinstance(a, IntImm) or not isinstance(b, IntImm):
+    if not isinstance(a, ir.IntImm) or not isinstance(b, ir.IntImm):
         return False
     return a.value == b.value and a.dtype == b.dtype
 
 
-def copy_nest(cache: Cache, *, into_cache: bool, predicate: PrimExpr = TRUE) -> tuple[Stmt, Block]:
+def copy_nest(
+    cache: Cache, *, into_cache: bool, predicate: ir.PrimExpr = ir.TRUE
+) -> tuple[ir.Stmt, ir.Block]:
     """Loops with a block that copies the cached region into the cache or back from it."""
-    loops: list[tuple[Var, PrimExpr]] = []
-    iterators: list[IterVar] = []
-    bindings: list[PrimExpr] = []
+    loops: list[tuple[ir.Var, ir.PrimExpr]] = []
+    iterators: list[ir.IterVar] = []
+    bindings: list[ir.PrimExpr] = []
     compact = cache.offsets is not None
     for axis, (domain, extent) in enumerate(zip(cache.ranges, cache.original.shape, strict=True)):
-        loop_var = Var(f"ax{axis}", domain.extent.dtype)
+        loop_var = ir.Var(f"ax{axis}", domain.extent.dtype)
         size = domain.extent if compact else with_dtype(extent, loop_var.dtype)
         iterators.append(spatial_iterator(f"v{axis}", size))
-        bindings.append(loop_var if compact or is_zero(domain.min) else domain.min + loop_var)
+        bindings.append(loop_var if compact or ir.is_zero(domain.min) else domain.min + loop_var)
         loops.append((loop_var, domain.extent))
-    at_cache: tuple[PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
+    at_cache: tuple[ir.PrimExpr, ...] = tuple(iter_var.var for iter_var in iterators)
     at_original = at_cache
     if cache.offsets is not None:
         pairs = zip(cache.offsets, at_cache, strict=True)
-        at_original = tuple(var if is_zero(low) else low + var for low, var in pairs)
+        at_original = tuple(var if ir.is_zero(low) else low + var for low, var in pairs)
     ends = ((cache.original, at_original), (cache.buffer, at_cache))
     source, target = ends if into_cache else ends[::-1]
     block = make_copy_block(cache.buffer.name, iterators, source, target)
     return realize_in_loops(loops, bindings, block, predicate), block
 
 
-def with_dtype(extent: PrimExpr, dtype: DType) -> PrimExpr:
+def with_dtype(extent: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
     """A constant extent in another integer type; others stay."""
-    return const(extent.value, dtype) if isinstance(extent, IntImm) else extent
+    return ir.const(extent.value, dtype) if isinstance(extent, ir.IntImm) else extent
 
 
 # --- switching blocks to the cache ---------------------------------------------------------------
 
 
-class CacheUser(BufferRewriter):
+class CacheUser(ir.BufferRewriter):
     """Makes blocks use the cache instead of the buffer; remembers which block became which."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._analyzer = Analyzer()
-        self.reuse: dict[Block, Block] = {}
+        self.reuse: dict[ir.Block, ir.Block] = {}
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         return self._cache.buffer if buffer is self._cache.original else buffer
 
-    def visit_var(self, node: Var) -> Var:
+    def visit_var(self, node: ir.Var) -> ir.Var:
         return self._cache.buffer.data if node is self._cache.original.data else node
 
     def with_buffer(self, node: Any) -> Any:
         offsets = self._cache.offsets
         if offsets is None or node.buffer is not self._cache.original:
             return super().with_buffer(node)
-        if isinstance(node, BufferRegion):
+        if isinstance(node, ir.BufferRegion):
             region = tuple(
-                Range(self._shift(axis.min, low), axis.extent)
+                ir.Range(self._shift(axis.min, low), axis.extent)
                 for axis, low in zip(node.region, offsets, strict=True)
             )
-            return BufferRegion(self._cache.buffer, region)
+            return ir.BufferRegion(self._cache.buffer, region)
         pairs = zip(node.indices, offsets, strict=True)
         indices = tuple(self._shift(index, low) for index, low in pairs)
-        return replace(node, buffer=self._cache.buffer, indices=indices)
+        return ir.replace(node, buffer=self._cache.buffer, indices=indices)
 
-    def _shift(self, index: PrimExpr, low: PrimExpr) -> PrimExpr:
-        return index if is_zero(low) else self._analyzer.simplify(index - low)
+    def _shift(self, index: ir.PrimExpr, low: ir.PrimExpr) -> ir.PrimExpr:
+        return index if ir.is_zero(low) else self._analyzer.simplify(index - low)
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> MatchBufferRegion:
-        return map_children(node, self.visit)
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> ir.MatchBufferRegion:
+        return ir.map_children(node, self.visit)
 
-    def visit_block(self, node: Block) -> Block:
-        changed: Block = super().visit_block(node)
+    def visit_block(self, node: ir.Block) -> ir.Block:
+        changed: ir.Block = super().visit_block(node)
         if changed is not node:
             self.reuse[node] = changed
         return changed
 
 
-def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: Buffer, scope: str) -> None:
+def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: ir.Buffer, scope: str) -> None:
     """No block, nor one inside it, matches a buffer of another scope to a part of `buffer`."""
     for block in blocks:
         for stmt in _with_inner_blocks(block.block):
@@ -262,7 +243,7 @@ def check_matched_buffers(blocks: Iterable[StmtSRef], buffer: Buffer, scope: str
                     )
 
 
-def _with_inner_blocks(block: Block) -> Iterator[Block]:
+def _with_inner_blocks(block: ir.Block) -> Iterator[ir.Block]:
     yield block
     for realize in leaf_realizes(block.body):
         yield from _with_inner_blocks(realize.block)
@@ -273,18 +254,18 @@ class ScopeEdit:
     """Changes to the blocks of a scope, new statements in it and new buffers, made at once."""
 
     scope: StmtSRef
-    reuse: dict[Block, Block] = field(default_factory=dict)
-    before: dict[Stmt, Stmt] = field(default_factory=dict)
-    after: dict[Stmt, Stmt] = field(default_factory=dict)
-    first: list[Stmt] = field(default_factory=list)
-    last: list[Stmt] = field(default_factory=list)
-    buffers: list[Buffer] = field(default_factory=list)
+    reuse: dict[ir.Block, ir.Block] = field(default_factory=dict)
+    before: dict[ir.Stmt, ir.Stmt] = field(default_factory=dict)
+    after: dict[ir.Stmt, ir.Stmt] = field(default_factory=dict)
+    first: list[ir.Stmt] = field(default_factory=list)
+    last: list[ir.Stmt] = field(default_factory=list)
+    buffers: list[ir.Buffer] = field(default_factory=list)
 
-    def insert(self, place: CachePlace, stmt: Stmt) -> None:
+    def insert(self, place: CachePlace, stmt: ir.Stmt) -> None:
         """Put a statement at a place."""
         if place.anchor is not None:
             beside = self.after if place.at_end else self.before
-            beside[place.anchor] = seq((beside.get(place.anchor), stmt))
+            beside[place.anchor] = ir.seq((beside.get(place.anchor), stmt))
         else:
             (self.last if place.at_end else self.first).append(stmt)
 
@@ -299,31 +280,31 @@ class ScopeEdit:
         """Carry the changes out."""
         old = self.scope.block
         body = self._completed(self._rebuild(old.body))
-        new = replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *self.buffers))
+        new = ir.replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *self.buffers))
         state.replace(self.scope, new, {**self.reuse, old: new})
 
-    def _completed(self, body: Stmt) -> Stmt:
+    def _completed(self, body: ir.Stmt) -> ir.Stmt:
         """The body with what comes first and last, inside of definitions that hold all of it."""
         if isinstance(body, DEFINITIONS):
-            return replace(body, body=self._completed(body.body))
-        return seq((*self.first, body, *self.last))
+            return ir.replace(body, body=self._completed(body.body))
+        return ir.seq((*self.first, body, *self.last))
 
-    def _rebuild(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, BlockRealize):
+    def _rebuild(self, stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.BlockRealize):
             block = self.reuse.get(stmt.block)
-            result: Stmt = stmt if block is None else replace(stmt, block=block)
-        elif isinstance(stmt, For):
+            result: ir.Stmt = stmt if block is None else ir.replace(stmt, block=block)
+        elif isinstance(stmt, ir.For):
             body = self._rebuild(stmt.body)
-            result = stmt if body is stmt.body else replace(stmt, body=body)
-        elif isinstance(stmt, SeqStmt):
-            items = map_tuple(stmt.seq, self._rebuild)
-            result = stmt if items is stmt.seq else seq(items)
+            result = stmt if body is stmt.body else ir.replace(stmt, body=body)
+        elif isinstance(stmt, ir.SeqStmt):
+            items = ir.map_tuple(stmt.seq, self._rebuild)
+            result = stmt if items is stmt.seq else ir.seq(items)
         else:
-            result = map_children(
-                stmt, lambda child: self._rebuild(child) if isinstance(child, Stmt) else child
+            result = ir.map_children(
+                stmt, lambda child: self._rebuild(child) if isinstance(child, ir.Stmt) else child
             )
         if stmt in self.before or stmt in self.after:
-            return seq((self.before.get(stmt), result, self.after.get(stmt)))
+            return ir.seq((self.before.get(stmt), result, self.after.get(stmt)))
         return result
 
 
@@ -335,7 +316,7 @@ def insert_cache(
     place: CachePlace,
     *,
     into_cache: bool,
-) -> Block:
+) -> ir.Block:
     """Put the copy of a cached region at a place and let blocks use the cache; the block."""
     nest, copy = copy_nest(cache, into_cache=into_cache)
     edit = ScopeEdit(scope, buffers=[cache.buffer])
@@ -345,7 +326,7 @@ def insert_cache(
     return copy
 
 
-def mark_copy_block(state: ScheduleState, block: Block, *, complete: bool) -> StmtSRef:
+def mark_copy_block(state: ScheduleState, block: ir.Block, *, complete: bool) -> StmtSRef:
     """The reference to a new copy block; `complete` says that all it reads has been written."""
     sref = state.srefs[block]
     info = state.info(sref)
@@ -354,12 +335,12 @@ def mark_copy_block(state: ScheduleState, block: Block, *, complete: bool) -> St
     return sref
 
 
-def written_region(block: StmtSRef, buffer: Buffer) -> BufferRegion:
+def written_region(block: StmtSRef, buffer: ir.Buffer) -> ir.BufferRegion:
     """What a block writes of a buffer."""
     return next(region for region in block.block.writes if region.buffer is buffer)
 
 
-def readers_after(scope: BlockScope, writer: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
+def readers_after(scope: BlockScope, writer: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
     """The other blocks of a scope that read what `writer` wrote, in program order."""
     return list(
         dict.fromkeys(

@@ -5,24 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
-from tilewright.ir import (
-    Block,
-    For,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    free_vars,
-    has_load,
-    is_one,
-    is_true,
-    is_zero,
-    uses_var,
-)
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.regions.relaxed import RelaxedView
@@ -40,8 +24,8 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
 READS_ITS_RESULT = "it reads what it writes"
-IterTypes: TypeAlias = tuple[IterType, ...]
-_SPATIAL: IterTypes = (IterType.DATA_PAR,)
+IterTypes: TypeAlias = tuple[ir.IterType, ...]
+_SPATIAL: IterTypes = (ir.IterType.DATA_PAR,)
 
 
 class LoopHasAnnotations(PrimitiveError):
@@ -67,21 +51,21 @@ class NamesLoopsAround(PrimitiveError):
 
 
 def check_names_no_loops(
-    block: StmtSRef, made: Block | None = None, place: StmtSRef | None = None
+    block: StmtSRef, made: ir.Block | None = None, place: StmtSRef | None = None
 ) -> None:
     """A block, or what is `made` of it at a place, that knows loops around only by iterators."""
     stmt = made or block.block
     for loop in all_loops_above(place or block):
-        if uses_var(stmt, loop.same_as):
+        if ir.uses_var(stmt, loop.same_as):
             raise NamesLoopsAround(block, block=block.name, loop=loop.name)
 
 
-def all_loops_above(sref: StmtSRef) -> dict[Var, Range]:
+def all_loops_above(sref: StmtSRef) -> dict[ir.Var, ir.Range]:
     """The domains of all loops around a block or loop, also around the blocks that hold it."""
-    found: dict[Var, Range] = {}
+    found: dict[ir.Var, ir.Range] = {}
     node = sref.parent
     while node is not None:
-        if isinstance(node.stmt, For):
+        if isinstance(node.stmt, ir.For):
             found[node.stmt.loop_var] = node.stmt.domain
         node = node.parent
     return found
@@ -98,7 +82,7 @@ def check_plain_loop(loop: StmtSRef) -> None:
 def check_starts_at_zero(loop: StmtSRef) -> None:
     """A loop that starts at 0."""
     begin = loop.loop.min
-    if not is_zero(begin):
+    if not ir.is_zero(begin):
         raise LoopDoesNotStartAtZero(loop, loop=loop.name, begin=begin)
 
 
@@ -125,16 +109,16 @@ def has_affine_binding_below(block: StmtSRef, loops: Sequence[StmtSRef]) -> bool
         return False  # such loops do not make all combinations
     values = realize.iter_values
     distinct = len({id(value) for value in values}) == len(values)
-    plain = all(type(value) is Var and value in domains for value in values)
-    if distinct and plain and is_true(realize.predicate):
+    plain = all(type(value) is ir.Var and value in domains for value in values)
+    if distinct and plain and ir.is_true(realize.predicate):
         return True
-    points = [Range(value, const(1, value.dtype)) for value in values]
+    points = [ir.Range(value, ir.const(1, value.dtype)) for value in values]
     if RelaxedView(realize, [loop.loop for loop in loops]).is_one_to_one(points):
         return True
     found = detect_iter_map(values, domains, realize.predicate, IterMapLevel.SURJECTIVE, False)
     if len(found.indices) != len(values):
         return not values
-    return all(not total.args or is_one(total.args[0].scale) for total in found.indices)
+    return all(not total.args or ir.is_one(total.args[0].scale) for total in found.indices)
 
 
 def _has_ragged_rows(block: StmtSRef) -> bool:
@@ -147,22 +131,22 @@ def _has_ragged_rows(block: StmtSRef) -> bool:
     results = [
         value
         for iter_var, value in zip(block.block.iter_vars, realize.iter_values, strict=True)
-        if iter_var.iter_type is IterType.DATA_PAR
+        if iter_var.iter_type is ir.IterType.DATA_PAR
     ]
-    used = {var for value in results for var in free_vars(value)}
+    used = {var for value in results for var in ir.free_vars(value)}
     outer = [loop.loop for loop in loops_of(block) if loop.loop.loop_var in used]
     domains = {loop.loop_var: loop.domain for loop in outer}
     if any(_depends(domain, domains) for domain in domains.values()):
         return False
     distinct = len(set(map(id, results))) == len(results)
-    if not distinct or not is_true(realize.predicate) or not all(v in domains for v in results):
+    if not distinct or not ir.is_true(realize.predicate) or not all(v in domains for v in results):
         return False
     inner = [loop.loop for loop in loops_of(block) if loop.loop.loop_var not in used]
-    return all(type(loop.extent) is IntImm or has_load(loop.extent) for loop in inner)
+    return all(type(loop.extent) is ir.IntImm or ir.has_load(loop.extent) for loop in inner)
 
 
-def _depends(domain: Range, loops: Mapping[Var, Range]) -> bool:
-    return type(domain.extent) is not IntImm and uses_var(domain, loops.__contains__)
+def _depends(domain: ir.Range, loops: Mapping[ir.Var, ir.Range]) -> bool:
+    return type(domain.extent) is not ir.IntImm and ir.uses_var(domain, loops.__contains__)
 
 
 class NotOneBlock(PrimitiveError):
@@ -220,11 +204,11 @@ def why_not_complete(scope: BlockScope, block: StmtSRef, spatial: IterTypes = _S
     return ""
 
 
-def _depends_on_loops(iter_var: IterVar, block: StmtSRef) -> bool:
+def _depends_on_loops(iter_var: ir.IterVar, block: StmtSRef) -> bool:
     domain = iter_var.dom
-    if domain is None or type(domain.extent) is IntImm:
+    if domain is None or type(domain.extent) is ir.IntImm:
         return False
-    return uses_var(domain, all_loops_above(block).__contains__)
+    return ir.uses_var(domain, all_loops_above(block).__contains__)
 
 
 def why_not_reduction(
@@ -236,7 +220,7 @@ def why_not_reduction(
         return "it has no init statement"
     if not has_affine_binding(state, block) and not _has_ragged_rows(block):
         return "its bindings are not affine"
-    kinds = (*spatial, IterType.COMM_REDUCE)
+    kinds = (*spatial, ir.IterType.COMM_REDUCE)
     if any(iter_var.iter_type not in kinds for iter_var in stmt.iter_vars):
         return "it has iterators that are neither spatial nor reductions"
     if not _is_dominant(scope, block):
@@ -252,8 +236,8 @@ def _is_dominant(scope: BlockScope, block: StmtSRef) -> bool:
     )
 
 
-def _reduction_indexes_output(stmt: Block) -> bool:
-    reduction = {iv.var for iv in stmt.iter_vars if iv.iter_type is IterType.COMM_REDUCE}
+def _reduction_indexes_output(stmt: ir.Block) -> bool:
+    reduction = {iv.var for iv in stmt.iter_vars if iv.iter_type is ir.IterType.COMM_REDUCE}
     if not reduction:
         return False
     from_region = (
@@ -262,8 +246,8 @@ def _reduction_indexes_output(stmt: Block) -> bool:
     return any(_uses(bound, reduction) for bound in from_region)
 
 
-def _uses(expr: PrimExpr, variables: set[Var]) -> bool:
-    return uses_var(expr, variables.__contains__)
+def _uses(expr: ir.PrimExpr, variables: set[ir.Var]) -> bool:
+    return ir.uses_var(expr, variables.__contains__)
 
 
 def is_complete_block(state: ScheduleState, block: StmtSRef) -> bool:
@@ -301,24 +285,24 @@ def local_scope(state: ScheduleState, loop: StmtSRef) -> BlockScope:
     return scope_over(state, [realize.block for realize in leaf_realizes(loop.stmt.body)])
 
 
-def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> IterType:
+def loop_iter_type(state: ScheduleState, loop: StmtSRef) -> ir.IterType:
     """Spatial, reduction or opaque, by what the blocks below bind to the loop."""
     return loop_iter_types(state, [loop])[0]
 
 
-def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[IterType]:
+def loop_iter_types(state: ScheduleState, loops: Sequence[StmtSRef]) -> list[ir.IterType]:
     """The same for loops inside one another, outermost first."""
-    kinds: dict[Var, set[IterType]] = {loop.loop.loop_var: set() for loop in loops}
+    kinds: dict[ir.Var, set[ir.IterType]] = {loop.loop.loop_var: set() for loop in loops}
     for block in child_blocks(state, loops[0]) if loops else ():
         realize = realize_of(block)
         for iter_var, value in realize.bindings:
-            for var in (value,) if isinstance(value, Var) else free_vars(value):
+            for var in (value,) if isinstance(value, ir.Var) else ir.free_vars(value):
                 if var in kinds:
                     kinds[var].add(iter_var.iter_type)
     return [_iter_type(found) for found in kinds.values()]
 
 
-def _iter_type(kinds: set[IterType]) -> IterType:
-    if not kinds or kinds == {IterType.DATA_PAR}:
-        return IterType.DATA_PAR
-    return IterType.COMM_REDUCE if kinds == {IterType.COMM_REDUCE} else IterType.OPAQUE
+def _iter_type(kinds: set[ir.IterType]) -> ir.IterType:
+    if not kinds or kinds == {ir.IterType.DATA_PAR}:
+        return ir.IterType.DATA_PAR
+    return ir.IterType.COMM_REDUCE if kinds == {ir.IterType.COMM_REDUCE} else ir.IterType.OPAQUE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IterMapLevel,
@@ -12,60 +13,44 @@ from tilewright.arith import (
     estimate_region_upper_bound,
     to_range,
 )
-from tilewright.ir import (
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IntImm,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    children,
-    expr_deep_equal,
-    floordiv,
-    is_one,
-    substitute,
-    uses_var,
-)
 
 
 @dataclass(frozen=True)
 class TouchedRegion:
     """A region that a statement touches while the loops inside it run; None: unknown."""
 
-    buffer: Buffer
-    region: tuple[Range | None, ...]
+    buffer: ir.Buffer
+    region: tuple[ir.Range | None, ...]
     is_write: bool
 
 
-def accesses_of(stmt: Stmt) -> list[TouchedRegion]:
+def accesses_of(stmt: ir.Stmt) -> list[TouchedRegion]:
     """What the blocks of a statement touch, in terms of the loops around it."""
     found: list[TouchedRegion] = []
     _collect(stmt, {}, found)
     return found
 
 
-def _collect(stmt: Stmt, domains: Mapping[Var, Range], found: list[TouchedRegion]) -> None:
-    if isinstance(stmt, For):
+def _collect(stmt: ir.Stmt, domains: Mapping[ir.Var, ir.Range], found: list[TouchedRegion]) -> None:
+    if isinstance(stmt, ir.For):
         _collect(stmt.body, {**domains, stmt.loop_var: stmt.domain}, found)
-    elif isinstance(stmt, SeqStmt):
+    elif isinstance(stmt, ir.SeqStmt):
         for item in stmt.seq:
             _collect(item, domains, found)
-    elif isinstance(stmt, BlockRealize):
+    elif isinstance(stmt, ir.BlockRealize):
         for regions, is_write in ((stmt.block.reads, False), (stmt.block.writes, True)):
             for region in regions:
-                box = _relaxed(substitute(region, stmt.values), domains)
+                box = _relaxed(ir.substitute(region, stmt.values), domains)
                 found.append(TouchedRegion(region.buffer, box, is_write))
     else:
-        for child in children(stmt):
-            if isinstance(child, Stmt):
+        for child in ir.children(stmt):
+            if isinstance(child, ir.Stmt):
                 _collect(child, domains, found)
 
 
-def _relaxed(region: BufferRegion, domains: Mapping[Var, Range]) -> tuple[Range | None, ...]:
+def _relaxed(
+    region: ir.BufferRegion, domains: Mapping[ir.Var, ir.Range]
+) -> tuple[ir.Range | None, ...]:
     analyzer = Analyzer()
     bounds = estimate_region_upper_bound(region.region, domains, analyzer=analyzer)
     ranges = [
@@ -74,7 +59,7 @@ def _relaxed(region: BufferRegion, domains: Mapping[Var, Range]) -> tuple[Range 
     ]
     # Bounds of loops that others run up to may still name these.
     return tuple(
-        None if axis is None or uses_var(axis, domains.__contains__) else axis for axis in ranges
+        None if axis is None or ir.uses_var(axis, domains.__contains__) else axis for axis in ranges
     )
 
 
@@ -88,16 +73,16 @@ def conflicts(
 
 
 def stays_within_iteration(
-    a: TouchedRegion, b: TouchedRegion, domains: Mapping[Var, Range]
+    a: TouchedRegion, b: TouchedRegion, domains: Mapping[ir.Var, ir.Range]
 ) -> bool:
     """True when two accesses can only meet in the same iteration of the loops `domains`."""
-    positions: list[PrimExpr] = []
+    positions: list[ir.PrimExpr] = []
     for one, other in zip(a.region, b.region, strict=True):
-        if one is None or other is None or not expr_deep_equal(one, other):
+        if one is None or other is None or not ir.expr_deep_equal(one, other):
             continue
-        if isinstance(one.extent, IntImm):
-            positions.append(floordiv(one.min, one.extent))
-    moving = {var: domain for var, domain in domains.items() if not is_one(domain.extent)}
+        if isinstance(one.extent, ir.IntImm):
+            positions.append(ir.floordiv(one.min, one.extent))
+    moving = {var: domain for var, domain in domains.items() if not ir.is_one(domain.extent)}
     if not moving:
         return True
     found = detect_iter_map(positions, moving, True, IterMapLevel.BIJECTIVE)

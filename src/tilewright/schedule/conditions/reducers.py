@@ -11,43 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    Add,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DType,
-    FloatImm,
-    IntImm,
-    LetStmt,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    Select,
-    SeqStmt,
-    Stmt,
-    Var,
-    children,
-    const,
-    equal,
-    expr_deep_equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-    max_value_of,
-    min_value_of,
-    nodes_of,
-    substitute,
-)
+from tilewright import ir
 from tilewright.ir.intrinsics import lower_limit, upper_limit
 from tilewright.te.reduce import Combine, Compare, Values, keep_better
 
-Identity = Callable[[DType], PrimExpr]
+Identity = Callable[[ir.DType], ir.PrimExpr]
 
 
 @dataclass(frozen=True)
@@ -62,29 +30,29 @@ class CommutativeReducer:
     def arity(self) -> int:
         return len(self.identities)
 
-    def identity(self, dtypes: Sequence[DType]) -> tuple[PrimExpr, ...]:
+    def identity(self, dtypes: Sequence[ir.DType]) -> tuple[ir.PrimExpr, ...]:
         """The neutral element for values of these types."""
         return tuple(make(dtype) for make, dtype in zip(self.identities, dtypes, strict=True))
 
 
 def _number(value: int) -> Identity:
-    return lambda dtype: const(value, dtype)
+    return lambda dtype: ir.const(value, dtype)
 
 
-def _lowest(dtype: DType) -> PrimExpr:
-    return const(min_value_of(dtype), dtype)
+def _lowest(dtype: ir.DType) -> ir.PrimExpr:
+    return ir.const(ir.min_value_of(dtype), dtype)
 
 
-def _highest(dtype: DType) -> PrimExpr:
-    return const(max_value_of(dtype), dtype)
+def _highest(dtype: ir.DType) -> ir.PrimExpr:
+    return ir.const(ir.max_value_of(dtype), dtype)
 
 
 def _pick(better: Compare) -> Combine:
     """(index, value) of the better value; the accumulated one wins where `better` holds."""
 
-    def combine(x: Values, y: Values) -> tuple[PrimExpr, ...]:
+    def combine(x: Values, y: Values) -> tuple[ir.PrimExpr, ...]:
         keep = better(x[1], y[1])
-        return Select(keep, x[0], y[0]), Select(keep, x[1], y[1])
+        return ir.Select(keep, x[0], y[0]), ir.Select(keep, x[1], y[1])
 
     return combine
 
@@ -92,36 +60,36 @@ def _pick(better: Compare) -> Combine:
 def _pick_first(better: Compare) -> Combine:
     """(index, value) of the better value; of equal ones that with the smaller index."""
 
-    def combine(x: Values, y: Values) -> tuple[PrimExpr, ...]:
+    def combine(x: Values, y: Values) -> tuple[ir.PrimExpr, ...]:
         keep = better(x[1], y[1])
-        tie = logical_and(equal(x[1], y[1]), less(x[0], y[0]))
-        return Select(logical_or(keep, tie), x[0], y[0]), Select(keep, x[1], y[1])
+        tie = ir.logical_and(ir.equal(x[1], y[1]), ir.less(x[0], y[0]))
+        return ir.Select(ir.logical_or(keep, tie), x[0], y[0]), ir.Select(keep, x[1], y[1])
 
     return combine
 
 
 REDUCERS: tuple[CommutativeReducer, ...] = (
-    CommutativeReducer("sum", lambda x, y: (Add(x[0], y[0]),), (_number(0),)),
-    CommutativeReducer("product", lambda x, y: (Mul(x[0], y[0]),), (_number(1),)),
-    CommutativeReducer("min", lambda x, y: (Min(x[0], y[0]),), (_highest,)),
-    CommutativeReducer("max", lambda x, y: (Max(x[0], y[0]),), (_lowest,)),
+    CommutativeReducer("sum", lambda x, y: (ir.Add(x[0], y[0]),), (_number(0),)),
+    CommutativeReducer("product", lambda x, y: (ir.Mul(x[0], y[0]),), (_number(1),)),
+    CommutativeReducer("min", lambda x, y: (ir.Min(x[0], y[0]),), (_highest,)),
+    CommutativeReducer("max", lambda x, y: (ir.Max(x[0], y[0]),), (_lowest,)),
     CommutativeReducer(
-        "two sums", lambda x, y: (Add(x[0], y[0]), Add(x[1], y[1])), (_number(0), _number(0))
+        "two sums", lambda x, y: (ir.Add(x[0], y[0]), ir.Add(x[1], y[1])), (_number(0), _number(0))
     ),
-    CommutativeReducer("argmax", _pick(greater_equal), (_number(-1), _lowest)),
-    CommutativeReducer("argmax, first index", _pick_first(greater), (_number(-1), _lowest)),
-    CommutativeReducer("argmin", _pick(less_equal), (_number(-1), _highest)),
-    CommutativeReducer("argmin, first index", _pick_first(less), (_number(-1), _highest)),
+    CommutativeReducer("argmax", _pick(ir.greater_equal), (_number(-1), _lowest)),
+    CommutativeReducer("argmax, first index", _pick_first(ir.greater), (_number(-1), _lowest)),
+    CommutativeReducer("argmin", _pick(ir.less_equal), (_number(-1), _highest)),
+    CommutativeReducer("argmin, first index", _pick_first(ir.less), (_number(-1), _highest)),
     # As topi has them: infinities and NaN are values like others.
-    CommutativeReducer("min of all floats", lambda x, y: (Min(x[0], y[0]),), (upper_limit,)),
-    CommutativeReducer("max of all floats", lambda x, y: (Max(x[0], y[0]),), (lower_limit,)),
-    CommutativeReducer("argmax, first NaN", keep_better(greater), (_highest, lower_limit)),
-    CommutativeReducer("argmin, first NaN", keep_better(less), (_highest, upper_limit)),
+    CommutativeReducer("min of all floats", lambda x, y: (ir.Min(x[0], y[0]),), (upper_limit,)),
+    CommutativeReducer("max of all floats", lambda x, y: (ir.Max(x[0], y[0]),), (lower_limit,)),
+    CommutativeReducer("argmax, first NaN", keep_better(ir.greater), (_highest, lower_limit)),
+    CommutativeReducer("argmin, first NaN", keep_better(ir.less), (_highest, upper_limit)),
     CommutativeReducer(
-        "argmax, last NaN", keep_better(greater, last=True), (_number(-1), lower_limit)
+        "argmax, last NaN", keep_better(ir.greater, last=True), (_number(-1), lower_limit)
     ),
     CommutativeReducer(
-        "argmin, last NaN", keep_better(less, last=True), (_number(-1), upper_limit)
+        "argmin, last NaN", keep_better(ir.less, last=True), (_number(-1), upper_limit)
     ),
 )
 
@@ -131,11 +99,11 @@ class Reduction:
     """The reduction of a block: where it accumulates, how, and what it takes in each time."""
 
     reducer: CommutativeReducer
-    targets: tuple[BufferStore, ...]  # the stores of the update, one a buffer
-    inputs: tuple[PrimExpr, ...]
+    targets: tuple[ir.BufferStore, ...]  # the stores of the update, one a buffer
+    inputs: tuple[ir.PrimExpr, ...]
 
 
-def recognize_reduction(block: Block) -> Reduction | None:
+def recognize_reduction(block: ir.Block) -> Reduction | None:
     """The reduction that a block with init carries out, if it is a known one."""
     if block.init is None:
         return None
@@ -154,12 +122,12 @@ def recognize_reduction(block: Block) -> Reduction | None:
 
 
 def _recognized(
-    updates: tuple[BufferStore, ...], starts: Mapping[Buffer, BufferStore]
+    updates: tuple[ir.BufferStore, ...], starts: Mapping[ir.Buffer, ir.BufferStore]
 ) -> Reduction | None:
     """The reduction that accumulates in this order of its values."""
     values = [store.value for store in updates]
     identity = [starts[store.buffer].value for store in updates]
-    accumulators = [BufferLoad(store.buffer, store.indices) for store in updates]
+    accumulators = [ir.BufferLoad(store.buffer, store.indices) for store in updates]
     for reducer in REDUCERS:
         if reducer.arity == len(updates) and _starts_from(reducer, identity):
             inputs = _match(reducer, accumulators, values)
@@ -168,11 +136,11 @@ def _recognized(
     return None
 
 
-def _stores_of_update(body: Stmt) -> tuple[BufferStore, ...] | None:
+def _stores_of_update(body: ir.Stmt) -> tuple[ir.BufferStore, ...] | None:
     """The stores of a body; variables bound in front of them are put in, in their order."""
-    values: dict[Var, PrimExpr] = {}
-    while isinstance(body, LetStmt):
-        values[body.var] = substitute(body.value, values)
+    values: dict[ir.Var, ir.PrimExpr] = {}
+    while isinstance(body, ir.LetStmt):
+        values[body.var] = ir.substitute(body.value, values)
         body = body.body
     stores = _stores_of_sequence(body)
     if stores is None:
@@ -182,18 +150,20 @@ def _stores_of_update(body: Stmt) -> tuple[BufferStore, ...] | None:
     if len(stores) > 1:
         order = {variable: position for position, variable in enumerate(values)}
         stores = tuple(sorted(stores, key=lambda store: order[store.value]))  # type: ignore[index]
-    return tuple(BufferStore(s.buffer, substitute(s.value, values), s.indices) for s in stores)
+    return tuple(
+        ir.BufferStore(s.buffer, ir.substitute(s.value, values), s.indices) for s in stores
+    )
 
 
-def _stores_of_sequence(stmt: Stmt) -> tuple[BufferStore, ...] | None:
-    items = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
-    stores = tuple(item for item in items if isinstance(item, BufferStore))
+def _stores_of_sequence(stmt: ir.Stmt) -> tuple[ir.BufferStore, ...] | None:
+    items = stmt.seq if isinstance(stmt, ir.SeqStmt) else (stmt,)
+    stores = tuple(item for item in items if isinstance(item, ir.BufferStore))
     return stores if len(stores) == len(items) else None
 
 
-def _same_indices(a: BufferStore, b: BufferStore) -> bool:
+def _same_indices(a: ir.BufferStore, b: ir.BufferStore) -> bool:
     return len(a.indices) == len(b.indices) and all(
-        expr_deep_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)
+        ir.expr_deep_equal(x, y) for x, y in zip(a.indices, b.indices, strict=True)
     )
 
 
@@ -202,40 +172,40 @@ def _starts_from(reducer: CommutativeReducer, values: Values) -> bool:
     return all(_same_constant(a, b) for a, b in zip(wanted, values, strict=True))
 
 
-def _same_constant(a: PrimExpr, b: PrimExpr) -> bool:
-    if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
+def _same_constant(a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
+    if isinstance(a, (ir.IntImm, ir.FloatImm)) and isinstance(b, (ir.IntImm, ir.FloatImm)):
         return a.dtype == b.dtype and a.value == b.value
-    return expr_deep_equal(a, b)
+    return ir.expr_deep_equal(a, b)
 
 
 def _match(
-    reducer: CommutativeReducer, accumulators: Sequence[BufferLoad], values: Values
-) -> tuple[PrimExpr, ...] | None:
-    x = [Var(f"x{n}", load.dtype) for n, load in enumerate(accumulators)]
-    y = [Var(f"y{n}", load.dtype) for n, load in enumerate(accumulators)]
-    fixed: dict[Var, PrimExpr] = dict(zip(x, accumulators, strict=True))
+    reducer: CommutativeReducer, accumulators: Sequence[ir.BufferLoad], values: Values
+) -> tuple[ir.PrimExpr, ...] | None:
+    x = [ir.Var(f"x{n}", load.dtype) for n, load in enumerate(accumulators)]
+    y = [ir.Var(f"y{n}", load.dtype) for n, load in enumerate(accumulators)]
+    fixed: dict[ir.Var, ir.PrimExpr] = dict(zip(x, accumulators, strict=True))
     orders = ((x, y), (y, x)) if len(x) == 1 else ((x, y),)
     for left, right in orders:
-        bound: dict[Var, PrimExpr] = {}
+        bound: dict[ir.Var, ir.PrimExpr] = {}
         patterns = reducer.combine(left, right)
         if all(_matches(p, v, fixed, bound) for p, v in zip(patterns, values, strict=True)):
             inputs = tuple(bound[variable] for variable in y)
             buffers = {load.buffer for load in accumulators}
-            loads = (load for value in inputs for load in nodes_of(value, BufferLoad))
+            loads = (load for value in inputs for load in ir.nodes_of(value, ir.BufferLoad))
             if not any(load.buffer in buffers for load in loads):
                 return inputs
     return None
 
 
 def _matches(
-    pattern: Any, value: Any, fixed: Mapping[Var, PrimExpr], bound: dict[Var, PrimExpr]
+    pattern: Any, value: Any, fixed: Mapping[ir.Var, ir.PrimExpr], bound: dict[ir.Var, ir.PrimExpr]
 ) -> bool:
-    if isinstance(pattern, Var):
+    if isinstance(pattern, ir.Var):
         wanted = fixed.get(pattern)
         if wanted is None:
             wanted = bound.setdefault(pattern, value)
-        return wanted is value or expr_deep_equal(wanted, value)
+        return wanted is value or ir.expr_deep_equal(wanted, value)
     if type(pattern) is not type(value):
         return False
-    pairs = zip(children(pattern), children(value), strict=True)
+    pairs = zip(ir.children(pattern), ir.children(value), strict=True)
     return all(_matches(p, v, fixed, bound) for p, v in pairs)

@@ -13,28 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IterMapLevel, detect_iter_map
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BufferRegion,
-    IntImm,
-    IterType,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    is_one,
-    uses_var,
-)
-from tilewright.ir.structure import expr_deep_equal
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.state.scope import is_ancestor, loops_of, realize_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
 
-def free_positions(block: Block) -> list[int]:
+def free_positions(block: ir.Block) -> list[int]:
     """The spatial iterators of a block, by position, along which its iterations never meet.
 
     Each of them is an index, on one axis, of all accesses to every buffer that the block writes.
@@ -47,20 +34,20 @@ def free_positions(block: Block) -> list[int]:
     return [
         position
         for position, iter_var in enumerate(block.iter_vars)
-        if iter_var.iter_type is IterType.DATA_PAR
+        if iter_var.iter_type is ir.IterType.DATA_PAR
         and all(_has_own_index(own, iter_var.var) for own in updated)
     ]
 
 
-def _has_own_index(regions: Sequence[BufferRegion], var: Var) -> bool:
+def _has_own_index(regions: Sequence[ir.BufferRegion], var: ir.Var) -> bool:
     """True when a variable is the index of all regions of a buffer on one of its axes."""
     axes = zip(*(region.region for region in regions), strict=True)
     return any(all(_element(each) is var for each in axis) for axis in axes)
 
 
-def _element(axis: Range) -> PrimExpr | None:
+def _element(axis: ir.Range) -> ir.PrimExpr | None:
     """The only index of a region on an axis."""
-    return axis.min if is_one(axis.extent) else None
+    return axis.min if ir.is_one(axis.extent) else None
 
 
 def touches_own_slices(state: ScheduleState, loop: StmtSRef, blocks: Sequence[StmtSRef]) -> bool:
@@ -73,7 +60,7 @@ def touches_own_slices(state: ScheduleState, loop: StmtSRef, blocks: Sequence[St
     )
 
 
-def _is_cut_by(variable: Var, accesses: Sequence[tuple[BufferRegion, StmtSRef]]) -> bool:
+def _is_cut_by(variable: ir.Var, accesses: Sequence[tuple[ir.BufferRegion, StmtSRef]]) -> bool:
     """True when a loop decides which elements of a buffer are touched, on axes that all share."""
     axes = range(len(accesses[0][0].region))
     shared = [
@@ -85,21 +72,21 @@ def _is_cut_by(variable: Var, accesses: Sequence[tuple[BufferRegion, StmtSRef]])
     return bool(decided) and all(any(_is_same(value, each) for each in shared) for value in decided)
 
 
-def _is_same(value: PrimExpr | None, other: PrimExpr) -> bool:
-    return value is not None and expr_deep_equal(value, other)
+def _is_same(value: ir.PrimExpr | None, other: ir.PrimExpr) -> bool:
+    return value is not None and ir.expr_deep_equal(value, other)
 
 
-def _bound_index(axis: Range, block: StmtSRef) -> PrimExpr | None:
+def _bound_index(axis: ir.Range, block: StmtSRef) -> ir.PrimExpr | None:
     """What the iterator that is the index of an element on an axis is bound to."""
     realize, index = realize_of(block), _element(axis)
     values = realize.bindings
     return next((value for iter_var, value in values if iter_var.var is index), None)
 
 
-def _decided_by(variable: Var, block: StmtSRef) -> list[PrimExpr]:
+def _decided_by(variable: ir.Var, block: StmtSRef) -> list[ir.PrimExpr]:
     """The bindings of a block that change with a loop."""
     values = realize_of(block).iter_values
-    return [value for value in values if uses_var(value, variable.same_as)]
+    return [value for value in values if ir.uses_var(value, variable.same_as)]
 
 
 def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
@@ -114,24 +101,26 @@ def writes_own_tiles(loop: StmtSRef, block: StmtSRef) -> bool:
     )
 
 
-def _tile_numbers(region: BufferRegion, analyzer: Analyzer) -> list[PrimExpr]:
+def _tile_numbers(region: ir.BufferRegion, analyzer: Analyzer) -> list[ir.PrimExpr]:
     """The numbers of a tile along the axes on which tiles of its size stand side by side."""
     numbers = []
     for axis in region.region:
-        if not isinstance(axis.extent, IntImm) or axis.extent.value < 1:
+        if not isinstance(axis.extent, ir.IntImm) or axis.extent.value < 1:
             continue
-        if analyzer.can_prove_equal(axis.min % axis.extent, const(0, axis.min.dtype)):
+        if analyzer.can_prove_equal(axis.min % axis.extent, ir.const(0, axis.min.dtype)):
             numbers.append(analyzer.simplify(axis.min // axis.extent))
     return numbers
 
 
-def _tells_apart(variable: Var, numbers: list[PrimExpr], domains: Mapping[Var, Range]) -> bool:
+def _tells_apart(
+    variable: ir.Var, numbers: list[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range]
+) -> bool:
     """True when different values of a loop never give the same numbers."""
-    moving = [number for number in numbers if uses_var(number, domains.__contains__)]
+    moving = [number for number in numbers if ir.uses_var(number, domains.__contains__)]
     used = {
         v: dom
         for v, dom in domains.items()
-        if any(uses_var(number, v.same_as) for number in moving)
+        if any(ir.uses_var(number, v.same_as) for number in moving)
     }
-    found = detect_iter_map(moving, used, TRUE, IterMapLevel.BIJECTIVE)
+    found = detect_iter_map(moving, used, ir.TRUE, IterMapLevel.BIJECTIVE)
     return variable in used and not found.errors

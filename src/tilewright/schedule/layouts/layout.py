@@ -9,31 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.arith.bounds import POS_INF, ConstIntBound
 from tilewright.arith.numpy_eval import evaluate_on_arrays
 from tilewright.errors import ArithError, ScheduleError
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferRewriter,
-    BufferStore,
-    FloatImm,
-    For,
-    IntImm,
-    MatchBufferRegion,
-    PrimExpr,
-    PrimFunc,
-    Range,
-    Var,
-    const,
-    convert,
-    is_one,
-    map_children,
-    replace,
-)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.layouts.views import has_fixed_rows, moved_view
 from tilewright.schedule.state.sref import StmtSRef
@@ -60,17 +40,17 @@ class LayoutCannotFollow(PrimitiveError):
 class BufferSite:
     """Where a buffer comes from: the block that holds it, and the parameter it belongs to."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
     owner: StmtSRef  # allocates it, or is the root of the function that takes it
-    parameter: Var | None = None
+    parameter: ir.Var | None = None
 
 
-def buffer_site(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> BufferSite:
+def buffer_site(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> BufferSite:
     """Find the definition of a buffer that a block uses."""
     node: StmtSRef = block
     while True:
         stmt = node.stmt
-        if isinstance(stmt, Block):
+        if isinstance(stmt, ir.Block):
             if any(match.buffer is buffer for match in stmt.match_buffers):
                 raise BufferIsView(block, buffer=buffer.name)
             if any(known is buffer for known in stmt.alloc_buffers):
@@ -85,86 +65,86 @@ def buffer_site(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Buffer
     raise BufferUnknown(block, buffer=buffer.name, block=block.name)
 
 
-class LayoutRewriter(BufferRewriter):
+class LayoutRewriter(ir.BufferRewriter):
     """Makes every access of a buffer one of its successor, at mapped indices.
 
     What it cannot rewrite it takes down in `problem`.
     """
 
-    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
+    def __init__(self, old: ir.Buffer, new: ir.Buffer, index_map: IndexMap) -> None:
         self.old = old
         self.new = new
         self.index_map = index_map
         self.problem = ""
-        self.reuse: dict[Block, Block] = {}
+        self.reuse: dict[ir.Block, ir.Block] = {}
         self.analyzer = Analyzer()
 
     # --- accesses -------------------------------------------------------------------------------
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         return self.new if buffer is self.old else buffer
 
     def with_buffer(self, node: Any) -> Any:
-        if node.buffer is self.old and isinstance(node, BufferLoad | BufferStore):
+        if node.buffer is self.old and isinstance(node, ir.BufferLoad | ir.BufferStore):
             return self._access(node)
-        if node.buffer is self.old and isinstance(node, BufferRegion):
-            return BufferRegion(self.new, self.region(node.region))
+        if node.buffer is self.old and isinstance(node, ir.BufferRegion):
+            return ir.BufferRegion(self.new, self.region(node.region))
         return super().with_buffer(node)
 
-    def _access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+    def _access(self, node: ir.BufferLoad | ir.BufferStore) -> ir.BufferLoad | ir.BufferStore:
         if any(index.dtype.lanes > 1 for index in node.indices):
             self.problem = self.problem or "by vectors"
             return node
-        return replace(node, buffer=self.new, indices=self.indices(node.indices))
+        return ir.replace(node, buffer=self.new, indices=self.indices(node.indices))
 
-    def indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def indices(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         """The indices of an element in the new layout."""
         return tuple(self.index_map.map_indices(indices, self.analyzer))
 
-    def region(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    def region(self, ranges: tuple[ir.Range, ...]) -> tuple[ir.Range, ...]:
         """The box of elements in the new layout that a box becomes."""
-        if all(is_one(axis.extent) for axis in ranges):
+        if all(ir.is_one(axis.extent) for axis in ranges):
             points = self.indices(tuple(axis.min for axis in ranges))
-            return BufferRegion.from_point(self.new, points).region
+            return ir.BufferRegion.from_point(self.new, points).region
         try:
             found = self.index_map.map_ranges(ranges, self.analyzer)
         except ArithError:
-            return BufferRegion.full(self.new).region
+            return ir.BufferRegion.full(self.new).region
         simplify = self.analyzer.simplify
-        return tuple(Range(simplify(axis.min), simplify(axis.extent)) for axis in found)
+        return tuple(ir.Range(simplify(axis.min), simplify(axis.extent)) for axis in found)
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> Any:
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> Any:
         if node.source.buffer is not self.old:
             return super().visit_match_buffer_region(node)
         region = moved_view(node, self.index_map, self.analyzer)
         if region is None:
             self.problem = self.problem or f"through its view {node.buffer.name!r}"
             return node
-        return replace(node, source=BufferRegion(self.new, region))
+        return ir.replace(node, source=ir.BufferRegion(self.new, region))
 
-    def visit_var(self, node: Var) -> Var:
+    def visit_var(self, node: ir.Var) -> ir.Var:
         if node is self.old.data:
             self.problem = self.problem or "through its pointer"
         return node
 
     # --- domains --------------------------------------------------------------------------------
 
-    def _bind(self, var: Var, domain: Range | None) -> None:
+    def _bind(self, var: ir.Var, domain: ir.Range | None) -> None:
         """A variable with one value keeps its name in indices."""
-        if domain is not None and not is_one(domain.extent):
+        if domain is not None and not ir.is_one(domain.extent):
             self.analyzer.bind(var, domain, allow_override=True)
 
-    def visit_for(self, node: For) -> Any:
+    def visit_for(self, node: ir.For) -> Any:
         self._bind(node.loop_var, node.domain)
-        return map_children(node, self.visit)
+        return ir.map_children(node, self.visit)
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         for iter_var in node.iter_vars:
             self._bind(iter_var.var, iter_var.dom)
         for match in node.match_buffers:
             if match.source.buffer is self.old and has_fixed_rows(node, match.buffer):
                 self.problem = self.problem or f"through the pointer of {match.buffer.name!r}"
-        changed: Block = super().visit_block(node)
+        changed: ir.Block = super().visit_block(node)
         if changed is not node:
             self.reuse[node] = changed
         return changed
@@ -178,9 +158,9 @@ class LayoutRewriter(BufferRewriter):
 def change_buffer(
     state: ScheduleState,
     site: BufferSite,
-    new: Buffer,
-    changed: Block,
-    reuse: Mapping[Block, Block],
+    new: ir.Buffer,
+    changed: ir.Block,
+    reuse: Mapping[ir.Block, ir.Block],
 ) -> None:
     """Put the rewritten owner of a buffer in place, and the new buffer into the signature."""
     owner = site.owner
@@ -189,24 +169,24 @@ def change_buffer(
     if site.parameter is None:
         return
     name = state.function_of(owner)
-    func: PrimFunc = state.mod.functions[name]
+    func: ir.PrimFunc = state.mod.functions[name]
     buffer_map = {**func.buffer_map, site.parameter: new}
-    state.set_function(name, replace(func, buffer_map=buffer_map))
+    state.set_function(name, ir.replace(func, buffer_map=buffer_map))
 
 
-def axes_of(shape: Sequence[PrimExpr], prefix: str = "axis") -> list[Var]:
+def axes_of(shape: Sequence[ir.PrimExpr], prefix: str = "axis") -> list[ir.Var]:
     """Variables `axis0`, `axis1`, ... over a shape."""
-    return [Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
+    return [ir.Var(f"{prefix}{axis}", extent.dtype) for axis, extent in enumerate(shape)]
 
 
-def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]) -> str:
+def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[ir.PrimExpr]) -> str:
     """Why a map might send two elements to one place, or one outside; empty if it does not."""
     analyzer = Analyzer()
     for extent in (*shape, *index_map.map_shape(shape)):
-        if isinstance(extent, Var):  # of less than 1 there is no element to move
+        if isinstance(extent, ir.Var):  # of less than 1 there is no element to move
             analyzer.update(extent, ConstIntBound(1, POS_INF))
     for var, extent in zip(index_map.initial_indices, shape, strict=True):
-        analyzer.bind(var, Range(const(0, var.dtype), extent))
+        analyzer.bind(var, ir.Range(ir.const(0, var.dtype), extent))
     if not all(analyzer.can_prove(index >= 0) for index in index_map.final_indices):
         return "its indices may be negative"
     back = inverse.map_indices(index_map.final_indices, analyzer)
@@ -219,7 +199,7 @@ def why_not_injective(index_map: IndexMap, inverse: IndexMap, shape: Sequence[Pr
     return f"it may send several elements to one place, which does not tell {lost[0].name!r}"
 
 
-def _is_bijective(index_map: IndexMap, shape: Sequence[PrimExpr]) -> bool:
+def _is_bijective(index_map: IndexMap, shape: Sequence[ir.PrimExpr]) -> bool:
     try:
         index_map.inverse(shape)
     except ArithError:
@@ -228,10 +208,10 @@ def _is_bijective(index_map: IndexMap, shape: Sequence[PrimExpr]) -> bool:
 
 
 def _is_inverse_everywhere(
-    index_map: IndexMap, inverse: IndexMap, shape: Sequence[PrimExpr]
+    index_map: IndexMap, inverse: IndexMap, shape: Sequence[ir.PrimExpr]
 ) -> bool:
     """Try all elements of a buffer that is not too large, for what resists proof."""
-    extents = [extent.value for extent in shape if isinstance(extent, IntImm)]
+    extents = [extent.value for extent in shape if isinstance(extent, ir.IntImm)]
     if len(extents) != len(shape) or math.prod(extents) > _MOST_ELEMENTS_TRIED:
         return False
     grid = list(np.indices(extents))
@@ -248,7 +228,7 @@ def _is_inverse_everywhere(
     )
 
 
-def as_pad_value(pad_value: Any, ndim: int, buffer: Buffer) -> IndexMap | None:
+def as_pad_value(pad_value: Any, ndim: int, buffer: ir.Buffer) -> IndexMap | None:
     """A padding value in any of the usual forms as a map from the new indices.
 
     A number takes the type of the buffer if it can be one of its values.
@@ -262,20 +242,20 @@ def as_pad_value(pad_value: Any, ndim: int, buffer: Buffer) -> IndexMap | None:
         raise ScheduleError(f"the pad_value does not fit: {error}") from None
 
 
-def _constant_function(value: Any) -> Callable[..., PrimExpr]:
-    constant = convert(value)
+def _constant_function(value: Any) -> Callable[..., ir.PrimExpr]:
+    constant = ir.convert(value)
     return lambda *indices: constant
 
 
-def _typed(value: IndexMap, buffer: Buffer) -> IndexMap:
+def _typed(value: IndexMap, buffer: ir.Buffer) -> IndexMap:
     results = tuple(_literal_as(result, buffer) for result in value.final_indices)
     return IndexMap(value.initial_indices, results)
 
 
-def _literal_as(value: PrimExpr, buffer: Buffer) -> PrimExpr:
+def _literal_as(value: ir.PrimExpr, buffer: ir.Buffer) -> ir.PrimExpr:
     match value:
-        case IntImm() if not value.dtype.is_bool:
-            return const(value.value, buffer.dtype)
-        case FloatImm() if buffer.dtype.is_float:
-            return const(value.value, buffer.dtype)
+        case ir.IntImm() if not value.dtype.is_bool:
+            return ir.const(value.value, buffer.dtype)
+        case ir.FloatImm() if buffer.dtype.is_float:
+            return ir.const(value.value, buffer.dtype)
     return value

@@ -7,40 +7,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    For,
-    ForKind,
-    IntImm,
-    SeqStmt,
-    Stmt,
-    Var,
-    expr_deep_equal,
-    is_zero,
-    nodes_of,
-    substitute,
-)
+from tilewright import ir
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.layouts.padding import LayoutPadding, only_indices, with_padded_stores
 from tilewright.schedule.regions.buffer_access import AccessChanger
 from tilewright.schedule.state.splice import loop_nest
 
 
-def padded_loops(body: Stmt, padding: LayoutPadding) -> tuple[For, Stmt, dict[Block, Block]] | None:
+def padded_loops(
+    body: ir.Stmt, padding: LayoutPadding
+) -> tuple[ir.For, ir.Stmt, dict[ir.Block, ir.Block]] | None:
     """The loops that write all of the old buffer, and their successors that write the padding, too.
 
     None where there are none of this kind, or something else happens in them; `body` is that of
     the scope.
     """
-    items = body.seq if isinstance(body, SeqStmt) else (body,)
+    items = body.seq if isinstance(body, ir.SeqStmt) else (body,)
     nests = [
-        item for item in items if any(s.buffer is padding.old for s in nodes_of(item, BufferStore))
+        item
+        for item in items
+        if any(s.buffer is padding.old for s in ir.nodes_of(item, ir.BufferStore))
     ]
     top = nests[0] if len(nests) == 1 else None
-    if not isinstance(top, For):
+    if not isinstance(top, ir.For):
         return None
     loops = _outer_loops(top, padding.old.ndim)
     if loops is None or not _is_simple(loops[-1].body, padding.old):
@@ -49,58 +38,60 @@ def padded_loops(body: Stmt, padding: LayoutPadding) -> tuple[For, Stmt, dict[Bl
     if variables is None or not _cover(loops, variables, padding.old):
         return None
     new = _rewritten(loops[-1].body, variables, padding)
-    return top, new, dict(zip(nodes_of(top, Block), nodes_of(new, Block), strict=True))
+    return top, new, dict(zip(ir.nodes_of(top, ir.Block), ir.nodes_of(new, ir.Block), strict=True))
 
 
-def _outer_loops(top: For, count: int) -> list[For] | None:
+def _outer_loops(top: ir.For, count: int) -> list[ir.For] | None:
     """So many loops, each directly inside the one before."""
-    loops: list[For] = []
-    node: Stmt = top
-    while len(loops) < count and isinstance(node, For):
+    loops: list[ir.For] = []
+    node: ir.Stmt = top
+    while len(loops) < count and isinstance(node, ir.For):
         loops.append(node)
         node = node.body
     return loops if len(loops) == count > 0 and all(map(_is_plain, loops)) else None
 
 
-def _is_plain(loop: For) -> bool:
-    starts_at_zero = is_zero(loop.min)
-    return starts_at_zero and loop.kind is ForKind.SERIAL and not loop.annotations
+def _is_plain(loop: ir.For) -> bool:
+    starts_at_zero = ir.is_zero(loop.min)
+    return starts_at_zero and loop.kind is ir.ForKind.SERIAL and not loop.annotations
 
 
-def _is_simple(stmt: Stmt, buffer: Buffer) -> bool:
+def _is_simple(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
     """Nothing but stores into the buffer, in loops and blocks without iterators."""
     match stmt:
-        case BufferStore():
+        case ir.BufferStore():
             return stmt.buffer is buffer
-        case For():
+        case ir.For():
             return _is_simple(stmt.body, buffer)
-        case SeqStmt():
+        case ir.SeqStmt():
             return all(_is_simple(part, buffer) for part in stmt.seq)
-        case BlockRealize(block=block):
+        case ir.BlockRealize(block=block):
             own = block.iter_vars or block.match_buffers or block.alloc_buffers or block.init
-            return not own and isinstance(stmt.predicate, IntImm) and _is_simple(block.body, buffer)
+            return (
+                not own and isinstance(stmt.predicate, ir.IntImm) and _is_simple(block.body, buffer)
+            )
     return False
 
 
-def _indices(stmt: Stmt, buffer: Buffer) -> list[Var] | None:
+def _indices(stmt: ir.Stmt, buffer: ir.Buffer) -> list[ir.Var] | None:
     """The variables at which all accesses of the buffer are."""
     found = only_indices(stmt, buffer)
-    variables = [index for index in found or () if isinstance(index, Var)]
+    variables = [index for index in found or () if isinstance(index, ir.Var)]
     return variables if found is not None and len(set(variables)) == len(found) else None
 
 
-def _cover(loops: list[For], variables: list[Var], buffer: Buffer) -> bool:
+def _cover(loops: list[ir.For], variables: list[ir.Var], buffer: ir.Buffer) -> bool:
     """The variables are those of the loops, which run over all of the buffer."""
     by_variable = {loop.loop_var: loop for loop in loops}
     return set(variables) == set(by_variable) and all(
-        is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
+        ir.is_zero(loop.min) and ir.expr_deep_equal(loop.extent, extent)
         for loop, extent in zip((by_variable[v] for v in variables), buffer.shape, strict=True)
     )
 
 
-def _rewritten(stmt: Stmt, old: list[Var], padding: LayoutPadding) -> Stmt:
+def _rewritten(stmt: ir.Stmt, old: list[ir.Var], padding: LayoutPadding) -> ir.Stmt:
     axes = axes_of(padding.new.shape)
     body: Any = AccessChanger(padding.old, padding.new, tuple(axes)).visit(stmt)
-    body = substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
+    body = ir.substitute(body, dict(zip(old, padding.inverse.map_indices(axes), strict=True)))
     body = with_padded_stores(body, padding.new, *padding.at(axes))
     return loop_nest(list(zip(axes, padding.new.shape, strict=True)), body)

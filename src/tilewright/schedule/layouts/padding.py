@@ -10,39 +10,10 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import IndexMap
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IterType,
-    IterVar,
-    MatchBufferRegion,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    expr_deep_equal,
-    intrinsics,
-    is_true,
-    is_zero,
-    logical_not,
-    logical_or,
-    nodes_of,
-    replace,
-    rewrite,
-    seq,
-    substitute,
-    walk,
-)
-from tilewright.ir.node import Node, NodeT
+from tilewright.ir import intrinsics
+from tilewright.ir.node import NodeT
 from tilewright.schedule.caches.copy_block import spatial_iterator
 from tilewright.schedule.layouts.layout import axes_of
 from tilewright.schedule.moves.block_iterators import IteratorSubstitution
@@ -55,45 +26,47 @@ from tilewright.schedule.state.splice import loop_nest
 class LayoutPadding:
     """The elements a layout adds, and what they hold."""
 
-    old: Buffer
-    new: Buffer
+    old: ir.Buffer
+    new: ir.Buffer
     inverse: IndexMap  # new indices -> old indices
-    is_padding: PrimExpr  # over the inputs of `inverse`
+    is_padding: ir.PrimExpr  # over the inputs of `inverse`
     value: IndexMap  # new indices -> the value there
 
-    def at(self, variables: Sequence[Var]) -> tuple[PrimExpr, PrimExpr]:
+    def at(self, variables: Sequence[ir.Var]) -> tuple[ir.PrimExpr, ir.PrimExpr]:
         """Whether an element is padding, and what it holds then."""
         inverse = self.inverse.with_dtype(variables[0].dtype) if variables else self.inverse
-        condition = substitute(
+        condition = ir.substitute(
             _retyped(self.is_padding, self.inverse, inverse),
             dict(zip(inverse.initial_indices, variables, strict=True)),
         )
         value = self.value.with_dtype(variables[0].dtype) if variables else self.value
         mapping = dict(zip(value.initial_indices, variables, strict=True))
-        return condition, substitute(value.final_indices[0], mapping)
+        return condition, ir.substitute(value.final_indices[0], mapping)
 
 
-def _retyped(condition: PrimExpr, old: IndexMap, new: IndexMap) -> PrimExpr:
+def _retyped(condition: ir.PrimExpr, old: IndexMap, new: IndexMap) -> ir.PrimExpr:
     """A condition over the inputs of one map as one over those of another."""
     if old is new:
         return condition
     carrier = IndexMap(old.initial_indices, (condition,)).with_dtype(new.initial_indices[0].dtype)
     mapping = dict(zip(carrier.initial_indices, new.initial_indices, strict=True))
-    return substitute(carrier.final_indices[0], mapping)
+    return ir.substitute(carrier.final_indices[0], mapping)
 
 
 # --- statements of their own --------------------------------------------------------------------
 
 
-def assumption(padding: LayoutPadding) -> Stmt:
+def assumption(padding: LayoutPadding) -> ir.Stmt:
     """A nest that promises the padding of an input."""
     variables, iters = _iterators(padding.new)
     condition, value = padding.at(variables)
-    load = BufferLoad(padding.new, tuple(variables))
-    promise = Evaluate(intrinsics.assume(logical_or(logical_not(condition), load == value)))
-    block = Block(
+    load = ir.BufferLoad(padding.new, tuple(variables))
+    promise = ir.Evaluate(
+        intrinsics.assume(ir.logical_or(ir.logical_not(condition), load == value))
+    )
+    block = ir.Block(
         tuple(iters),
-        (BufferRegion.from_point(padding.new, variables),),
+        (ir.BufferRegion.from_point(padding.new, variables),),
         (),
         f"buffer_{padding.new.name}_assumptions",
         promise,
@@ -101,40 +74,40 @@ def assumption(padding: LayoutPadding) -> Stmt:
     return _nest(padding.new, block, None)
 
 
-def fill(padding: LayoutPadding) -> Stmt:
+def fill(padding: LayoutPadding) -> ir.Stmt:
     """A nest that writes the padding."""
     variables, iters = _iterators(padding.new)
     _, value = padding.at(variables)
-    block = Block(
+    block = ir.Block(
         tuple(iters),
         (),
-        (BufferRegion.from_point(padding.new, variables),),
+        (ir.BufferRegion.from_point(padding.new, variables),),
         f"buffer_{padding.new.name}_padding",
-        BufferStore(padding.new, value, tuple(variables)),
+        ir.BufferStore(padding.new, value, tuple(variables)),
     )
     return _nest(padding.new, block, padding)
 
 
-def _iterators(buffer: Buffer) -> tuple[list[Var], list[IterVar]]:
+def _iterators(buffer: ir.Buffer) -> tuple[list[ir.Var], list[ir.IterVar]]:
     iters = [spatial_iterator(f"v_axis{axis}", e) for axis, e in enumerate(buffer.shape)]
     return [iter_var.var for iter_var in iters], iters
 
 
-def _nest(buffer: Buffer, block: Block, guard: LayoutPadding | None) -> Stmt:
+def _nest(buffer: ir.Buffer, block: ir.Block, guard: LayoutPadding | None) -> ir.Stmt:
     loops = axes_of(buffer.shape)
-    predicate = TRUE if guard is None else guard.at(loops)[0]
-    realize = BlockRealize(tuple(loops), predicate, block)
+    predicate = ir.TRUE if guard is None else guard.at(loops)[0]
+    realize = ir.BlockRealize(tuple(loops), predicate, block)
     return loop_nest(list(zip(loops, buffer.shape, strict=True)), realize)
 
 
-def with_fill(body: Stmt, padding: LayoutPadding) -> Stmt:
+def with_fill(body: ir.Stmt, padding: LayoutPadding) -> ir.Stmt:
     """A scope body with the padding written right after the last statement that writes there."""
-    items = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    items = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     last = max(index for index, item in enumerate(items) if _writes(item, padding.new))
-    return seq([*items[: last + 1], fill(padding), *items[last + 1 :]])
+    return ir.seq([*items[: last + 1], fill(padding), *items[last + 1 :]])
 
 
-def _writes(stmt: Stmt, buffer: Buffer) -> bool:
+def _writes(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
     return any(
         region.buffer is buffer for leaf in leaf_realizes(stmt) for region in leaf.block.writes
     )
@@ -147,15 +120,15 @@ def _writes(stmt: Stmt, buffer: Buffer) -> bool:
 class _Writer:
     """A nest that computes all of a buffer: its loops, its block, the loops over the buffer."""
 
-    loops: list[For]
-    realize: BlockRealize
+    loops: list[ir.For]
+    realize: ir.BlockRealize
     first: int  # position of the first loop over the buffer; they are consecutive
-    iters: list[Var]  # the iterators that index the buffer, in the order of its dimensions
+    iters: list[ir.Var]  # the iterators that index the buffer, in the order of its dimensions
 
 
 def padded_writer(
-    body: Stmt, padding: LayoutPadding
-) -> tuple[For, Stmt, dict[Block, Block]] | None:
+    body: ir.Stmt, padding: LayoutPadding
+) -> tuple[ir.For, ir.Stmt, dict[ir.Block, ir.Block]] | None:
     """The nest that computes the old buffer, and its successor that also writes the padding.
 
     None where the buffer is not computed by one plain nest; `body` is that of the scope.
@@ -167,8 +140,8 @@ def padded_writer(
     ]
     if len(writers) != 1:
         return None
-    for item in body.seq if isinstance(body, SeqStmt) else (body,):
-        if isinstance(item, For) and any(leaf is writers[0] for leaf in leaf_realizes(item)):
+    for item in body.seq if isinstance(body, ir.SeqStmt) else (body,):
+        if isinstance(item, ir.For) and any(leaf is writers[0] for leaf in leaf_realizes(item)):
             writer = _plain_writer(item, writers[0], padding.old)
             if writer is not None:
                 nest, block = _rewritten(writer, padding)
@@ -176,23 +149,23 @@ def padded_writer(
     return None
 
 
-def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | None:
-    loops: list[For] = []
-    node: Stmt = top
-    while isinstance(node, For):
-        if node.kind is not ForKind.SERIAL or node.annotations or not is_zero(node.min):
+def _plain_writer(top: ir.For, realize: ir.BlockRealize, buffer: ir.Buffer) -> _Writer | None:
+    loops: list[ir.For] = []
+    node: ir.Stmt = top
+    while isinstance(node, ir.For):
+        if node.kind is not ir.ForKind.SERIAL or node.annotations or not ir.is_zero(node.min):
             return None
         loops.append(node)
         node = node.body
     block = realize.block
-    if node is not realize or not is_true(realize.predicate) or len(block.writes) != 1:
+    if node is not realize or not ir.is_true(realize.predicate) or len(block.writes) != 1:
         return None
     iters = _index_iters(block, buffer)
     if iters is None:
         return None
     position = {loop.loop_var: index for index, loop in enumerate(loops)}
     bound = realize.values
-    if not all(isinstance(value, Var) and value in position for value in bound.values()):
+    if not all(isinstance(value, ir.Var) and value in position for value in bound.values()):
         return None
     if len({id(value) for value in bound.values()}) != len(loops):
         return None
@@ -202,41 +175,41 @@ def _plain_writer(top: For, realize: BlockRealize, buffer: Buffer) -> _Writer | 
     return _Writer(loops, realize, places[0], iters)
 
 
-def _index_iters(block: Block, buffer: Buffer) -> list[Var] | None:
+def _index_iters(block: ir.Block, buffer: ir.Buffer) -> list[ir.Var] | None:
     """The spatial iterators that index a buffer, if every access uses just them and all of it."""
     indices = only_indices(block, buffer)
-    if indices is None or next(nodes_of(block, BlockRealize), None) is not None:
+    if indices is None or next(ir.nodes_of(block, ir.BlockRealize), None) is not None:
         return None
     domains = {iv.var: iv for iv in block.iter_vars}
-    result: list[Var] = []
+    result: list[ir.Var] = []
     for index, extent in zip(indices, buffer.shape, strict=True):
-        iter_var = domains.get(index) if isinstance(index, Var) else None
-        if iter_var is None or iter_var.iter_type is not IterType.DATA_PAR:
+        iter_var = domains.get(index) if isinstance(index, ir.Var) else None
+        if iter_var is None or iter_var.iter_type is not ir.IterType.DATA_PAR:
             return None
         assert iter_var.dom is not None
-        if not expr_deep_equal(iter_var.dom.extent, extent):
+        if not ir.expr_deep_equal(iter_var.dom.extent, extent):
             return None
         result.append(iter_var.var)
     return result if len(set(result)) == len(result) else None
 
 
-def only_indices(node: Node, buffer: Buffer) -> tuple[PrimExpr, ...] | None:
+def only_indices(node: ir.Node, buffer: ir.Buffer) -> tuple[ir.PrimExpr, ...] | None:
     """The indices of a buffer, if all its accesses have the same and no view can have others."""
-    indices: tuple[PrimExpr, ...] | None = None
-    for each in walk(node):
-        if isinstance(each, MatchBufferRegion):
+    indices: tuple[ir.PrimExpr, ...] | None = None
+    for each in ir.walk(node):
+        if isinstance(each, ir.MatchBufferRegion):
             return None
-        if isinstance(each, BufferLoad | BufferStore) and each.buffer is buffer:
+        if isinstance(each, ir.BufferLoad | ir.BufferStore) and each.buffer is buffer:
             indices = each.indices if indices is None else indices
             if not all(map(operator.is_, indices, each.indices)):
                 return None
     return indices
 
 
-def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
+def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[ir.Stmt, ir.Block]:
     old = writer.realize.block
     variables, iters = _iterators(padding.new)
-    changed: Block = AccessChanger(padding.old, padding.new, tuple(variables)).visit(old)
+    changed: ir.Block = AccessChanger(padding.old, padding.new, tuple(variables)).visit(old)
     inverse = padding.inverse.map_indices(variables)
     replaced = dict(zip(writer.iters, inverse, strict=True))
     kept = [iv for iv in old.iter_vars if iv.var not in replaced]
@@ -244,8 +217,8 @@ def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
     condition, value = padding.at(variables)
     changed = with_padded_stores(changed, padding.new, condition, value)
     loops = axes_of(padding.new.shape)
-    bindings: list[PrimExpr] = []
-    iter_vars: list[IterVar] = []
+    bindings: list[ir.PrimExpr] = []
+    iter_vars: list[ir.IterVar] = []
     for iv, binding in zip(old.iter_vars, writer.realize.iter_values, strict=True):
         if iv.var not in replaced:
             iter_vars.append(iv)
@@ -253,25 +226,25 @@ def _rewritten(writer: _Writer, padding: LayoutPadding) -> tuple[Stmt, Block]:
         elif iv.var is next(old_iv.var for old_iv in old.iter_vars if old_iv.var in replaced):
             iter_vars.extend(iters)
             bindings.extend(loops)
-    block = replace(changed, iter_vars=tuple(iter_vars))
-    body: Stmt = BlockRealize(tuple(bindings), TRUE, block)
+    block = ir.replace(changed, iter_vars=tuple(iter_vars))
+    body: ir.Stmt = ir.BlockRealize(tuple(bindings), ir.TRUE, block)
     for index, loop in reversed(list(enumerate(writer.loops))):
         if not writer.first <= index < writer.first + len(writer.iters):
-            body = replace(loop, body=body)
+            body = ir.replace(loop, body=body)
         elif index == writer.first:
             body = loop_nest(list(zip(loops, padding.new.shape, strict=True)), body)
     return body, block
 
 
 def with_padded_stores(
-    node: NodeT, buffer: Buffer, condition: PrimExpr, padding: PrimExpr
+    node: NodeT, buffer: ir.Buffer, condition: ir.PrimExpr, padding: ir.PrimExpr
 ) -> NodeT:
     """Store the padding value where an element is padding."""
 
-    def padded(store: BufferStore) -> BufferStore:
+    def padded(store: ir.BufferStore) -> ir.BufferStore:
         if store.buffer is not buffer:
             return store
         value = intrinsics.if_then_else(condition, padding, store.value)
-        return replace(store, value=value)
+        return ir.replace(store, value=value)
 
-    return rewrite(node, {BufferStore: padded})
+    return ir.rewrite(node, {ir.BufferStore: padded})

@@ -9,34 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilewright import ir
 from tilewright.arith import IterMapLevel, iter_map_simplify
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    For,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    logical_and,
-    map_children,
-    map_tuple,
-    replace,
-    uses_var,
-)
 from tilewright.ir.visit import Substituter
 from tilewright.schedule.state.sref import StmtSRef
 
-Domains = dict[Var, Range]
+Domains = dict[ir.Var, ir.Range]
 
 
 def domains_above(loop: StmtSRef) -> Domains:
     """The domains of the loops around a loop, up to the nearest block, outermost first."""
-    domains: list[tuple[Var, Range]] = []
+    domains: list[tuple[ir.Var, ir.Range]] = []
     parent = loop.parent
-    while parent is not None and type(parent.stmt) is For:
+    while parent is not None and type(parent.stmt) is ir.For:
         domains.append((parent.stmt.loop_var, parent.stmt.domain))
         parent = parent.parent
     return dict(reversed(domains))
@@ -52,38 +37,38 @@ class BindingRewriter(Substituter):
 
     def __init__(
         self,
-        values: Mapping[Var, PrimExpr],
-        simple: Mapping[Var, PrimExpr],
+        values: Mapping[ir.Var, ir.PrimExpr],
+        simple: Mapping[ir.Var, ir.PrimExpr],
         domains: Domains,
         *,
         preserve_unit_iters: bool,
-        predicate: PrimExpr | None = None,
-        normal: set[PrimExpr] | None = None,
+        predicate: ir.PrimExpr | None = None,
+        normal: set[ir.PrimExpr] | None = None,
     ) -> None:
         super().__init__(values.get)
         self._normal = set() if normal is None else normal
-        self._only_renames = all(type(value) is Var for value in values.values())
+        self._only_renames = all(type(value) is ir.Var for value in values.values())
         self._values = values
         self._simple = simple
         self._domains = domains
         self._preserve_unit_iters = preserve_unit_iters
         self._predicate = predicate
-        self.reuse: dict[Block, Block] = {}  # blocks that changed, and what became of them
+        self.reuse: dict[ir.Block, ir.Block] = {}  # blocks that changed, and what became of them
 
-    def visit_for(self, loop: For) -> For:
-        self._domains[loop.loop_var] = Range(self._bound(loop.min), self._bound(loop.extent))
-        return map_children(loop, self.visit)
+    def visit_for(self, loop: ir.For) -> ir.For:
+        self._domains[loop.loop_var] = ir.Range(self._bound(loop.min), self._bound(loop.extent))
+        return ir.map_children(loop, self.visit)
 
-    def _bound(self, bound: PrimExpr) -> PrimExpr:
-        return bound if type(bound) is IntImm else self.rewrite(bound)
+    def _bound(self, bound: ir.PrimExpr) -> ir.PrimExpr:
+        return bound if type(bound) is ir.IntImm else self.rewrite(bound)
 
-    def visit_block_realize(self, realize: BlockRealize) -> BlockRealize:
+    def visit_block_realize(self, realize: ir.BlockRealize) -> ir.BlockRealize:
         tidy = not self._preserve_unit_iters  # any iterator may sit on a loop of one iteration
-        values: list[PrimExpr] = []
+        values: list[ir.PrimExpr] = []
         for value in realize.iter_values:
-            if type(value) is Var:
+            if type(value) is ir.Var:
                 values.append(self._simple.get(value, value))
-            elif uses_var(value, self._values.__contains__):
+            elif ir.uses_var(value, self._values.__contains__):
                 renamed = self._only_renames and value in self._normal
                 value = self.rewrite(value)
                 values.append(value)
@@ -94,22 +79,24 @@ class BindingRewriter(Substituter):
             else:
                 values.append(value)
         predicate = realize.predicate
-        if type(predicate) is not IntImm:
+        if type(predicate) is not ir.IntImm:
             predicate = self.rewrite(predicate)
         if self._predicate is not None:
-            predicate = logical_and(predicate, self._predicate)
+            predicate = ir.logical_and(predicate, self._predicate)
         if tidy:
             values = simplify_bindings(
                 values, self._domains, predicate, preserve_unit_iters=self._preserve_unit_iters
             )
             self._normal.update(values)
-        return BlockRealize(tuple(values), predicate, self._block(realize.block))
+        return ir.BlockRealize(tuple(values), predicate, self._block(realize.block))
 
-    def _block(self, block: Block) -> Block:
+    def _block(self, block: ir.Block) -> ir.Block:
         if block.iter_vars:
-            iter_vars = map_tuple(block.iter_vars, self._iterator)
-            changed = block if iter_vars is block.iter_vars else replace(block, iter_vars=iter_vars)
-        elif uses_var(block, self._values.__contains__):
+            iter_vars = ir.map_tuple(block.iter_vars, self._iterator)
+            changed = (
+                block if iter_vars is block.iter_vars else ir.replace(block, iter_vars=iter_vars)
+            )
+        elif ir.uses_var(block, self._values.__contains__):
             changed = self._opaque(block)
         else:
             return block
@@ -117,13 +104,15 @@ class BindingRewriter(Substituter):
             self.reuse[block] = changed
         return changed
 
-    def _iterator(self, iter_var: IterVar) -> IterVar:
+    def _iterator(self, iter_var: ir.IterVar) -> ir.IterVar:
         domain = iter_var.dom
         return (
-            iter_var if domain is None or type(domain.extent) is IntImm else self.rewrite(iter_var)
+            iter_var
+            if domain is None or type(domain.extent) is ir.IntImm
+            else self.rewrite(iter_var)
         )
 
-    def _opaque(self, block: Block) -> Block:
+    def _opaque(self, block: ir.Block) -> ir.Block:
         """A block without iterators; what guards the block guards what is inside it, too."""
         guard, self._predicate = self._predicate, None
         changed = self.rewrite(block)
@@ -132,12 +121,12 @@ class BindingRewriter(Substituter):
 
 
 def simplify_bindings(
-    values: Sequence[PrimExpr],
-    domains: Mapping[Var, Range],
-    predicate: PrimExpr = TRUE,
+    values: Sequence[ir.PrimExpr],
+    domains: Mapping[ir.Var, ir.Range],
+    predicate: ir.PrimExpr = ir.TRUE,
     *,
     preserve_unit_iters: bool = True,
-) -> list[PrimExpr]:
+) -> list[ir.PrimExpr]:
     """Bindings as sums of loop variables in descending order; unchanged if they are none."""
     return iter_map_simplify(
         values, domains, predicate, IterMapLevel.SURJECTIVE, not preserve_unit_iters

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    For,
-    SeqStmt,
-    Stmt,
-    children,
-    map_children,
-    replace,
-)
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.scope import DEFINITIONS, lowest_common_ancestor
 from tilewright.schedule.state.sref import StmtSRef
@@ -31,7 +22,7 @@ class StatementAroundBlock(PrimitiveError):
     remedy = "only blocks directly inside loops can be taken away"
 
 
-Edit = Callable[[Stmt], "Stmt | None"]
+Edit = Callable[[ir.Stmt], "ir.Stmt | None"]
 
 
 def check_removable(block: StmtSRef, users: Sequence[StmtSRef] = ()) -> StmtSRef:
@@ -46,11 +37,11 @@ def check_removable(block: StmtSRef, users: Sequence[StmtSRef] = ()) -> StmtSRef
         assert parent is not None
         assert parent.stmt is not None
         body = _below_definitions(parent.stmt.body, [top, *users])
-        if type(body) is SeqStmt:
+        if type(body) is ir.SeqStmt:
             _require_plain(block, body.seq[position_in(body, top)], top)
             return top
         _require_plain(block, body, top)
-        if type(parent.stmt) is Block:
+        if type(parent.stmt) is ir.Block:
             raise OnlyBlockOfScope(block, block=block.name, scope=parent.name)
         top = parent
 
@@ -60,26 +51,28 @@ def check_stands_free(block: StmtSRef, top: StmtSRef) -> None:
     assert top.parent is not None
     assert top.parent.stmt is not None
     body = top.parent.stmt.body
-    _require_plain(block, body.seq[position_in(body, top)] if type(body) is SeqStmt else body, top)
+    _require_plain(
+        block, body.seq[position_in(body, top)] if type(body) is ir.SeqStmt else body, top
+    )
 
 
-def _below_definitions(body: Stmt, held: Sequence[StmtSRef]) -> Stmt:
+def _below_definitions(body: ir.Stmt, held: Sequence[StmtSRef]) -> ir.Stmt:
     """The innermost statement in `body` around which there are only definitions for all `held`."""
-    item = body.seq[position_in(body, held[0])] if type(body) is SeqStmt else body
+    item = body.seq[position_in(body, held[0])] if type(body) is ir.SeqStmt else body
     shared = len(held) > 1 and all(_holds(item, each.stmt) for each in held)
     if shared and isinstance(item, DEFINITIONS):
         return _below_definitions(item.body, held)
     return body
 
 
-def _require_plain(block: StmtSRef, item: Stmt, expected: StmtSRef) -> None:
-    inside = item.block if isinstance(item, BlockRealize) else item
+def _require_plain(block: StmtSRef, item: ir.Stmt, expected: StmtSRef) -> None:
+    inside = item.block if isinstance(item, ir.BlockRealize) else item
     if inside is not expected.stmt:
         kind = type(item).__name__
         raise StatementAroundBlock(block, block=block.name, statement=kind)
 
 
-def position_in(body: SeqStmt, child: StmtSRef) -> int:
+def position_in(body: ir.SeqStmt, child: StmtSRef) -> int:
     """Which statement of a sequence holds a block or loop."""
     items = body.seq
     index = child.seq_index
@@ -91,17 +84,22 @@ def position_in(body: SeqStmt, child: StmtSRef) -> int:
     raise ScheduleError(f"{child.name!r} is not where its reference says")
 
 
-def _is(item: Stmt, child: StmtSRef) -> bool:
-    return item is child.stmt or (type(item) is BlockRealize and item.block is child.stmt)
+def _is(item: ir.Stmt, child: StmtSRef) -> bool:
+    return item is child.stmt or (type(item) is ir.BlockRealize and item.block is child.stmt)
 
 
-def _holds(item: Stmt, stmt: object) -> bool:
-    inside = (child for child in children(item) if isinstance(child, Stmt))
+def _holds(item: ir.Stmt, stmt: object) -> bool:
+    inside = (child for child in ir.children(item) if isinstance(child, ir.Stmt))
     return item is stmt or any(_holds(child, stmt) for child in inside)
 
 
 def move(
-    state: ScheduleState, block: StmtSRef, removed: StmtSRef, loop: StmtSRef, nest: Stmt, index: int
+    state: ScheduleState,
+    block: StmtSRef,
+    removed: StmtSRef,
+    loop: StmtSRef,
+    nest: ir.Stmt,
+    index: int,
 ) -> None:
     """Put `nest`, which realizes `block` anew, into `loop`; its old loops (`removed`) go away."""
     top = lowest_common_ancestor([removed, loop])
@@ -111,33 +109,33 @@ def move(
     assert body is not None
     body = _edited(body, path_below(top, removed), lambda stmt: None)
     assert body is not None
-    after: Block | For = replace(before, body=body)
-    reuse = {before: after} if isinstance(before, Block) and isinstance(after, Block) else {}
+    after: ir.Block | ir.For = ir.replace(before, body=body)
+    reuse = {before: after} if isinstance(before, ir.Block) and isinstance(after, ir.Block) else {}
     state.replace(top, after, reuse)
 
 
 def remove(
     state: ScheduleState,
     removed: StmtSRef,
-    change: Callable[[Block], Block],
-    changed: Mapping[Block, Block],
+    change: Callable[[ir.Block], ir.Block],
+    changed: Mapping[ir.Block, ir.Block],
 ) -> None:
     """Take `removed` out of its scope and `change` what is left of the scope.
 
     `changed` says which blocks became which others on the way.
     """
     top = removed.parent
-    while top is not None and type(top.stmt) is not Block:
+    while top is not None and type(top.stmt) is not ir.Block:
         top = top.parent
     assert top is not None
     before = top.block
     body = _edited(before.body, path_below(top, removed), lambda stmt: None)
     assert body is not None
-    after = change(replace(before, body=body))
+    after = change(ir.replace(before, body=body))
     state.replace(top, after, {**changed, before: after})
 
 
-def without(body: Stmt, path: Sequence[StmtSRef]) -> Stmt:
+def without(body: ir.Stmt, path: Sequence[StmtSRef]) -> ir.Stmt:
     """`body` without the statement at the end of `path`, which must leave something behind."""
     rest = _edited(body, path, lambda stmt: None)
     assert rest is not None
@@ -155,43 +153,43 @@ def path_below(top: StmtSRef, sref: StmtSRef) -> list[StmtSRef]:
     return path
 
 
-def _with_nest(stmt: Stmt, nest: Stmt, index: int) -> Stmt:
-    assert isinstance(stmt, For)
-    return replace(stmt, body=inserted(stmt.body, nest, index))
+def _with_nest(stmt: ir.Stmt, nest: ir.Stmt, index: int) -> ir.Stmt:
+    assert isinstance(stmt, ir.For)
+    return ir.replace(stmt, body=inserted(stmt.body, nest, index))
 
 
-def inserted(body: Stmt, item: Stmt, index: int) -> Stmt:
+def inserted(body: ir.Stmt, item: ir.Stmt, index: int) -> ir.Stmt:
     """`body` with `item` in front of its statement number `index`."""
-    items = body.seq if isinstance(body, SeqStmt) else (body,)
-    return SeqStmt((*items[:index], item, *items[index:]))
+    items = body.seq if isinstance(body, ir.SeqStmt) else (body,)
+    return ir.SeqStmt((*items[:index], item, *items[index:]))
 
 
-def _edited(stmt: Stmt, path: Sequence[StmtSRef], edit: Edit) -> Stmt | None:
+def _edited(stmt: ir.Stmt, path: Sequence[StmtSRef], edit: Edit) -> ir.Stmt | None:
     """`stmt` with the statement at the end of `path` changed; None when nothing is left."""
     if not path:
         return edit(stmt)
     step = path[0]
-    if type(stmt) is SeqStmt:
+    if type(stmt) is ir.SeqStmt:
         position = position_in(stmt, step)
         changed = _edited(stmt.seq[position], path, edit)
         rest = () if changed is None else (changed,)
         items = (*stmt.seq[:position], *rest, *stmt.seq[position + 1 :])
-        return items[0] if len(items) == 1 else SeqStmt(items)
+        return items[0] if len(items) == 1 else ir.SeqStmt(items)
     if stmt is step.stmt:
         if len(path) == 1:
             return edit(stmt)
         below = _edited(stmt.body, path[1:], edit)
-        return None if below is None else replace(stmt, body=below)
-    if type(stmt) is BlockRealize:
+        return None if below is None else ir.replace(stmt, body=below)
+    if type(stmt) is ir.BlockRealize:
         if len(path) == 1:
             return edit(stmt)
         below = _edited(stmt.block.body, path[1:], edit)
-        return None if below is None else replace(stmt, block=replace(stmt.block, body=below))
-    return map_children(
+        return None if below is None else ir.replace(stmt, block=ir.replace(stmt.block, body=below))
+    return ir.map_children(
         stmt,
         lambda child: (
             _edited(child, path, edit)
-            if isinstance(child, Stmt) and _holds(child, step.stmt)
+            if isinstance(child, ir.Stmt) and _holds(child, step.stmt)
             else child
         ),
     )

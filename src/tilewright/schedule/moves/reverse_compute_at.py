@@ -8,17 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import ir
 from tilewright.arith import IterMapLevel, IterMapResult, covers, detect_iter_map
-from tilewright.ir import (
-    TRUE,
-    BlockRealize,
-    BufferRegion,
-    For,
-    IntImm,
-    IterType,
-    Range,
-    replace,
-)
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.conditions.races import (
@@ -45,7 +36,7 @@ from tilewright.schedule.state.scope import child_blocks, is_ancestor, loops_of,
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
-Provided = list[tuple[BufferRegion, Box]]  # each read, and what one iteration provides for it
+Provided = list[tuple[ir.BufferRegion, Box]]  # each read, and what one iteration provides for it
 
 
 class CannotFollowProducer(PrimitiveError):
@@ -143,7 +134,7 @@ def _provided(site: Site, producers: Sequence[StmtSRef]) -> Provided:
 
 
 def _written_box(
-    site: Site, producer: StmtSRef, written: BufferRegion, inner: Sequence[For]
+    site: Site, producer: StmtSRef, written: ir.BufferRegion, inner: Sequence[ir.For]
 ) -> Box:
     """What a producer writes in one iteration, apart from what its predicate takes away.
 
@@ -151,8 +142,10 @@ def _written_box(
     those that it never writes, which nobody reads from a covered region.
     """
     realize = realize_of(producer)
-    guarded = type(realize.predicate) is not IntImm
-    view = RelaxedView(replace(realize, predicate=TRUE) if guarded else realize, inner, site.outer)
+    guarded = type(realize.predicate) is not ir.IntImm
+    view = RelaxedView(
+        ir.replace(realize, predicate=ir.TRUE) if guarded else realize, inner, site.outer
+    )
     box, exact = view.box(written.region)
     if not exact or (guarded and not has_affine_binding(site.state, producer)):
         raise ProducerLeavesGaps(
@@ -165,7 +158,7 @@ def _written_box(
     return box
 
 
-def _solved(site: Site, read: BufferRegion, box: Box) -> Solution:
+def _solved(site: Site, read: ir.BufferRegion, box: Box) -> Solution:
     try:
         return solve(site.block.block, read, box, site.outer, strict=True)
     except CannotInvert as failure:
@@ -175,9 +168,9 @@ def _solved(site: Site, read: BufferRegion, box: Box) -> Solution:
 
 
 def _check_produced(
-    site: Site, realize: BlockRealize, made: Sequence[For], provided: Provided
+    site: Site, realize: ir.BlockRealize, made: Sequence[ir.For], provided: Provided
 ) -> None:
-    view = RelaxedView(replace(realize, predicate=TRUE), made, site.outer)
+    view = RelaxedView(ir.replace(realize, predicate=ir.TRUE), made, site.outer)
     for read, box in provided:
         consumed, _ = view.box(read.region)
         if not box_covers(box, consumed, read, site.outer):
@@ -192,12 +185,12 @@ def _check_produced(
 
 def _check_all_iterations(
     site: Site,
-    realize: BlockRealize,
-    loops: Sequence[For],
-    values: Sequence[Range],
+    realize: ir.BlockRealize,
+    loops: Sequence[ir.For],
+    values: Sequence[ir.Range],
     provided: Provided,
 ) -> None:
-    after = values_of(replace(realize, predicate=TRUE), loops)
+    after = values_of(ir.replace(realize, predicate=ir.TRUE), loops)
     if after is not None and (
         all(new is old for new, old in zip(after, values, strict=True)) or covers(after, values)
     ):
@@ -214,21 +207,23 @@ def _follows_producers(block: StmtSRef, provided: Provided) -> bool:
     view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
     boxes = [(read.buffer, view.box(read.region)[0]) for read, _ in provided]
     return any(
-        covers(BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
+        covers(ir.BufferRegion.full(buffer).region, [interval_of(dim) for dim in box])
         for buffer, box in boxes
     )
 
 
-def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) -> None:
+def _check_reduction(site: Site, realize: ir.BlockRealize, loops: Sequence[ir.For]) -> None:
     """Each iteration runs once, the one that initialises first."""
     domains = {loop.loop_var: loop.domain for loop in loops if not is_unit(loop)}
     maps = (
         detect_iter_map(realize.iter_values, domains, condition, IterMapLevel.BIJECTIVE)
-        for condition in (TRUE, realize.predicate)
+        for condition in (ir.TRUE, realize.predicate)
     )
     how = "" if any(map(_rises, maps)) else "more than once or out of order"
     reduced = [
-        value for iter_var, value in realize.bindings if iter_var.iter_type is IterType.COMM_REDUCE
+        value
+        for iter_var, value in realize.bindings
+        if iter_var.iter_type is ir.IterType.COMM_REDUCE
     ]
     if any(depends_on(loop, reduced) and not reduces_together(loop) for loop in loops):
         how = "in parallel"
@@ -241,7 +236,7 @@ def _check_reduction(site: Site, realize: BlockRealize, loops: Sequence[For]) ->
 def _rises(found: IterMapResult) -> bool:
     """True for a map that takes each value once, in the order of the iterations."""
     return not found.errors and all(
-        type(split.scale) is IntImm and split.scale.value > 0
+        type(split.scale) is ir.IntImm and split.scale.value > 0
         for total in found.indices
         for split in total.args
     )

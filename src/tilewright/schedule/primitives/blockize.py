@@ -5,28 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer, region_union, to_range
 from tilewright.arith.interval import as_interval
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    const,
-    expr_deep_equal,
-    seq,
-    uses_var,
-)
-from tilewright.ir.node import replace
-from tilewright.ir.stmt import no_op
 from tilewright.schedule.conditions.checks import check_names_no_loops
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -70,15 +51,15 @@ class LengthFromOutside(PrimitiveError):
     remedy = "blockize from loop {outer!r} on, or only what is inside of loop {loop!r}"
 
 
-OuterIterator = Callable[[IterVar, Part], IterVar]
+OuterIterator = Callable[[ir.IterVar, Part], ir.IterVar]
 
 
-def _iterator(model: IterVar, suffix: str, extent: PrimExpr) -> IterVar:
-    variable = Var(f"{model.var.name}_{suffix}", model.var.dtype)
-    return IterVar(Range(const(0, variable.dtype), extent), variable, model.iter_type)
+def _iterator(model: ir.IterVar, suffix: str, extent: ir.PrimExpr) -> ir.IterVar:
+    variable = ir.Var(f"{model.var.name}_{suffix}", model.var.dtype)
+    return ir.IterVar(ir.Range(ir.const(0, variable.dtype), extent), variable, model.iter_type)
 
 
-def _new_outer_iterator(model: IterVar, part: Part) -> IterVar:
+def _new_outer_iterator(model: ir.IterVar, part: Part) -> ir.IterVar:
     return _iterator(model, "o", part.extent)
 
 
@@ -86,16 +67,16 @@ def _new_outer_iterator(model: IterVar, part: Part) -> IterVar:
 class InnerBlock:
     """A block after its iterators were divided, and the iterators it needs outside."""
 
-    realize: BlockRealize
-    outer_iters: tuple[IterVar, ...]
-    outer_values: tuple[PrimExpr, ...]
-    outer_predicate: PrimExpr
-    reads: tuple[BufferRegion, ...]  # while the inner iterators take all their values
-    writes: tuple[BufferRegion, ...]
+    realize: ir.BlockRealize
+    outer_iters: tuple[ir.IterVar, ...]
+    outer_values: tuple[ir.PrimExpr, ...]
+    outer_predicate: ir.PrimExpr
+    reads: tuple[ir.BufferRegion, ...]  # while the inner iterators take all their values
+    writes: tuple[ir.BufferRegion, ...]
 
 
 def divide_block(
-    realize: BlockRealize,
+    realize: ir.BlockRealize,
     bindings: DividedBindings,
     *,
     preserve_unit_iters: bool,
@@ -103,18 +84,18 @@ def divide_block(
 ) -> InnerBlock:
     """A block in terms of outer and inner iterators."""
     block = realize.block
-    outer_iters: list[IterVar] = []
-    inner_iters: list[IterVar] = []
-    inner_values: list[PrimExpr] = []
-    values: dict[Var, PrimExpr] = {}
+    outer_iters: list[ir.IterVar] = []
+    inner_iters: list[ir.IterVar] = []
+    inner_values: list[ir.PrimExpr] = []
+    values: dict[ir.Var, ir.PrimExpr] = {}
     for iter_var, division in zip(block.iter_vars, bindings.divisions, strict=True):
         outer, inner = division.outer, division.inner
         outer_iters.append(outer_iterator(iter_var, outer))
         outer_var = outer_iters[-1].var
         if inner.is_unit:
-            value: PrimExpr = outer_var
+            value: ir.PrimExpr = outer_var
             if outer.is_unit and not preserve_unit_iters:
-                value = const(0, outer_var.dtype)
+                value = ir.const(0, outer_var.dtype)
         else:
             inner_iters.append(_iterator(iter_var, "i", inner.extent))
             inner_var = inner_iters[-1].var
@@ -122,10 +103,10 @@ def divide_block(
             value = inner_var if outer.is_unit else outer_var * inner.extent + inner_var
         values[iter_var.var] = value if division.offset is None else value + division.offset
     substitution = IteratorSubstitution(values, (*outer_iters, *inner_iters))
-    changed = replace(substitution.block(block), iter_vars=tuple(inner_iters))
+    changed = ir.replace(substitution.block(block), iter_vars=tuple(inner_iters))
     relax = substitution.relaxing(inner_iters)
     return InnerBlock(
-        BlockRealize(tuple(inner_values), bindings.inner_predicate, changed),
+        ir.BlockRealize(tuple(inner_values), bindings.inner_predicate, changed),
         tuple(outer_iters),
         tuple(division.outer.value for division in bindings.divisions),
         bindings.outer_predicate,
@@ -138,10 +119,10 @@ def divide_block(
 class BlockizedLoop:
     """What stands where a loop stood, and the block that was under it, before and after."""
 
-    realize: BlockRealize
+    realize: ir.BlockRealize
     block: StmtSRef
-    before: Block
-    after: Block
+    before: ir.Block
+    after: ir.Block
 
 
 def blockized_loop(
@@ -157,11 +138,11 @@ def blockized_loop(
     inside = around[around.index(loop) :]
     bindings = _divide(block, realize, around, inside, preserve_unit_iters)
     inner = divide_block(realize, bindings, preserve_unit_iters=preserve_unit_iters)
-    init: Stmt | None = None
+    init: ir.Stmt | None = None
     inner_realize = inner.realize
     if realize.block.init is not None:
         init, inner_realize = _move_init(inner.realize, [sref.loop for sref in inside])
-    outer = Block(
+    outer = ir.Block(
         inner.outer_iters,
         inner.reads,
         inner.writes,
@@ -170,8 +151,8 @@ def blockized_loop(
         init,
     )
     check_names_no_loops(block, outer, loop)
-    check_names_no_loops(block, replace(outer, body=no_op()))
-    new = BlockRealize(inner.outer_values, inner.outer_predicate, outer)
+    check_names_no_loops(block, ir.replace(outer, body=ir.no_op()))
+    new = ir.BlockRealize(inner.outer_values, inner.outer_predicate, outer)
     return BlockizedLoop(new, block, realize.block, inner_realize.block)
 
 
@@ -192,7 +173,7 @@ def _wrapped(state: ScheduleState, outer: StmtSRef) -> StmtSRef:
 
 def _divide(
     block: StmtSRef,
-    realize: BlockRealize,
+    realize: ir.BlockRealize,
     around: Sequence[StmtSRef],
     inside: Sequence[StmtSRef],
     preserve_unit_iters: bool,
@@ -210,19 +191,21 @@ def _divide(
     return bindings
 
 
-def _check_length(loop: StmtSRef, outside: Sequence[Var]) -> None:
+def _check_length(loop: StmtSRef, outside: Sequence[ir.Var]) -> None:
     """Bodies of blocks know nothing of the loops around them."""
     for end in (loop.loop.min, loop.loop.extent):
-        if isinstance(end, IntImm):
+        if isinstance(end, ir.IntImm):
             continue
         for outer in outside:
-            if uses_var(end, outer.same_as):
+            if ir.uses_var(end, outer.same_as):
                 raise LengthFromOutside(
                     loop, loop=loop.name, extent=loop.loop.extent, outer=outer.name
                 )
 
 
-def _move_init(realize: BlockRealize, loops: Sequence[For]) -> tuple[Stmt, BlockRealize]:
+def _move_init(
+    realize: ir.BlockRealize, loops: Sequence[ir.For]
+) -> tuple[ir.Stmt, ir.BlockRealize]:
     """The init statement as a nest for the outer block, and the inner block without it."""
     _, nest = initialization(
         realize,
@@ -232,8 +215,8 @@ def _move_init(realize: BlockRealize, loops: Sequence[For]) -> tuple[Stmt, Block
         annotations={},
     )
     block = realize.block
-    update = replace(block, init=None, reads=reads_with_writes(block))
-    return nest, replace(realize, block=update)
+    update = ir.replace(block, init=None, reads=reads_with_writes(block))
+    return nest, ir.replace(realize, block=update)
 
 
 class NoBlocks(PrimitiveError):
@@ -272,28 +255,28 @@ def blockize_blocks(
 ) -> StmtSRef:
     """Wrap blocks that follow each other, with the loops around each, into one block."""
     run = _find_run(blocks)
-    outer_iters: list[IterVar] = []
-    outer_values: list[PrimExpr] = []
+    outer_iters: list[ir.IterVar] = []
+    outer_values: list[ir.PrimExpr] = []
     parts = [
         _divide_in_run(block, top, outer_iters, outer_values, preserve_unit_iters)
         for block, top in zip(run.blocks, run.tops, strict=True)
     ]
     for block, part in zip(run.blocks, parts, strict=True):
-        if not expr_deep_equal(part.outer_predicate, parts[0].outer_predicate):
+        if not ir.expr_deep_equal(part.outer_predicate, parts[0].outer_predicate):
             first = run.blocks[0]
             raise DifferentPredicates(first, block, first=first.name, second=block.name)
     statements = [
         copy_path(top, block, part.realize)
         for top, block, part in zip(run.tops, run.blocks, parts, strict=True)
     ]
-    outer = Block(
+    outer = ir.Block(
         tuple(outer_iters),
         _joined([part.reads for part in parts]),
         _joined([part.writes for part in parts]),
         "outer_" + "".join(f"{block.name}_" for block in run.blocks),
-        seq(statements),
+        ir.seq(statements),
     )
-    realize = BlockRealize(tuple(outer_values), parts[0].outer_predicate, outer)
+    realize = ir.BlockRealize(tuple(outer_values), parts[0].outer_predicate, outer)
     reuse = {b.block: part.realize.block for b, part in zip(run.blocks, parts, strict=True)}
     replace_run_in_parent(state, run.tops, realize, reuse)
     for block in run.blocks:
@@ -309,7 +292,7 @@ def _find_run(blocks: Sequence[StmtSRef]) -> BlockRun:
         raise BlockGivenTwice(twice, block=twice.name)
     for block in blocks:
         for iter_var in block.block.iter_vars:
-            if iter_var.iter_type is IterType.COMM_REDUCE:
+            if iter_var.iter_type is ir.IterType.COMM_REDUCE:
                 raise JoinedReduction(block, block=block.name, iterator=iter_var.var.name)
     parent: StmtSRef | None = lowest_common_ancestor(blocks)
     if parent is not None and len(blocks) == 1:
@@ -350,8 +333,8 @@ def _holds_only(top: StmtSRef, block: StmtSRef) -> bool:
 def _divide_in_run(
     block: StmtSRef,
     top: StmtSRef,
-    outer_iters: list[IterVar],
-    outer_values: list[PrimExpr],
+    outer_iters: list[ir.IterVar],
+    outer_values: list[ir.PrimExpr],
     preserve_unit_iters: bool,
 ) -> InnerBlock:
     """Divide a block; it shares the outer iterators of earlier blocks with the same bindings."""
@@ -360,13 +343,13 @@ def _divide_in_run(
     bindings = _divide(block, realize, around, inside, preserve_unit_iters)
     free = list(range(len(outer_iters)))
 
-    def outer_iterator(model: IterVar, part: Part) -> IterVar:
+    def outer_iterator(model: ir.IterVar, part: Part) -> ir.IterVar:
         for index in free:
             known = outer_iters[index]
             if (
                 known.iter_type is model.iter_type
-                and expr_deep_equal(extent_of(known), part.extent)
-                and expr_deep_equal(outer_values[index], part.value)
+                and ir.expr_deep_equal(extent_of(known), part.extent)
+                and ir.expr_deep_equal(outer_values[index], part.value)
             ):
                 free.remove(index)
                 return known
@@ -382,23 +365,23 @@ def _divide_in_run(
     )
 
 
-def _joined(regions: Sequence[Sequence[BufferRegion]]) -> tuple[BufferRegion, ...]:
+def _joined(regions: Sequence[Sequence[ir.BufferRegion]]) -> tuple[ir.BufferRegion, ...]:
     """One region a buffer; those of later blocks come first, as in TVM."""
-    by_buffer: dict[Buffer, list[BufferRegion]] = {}
+    by_buffer: dict[ir.Buffer, list[ir.BufferRegion]] = {}
     for group in reversed(regions):
         for region in group:
             by_buffer.setdefault(region.buffer, []).append(region)
     return tuple(_union(found) for found in by_buffer.values())
 
 
-def _union(regions: Sequence[BufferRegion]) -> BufferRegion:
+def _union(regions: Sequence[ir.BufferRegion]) -> ir.BufferRegion:
     first = regions[0]
-    if all(expr_deep_equal(region, first) for region in regions):
+    if all(ir.expr_deep_equal(region, first) for region in regions):
         return first
     analyzer = Analyzer()
     boxes = [[as_interval(axis) for axis in region.region] for region in regions]
     bounds = region_union(boxes, analyzer)
-    return BufferRegion(first.buffer, tuple(to_range(bound, analyzer) for bound in bounds))
+    return ir.BufferRegion(first.buffer, tuple(to_range(bound, analyzer) for bound in bounds))
 
 
 @register_primitive

@@ -5,40 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    HANDLE,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    CallEffect,
-    Div,
-    FloorDiv,
-    FloorMod,
-    For,
-    IntImm,
-    IterVar,
-    Let,
-    LetStmt,
-    Mod,
-    Op,
-    PointerType,
-    PrimExpr,
-    Rewriter,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    children,
-    expr_deep_equal,
-    free_vars,
-    is_zero,
-    structural_hash,
-    substitute,
-)
-from tilewright.ir.node import replace
+from tilewright import ir
 from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
 from tilewright.schedule.caches.place import CachePlace
 from tilewright.schedule.caches.stage import ScopeEdit, check_storage_scope, mark_copy_block
@@ -74,8 +41,8 @@ def cache_index(
     tables, body = _choose(stmt, storage_scope, max(threshold, 1))
     if not tables:
         return []
-    reads = tuple(BufferRegion.from_point(table.buffer, table.indices) for table in tables)
-    changed = replace(stmt, body=body, reads=(*stmt.reads, *reads))
+    reads = tuple(ir.BufferRegion.from_point(table.buffer, table.indices) for table in tables)
+    changed = ir.replace(stmt, body=body, reads=(*stmt.reads, *reads))
     nests = [table.nest() for table in tables]
     edit = ScopeEdit(top, reuse={stmt: changed}, buffers=[table.buffer for table in tables])
     anchor = _anchor(top.block.body, stmt)
@@ -90,33 +57,33 @@ class _Table:
     """An expression over iterators, the buffer that holds its values, and where they lie."""
 
     number: int
-    expr: PrimExpr
-    iterators: tuple[IterVar, ...]
-    buffer: Buffer
+    expr: ir.PrimExpr
+    iterators: tuple[ir.IterVar, ...]
+    buffer: ir.Buffer
 
     @property
-    def indices(self) -> tuple[PrimExpr, ...]:
+    def indices(self) -> tuple[ir.PrimExpr, ...]:
         return tuple(iter_var.var for iter_var in self.iterators)
 
-    def nest(self) -> tuple[Stmt, Block]:
+    def nest(self) -> tuple[ir.Stmt, ir.Block]:
         """Loops with a block that fill the buffer."""
         extents = self.buffer.shape
         iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(extents)]
         pairs = zip(self.iterators, iterators, strict=True)
-        renamed: dict[Var, PrimExpr] = {old.var: new.var for old, new in pairs}
+        renamed: dict[ir.Var, ir.PrimExpr] = {old.var: new.var for old, new in pairs}
         at = tuple(renamed.values())
-        block = Block(
+        block = ir.Block(
             tuple(iterators),
             (),
-            (BufferRegion.from_point(self.buffer, at),),
+            (ir.BufferRegion.from_point(self.buffer, at),),
             f"index_{self.number}",
-            BufferStore(self.buffer, substitute(self.expr, renamed), at),
+            ir.BufferStore(self.buffer, ir.substitute(self.expr, renamed), at),
         )
-        loops = [(Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(extents)]
+        loops = [(ir.Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(extents)]
         return realize_in_loops(loops, [variable for variable, _ in loops], block), block
 
 
-def _choose(block: Block, scope: str, threshold: int) -> tuple[list[_Table], Stmt]:
+def _choose(block: ir.Block, scope: str, threshold: int) -> tuple[list[_Table], ir.Stmt]:
     """The tables for a block, largest expressions first, and its body with them."""
     finder = _Candidates(block)
     finder.visit(block.body)
@@ -124,7 +91,7 @@ def _choose(block: Block, scope: str, threshold: int) -> tuple[list[_Table], Stm
     body = block.body
     for candidate in sorted(finder.found, key=lambda found: -found.size):
         table = _table(block, len(tables), candidate.expr, scope)
-        lookup = _UseTable(candidate.expr, BufferLoad(table.buffer, table.indices))
+        lookup = _UseTable(candidate.expr, ir.BufferLoad(table.buffer, table.indices))
         changed = lookup.rewrite(body)
         if lookup.count >= threshold:
             tables.append(table)
@@ -132,51 +99,53 @@ def _choose(block: Block, scope: str, threshold: int) -> tuple[list[_Table], Stm
     return tables, body
 
 
-def _table(block: Block, number: int, expr: PrimExpr, scope: str) -> _Table:
+def _table(block: ir.Block, number: int, expr: ir.PrimExpr, scope: str) -> _Table:
     by_var = {iter_var.var: iter_var for iter_var in block.iter_vars}
-    iterators = tuple(by_var[var] for var in free_vars(expr) if var in by_var)
+    iterators = tuple(by_var[var] for var in ir.free_vars(expr) if var in by_var)
     shape = tuple(iter_var.dom.extent for iter_var in iterators if iter_var.dom is not None)
     name = f"index_var_{number}"
-    data = Var(name, HANDLE, PointerType(expr.dtype, scope))
-    return _Table(number, expr, iterators, Buffer(data, expr.dtype, shape, name=name))
+    data = ir.Var(name, ir.HANDLE, ir.PointerType(expr.dtype, scope))
+    return _Table(number, expr, iterators, ir.Buffer(data, expr.dtype, shape, name=name))
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    expr: PrimExpr
+    expr: ir.PrimExpr
     size: int
 
 
-class _Candidates(Visitor):
+class _Candidates(ir.Visitor):
     """Finds the expressions in stored values that use nothing but iterators from 0."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: ir.Block) -> None:
         self._iterators = {
             iter_var.var
             for iter_var in block.iter_vars
-            if iter_var.dom is not None and is_zero(iter_var.dom.min)
+            if iter_var.dom is not None and ir.is_zero(iter_var.dom.min)
         }
-        self._bound: set[Var] = {iter_var.var for iter_var in block.iter_vars} - self._iterators
-        self._seen: dict[int, list[PrimExpr]] = {}
+        self._bound: set[ir.Var] = {iter_var.var for iter_var in block.iter_vars} - self._iterators
+        self._seen: dict[int, list[ir.PrimExpr]] = {}
         self.found: list[_Candidate] = []
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self._bound.add(node.loop_var)
         self.visit(node.body)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         self._bound.add(node.var)
         self._measure(node.value)
         self.visit(node.body)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self._measure(node.value)
 
-    def _measure(self, expr: PrimExpr) -> int | None:
+    def _measure(self, expr: ir.PrimExpr) -> int | None:
         """How many nodes an expression has; None if it cannot be computed ahead."""
-        if isinstance(expr, Let):
+        if isinstance(expr, ir.Let):
             self._bound.add(expr.var)
-        sizes = [self._measure(child) for child in children(expr) if isinstance(child, PrimExpr)]
+        sizes = [
+            self._measure(child) for child in ir.children(expr) if isinstance(child, ir.PrimExpr)
+        ]
         if not self._is_plain(expr):
             return None
         total = 1
@@ -184,52 +153,54 @@ class _Candidates(Visitor):
             if size is None:
                 return None
             total += size
-        if total > 1 and any(var in self._iterators for var in free_vars(expr)):
+        if total > 1 and any(var in self._iterators for var in ir.free_vars(expr)):
             self._record(expr, total)
         return total
 
-    def _is_plain(self, expr: PrimExpr) -> bool:
+    def _is_plain(self, expr: ir.PrimExpr) -> bool:
         match expr:
-            case BufferLoad() | Let():
+            case ir.BufferLoad() | ir.Let():
                 return False
-            case Var():
+            case ir.Var():
                 return expr not in self._bound and not expr.dtype.is_handle
-            case Call():
-                return isinstance(expr.op, Op) and expr.op.effect is CallEffect.PURE
-            case Div() | Mod() | FloorDiv() | FloorMod():  # never divide by 0 ahead of a check
-                return isinstance(expr.b, IntImm) or expr.dtype.is_float
+            case ir.Call():
+                return isinstance(expr.op, ir.Op) and expr.op.effect is ir.CallEffect.PURE
+            case (
+                ir.Div() | ir.Mod() | ir.FloorDiv() | ir.FloorMod()
+            ):  # never divide by 0 ahead of a check
+                return isinstance(expr.b, ir.IntImm) or expr.dtype.is_float
         return expr.dtype.lanes == 1
 
-    def _record(self, expr: PrimExpr, size: int) -> None:
-        alike = self._seen.setdefault(structural_hash(expr), [])
-        if not any(expr_deep_equal(expr, other) for other in alike):
+    def _record(self, expr: ir.PrimExpr, size: int) -> None:
+        alike = self._seen.setdefault(ir.structural_hash(expr), [])
+        if not any(ir.expr_deep_equal(expr, other) for other in alike):
             alike.append(expr)
             self.found.append(_Candidate(expr, size))
 
 
-class _UseTable(Rewriter):
+class _UseTable(ir.Rewriter):
     """Replaces an expression in stored values by a look-up, and counts how often."""
 
-    def __init__(self, expr: PrimExpr, lookup: BufferLoad) -> None:
+    def __init__(self, expr: ir.PrimExpr, lookup: ir.BufferLoad) -> None:
         self._expr = expr
-        self._hash = structural_hash(expr)
+        self._hash = ir.structural_hash(expr)
         self._lookup = lookup
         self.count = 0
 
-    def visit_prim_expr(self, node: PrimExpr) -> Any:
-        if type(node) is type(self._expr) and expr_deep_equal(node, self._expr):
+    def visit_prim_expr(self, node: ir.PrimExpr) -> Any:
+        if type(node) is type(self._expr) and ir.expr_deep_equal(node, self._expr):
             self.count += 1
             return self._lookup
         return self.generic_visit(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
         value = self.visit(node.value)
-        return node if value is node.value else replace(node, value=value)
+        return node if value is node.value else ir.replace(node, value=value)
 
 
-def _anchor(body: Stmt, block: Block) -> Stmt:
+def _anchor(body: ir.Stmt, block: ir.Block) -> ir.Stmt:
     """The statement of a scope's body that holds a block."""
-    for item in body.seq if isinstance(body, SeqStmt) else ():
+    for item in body.seq if isinstance(body, ir.SeqStmt) else ():
         if any(realize.block is block for realize in leaf_realizes(item)):
             return item
     return body

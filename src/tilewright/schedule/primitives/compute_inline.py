@@ -5,25 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    IntImm,
-    MatchBufferRegion,
-    PrimExpr,
-    Rewriter,
-    Var,
-    cast,
-    is_one,
-    replace,
-    substitute,
-    uses_var,
-    walk,
-)
+from tilewright import ir
 from tilewright.ir.access import block_access_regions
-from tilewright.ir.node import Node
 from tilewright.schedule.conditions.checks import why_not_complete
 from tilewright.schedule.conditions.races import check_reads_stay_inside
 from tilewright.schedule.core import ScheduleCore
@@ -75,7 +58,7 @@ class InlinePlan:
     block: StmtSRef
     removed: StmtSRef
     consumers: tuple[StmtSRef, ...]
-    store: BufferStore
+    store: ir.BufferStore
 
 
 def compute_inline(state: ScheduleState, block: StmtSRef) -> None:
@@ -115,13 +98,13 @@ def plan_compute_inline(state: ScheduleState, block: StmtSRef) -> InlinePlan:
     return InlinePlan(block, check_removable(block, consumers), consumers, store)
 
 
-def single_store(block: StmtSRef) -> BufferStore:
+def single_store(block: StmtSRef) -> ir.BufferStore:
     """The body of a block that consists of one store."""
     stmt = block.block
     body = stmt.body
     if (
         len(stmt.writes) != 1
-        or not isinstance(body, BufferStore)
+        or not isinstance(body, ir.BufferStore)
         or body.buffer is not stmt.writes[0].buffer
         or body.predicate is not None
         or stmt.alloc_buffers
@@ -131,37 +114,37 @@ def single_store(block: StmtSRef) -> BufferStore:
     return body
 
 
-def _check_store(block: StmtSRef, store: BufferStore) -> None:
+def _check_store(block: StmtSRef, store: ir.BufferStore) -> None:
     iterators = {iter_var.var for iter_var in block.block.iter_vars}
-    seen: set[Var] = set()
+    seen: set[ir.Var] = set()
     for index in store.indices:
-        if isinstance(index, IntImm):
+        if isinstance(index, ir.IntImm):
             continue
-        if not isinstance(index, Var) or index not in iterators or index in seen:
+        if not isinstance(index, ir.Var) or index not in iterators or index in seen:
             raise IndicesNotPlain(block, block=block.name, index=index)
         seen.add(index)
     for iter_var in block.block.iter_vars:
         extent = domain_of(iter_var).extent
-        is_unit = is_one(extent)
+        is_unit = ir.is_one(extent)
         var = iter_var.var
-        if var not in seen and not is_unit and uses_var(store.value, var.same_as):
+        if var not in seen and not is_unit and ir.uses_var(store.value, var.same_as):
             raise ValueUsesOtherIterator(block, block=block.name, iterator=var.name)
 
 
-def check_plain_loads(block: StmtSRef, buffer: Buffer) -> None:
+def check_plain_loads(block: StmtSRef, buffer: ir.Buffer) -> None:
     """A block that touches a buffer by scalar loads only."""
-    if any(_is_opaque(node, buffer) for node in walk(block.block)):
+    if any(_is_opaque(node, buffer) for node in ir.walk(block.block)):
         raise OpaqueAccess(block, block=block.name, buffer=buffer.name)
 
 
-def _is_opaque(node: Node, buffer: Buffer) -> bool:
-    if isinstance(node, BufferLoad) and node.buffer is buffer:
+def _is_opaque(node: ir.Node, buffer: ir.Buffer) -> bool:
+    if isinstance(node, ir.BufferLoad) and node.buffer is buffer:
         return node.predicate is not None or any(i.dtype.lanes != 1 for i in node.indices)
-    is_view = isinstance(node, MatchBufferRegion) and node.source.buffer is buffer
+    is_view = isinstance(node, ir.MatchBufferRegion) and node.source.buffer is buffer
     return is_view or node is buffer.data
 
 
-def _with_detected_reads(block: Block, *, without: Buffer) -> Block:
+def _with_detected_reads(block: ir.Block, *, without: ir.Buffer) -> ir.Block:
     """`block` with reads as its body has them now; it no longer touches the buffer `without`.
 
     What a block does through pointers cannot be seen, so there the declared reads stay.
@@ -172,26 +155,26 @@ def _with_detected_reads(block: Block, *, without: Buffer) -> Block:
         declared = tuple(region for region in block.reads if region.buffer is not without)
         known = {region.buffer for region in declared}
         reads = declared + tuple(region for region in reads if region.buffer not in known)
-    return replace(block, reads=reads)
+    return ir.replace(block, reads=reads)
 
 
-class LoadReplacer(Rewriter):
+class LoadReplacer(ir.Rewriter):
     """Puts values in place of the loads from one buffer; blocks on the way get new reads."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: ir.Buffer) -> None:
         self._buffer = buffer
-        self.changed: dict[Block, Block] = {}
+        self.changed: dict[ir.Block, ir.Block] = {}
 
-    def value_of(self, load: BufferLoad) -> PrimExpr:
+    def value_of(self, load: ir.BufferLoad) -> ir.PrimExpr:
         """What a load gives; its indices are rewritten already."""
         raise NotImplementedError
 
-    def visit_buffer_load(self, node: BufferLoad) -> PrimExpr:
-        load: BufferLoad = self.generic_visit(node)
+    def visit_buffer_load(self, node: ir.BufferLoad) -> ir.PrimExpr:
+        load: ir.BufferLoad = self.generic_visit(node)
         return self.value_of(load) if load.buffer is self._buffer else load
 
-    def visit_block(self, node: Block) -> Block:
-        changed: Block = self.generic_visit(node)
+    def visit_block(self, node: ir.Block) -> ir.Block:
+        changed: ir.Block = self.generic_visit(node)
         if changed is node and not any(region.buffer is self._buffer for region in node.reads):
             return node
         after = _with_detected_reads(changed, without=self._buffer)
@@ -200,15 +183,17 @@ class LoadReplacer(Rewriter):
 
 
 class _Inliner(LoadReplacer):
-    def __init__(self, block: Block, store: BufferStore, consumers: Sequence[Block]) -> None:
+    def __init__(
+        self, block: ir.Block, store: ir.BufferStore, consumers: Sequence[ir.Block]
+    ) -> None:
         super().__init__(store.buffer)
         self._store = store
         self._consumers = set(consumers)
-        self._units: Mapping[Var, PrimExpr] = {
+        self._units: Mapping[ir.Var, ir.PrimExpr] = {
             iter_var.var: domain_of(iter_var).min for iter_var in block.iter_vars
         }
 
-    def visit_block(self, node: Block) -> Block:
+    def visit_block(self, node: ir.Block) -> ir.Block:
         if self._consumers and node not in self._consumers:
             return node
         consumers, self._consumers = self._consumers, set()  # what is below a consumer changes, too
@@ -216,12 +201,12 @@ class _Inliner(LoadReplacer):
         self._consumers = consumers
         return block
 
-    def value_of(self, load: BufferLoad) -> PrimExpr:
+    def value_of(self, load: ir.BufferLoad) -> ir.PrimExpr:
         values = dict(self._units)
         for index, value in zip(self._store.indices, load.indices, strict=True):
-            if isinstance(index, Var):
-                values[index] = cast(index.dtype, value)
-        return substitute(self._store.value, values)
+            if isinstance(index, ir.Var):
+                values[index] = ir.cast(index.dtype, value)
+        return ir.substitute(self._store.value, values)
 
 
 def _carry_out(state: ScheduleState, plan: InlinePlan) -> None:
@@ -229,9 +214,9 @@ def _carry_out(state: ScheduleState, plan: InlinePlan) -> None:
         plan.block.block, plan.store, [consumer.block for consumer in plan.consumers]
     )
 
-    def change(root: Block) -> Block:
+    def change(root: ir.Block) -> ir.Block:
         buffers = tuple(b for b in root.alloc_buffers if b is not plan.store.buffer)
-        return replace(root, body=inliner.visit(root.body), alloc_buffers=buffers)
+        return ir.replace(root, body=inliner.visit(root.body), alloc_buffers=buffers)
 
     forget_flow(state, *plan.consumers)
     remove(state, plan.removed, change, inliner.changed)

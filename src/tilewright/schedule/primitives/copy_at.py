@@ -8,27 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import ir
 from tilewright.arith import covers
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    free_vars,
-    is_zero,
-    substitute,
-    uses_var,
-)
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.caches.place import (
     CachePlace,
@@ -163,7 +144,7 @@ def write_at(
 
 def _may_not_run(loop: StmtSRef) -> bool:
     """True when loops around a loop decide how often it runs, which may be never."""
-    return uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
+    return ir.uses_var(loop.loop.extent, all_loops_above(loop).__contains__)
 
 
 def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
@@ -175,12 +156,12 @@ def _check_around(loop: StmtSRef, block: StmtSRef) -> None:
         raise LoopNotAround(loop, block, loop=loop.name, block=block.name)
 
 
-def _items(loop: StmtSRef) -> tuple[Stmt, ...]:
+def _items(loop: StmtSRef) -> tuple[ir.Stmt, ...]:
     body = loop.loop.body
-    return body.seq if isinstance(body, SeqStmt) else (body,)
+    return body.seq if isinstance(body, ir.SeqStmt) else (body,)
 
 
-def _position(items: Sequence[Stmt], block: StmtSRef) -> int:
+def _position(items: Sequence[ir.Stmt], block: StmtSRef) -> int:
     return next(
         position
         for position, item in enumerate(items)
@@ -188,14 +169,14 @@ def _position(items: Sequence[Stmt], block: StmtSRef) -> int:
     )
 
 
-def _writes(block: Block, buffer: Buffer) -> bool:
+def _writes(block: ir.Block, buffer: ir.Buffer) -> bool:
     return any(region.buffer is buffer for region in block.writes)
 
 
 def _check_written_first(
     state: ScheduleState,
     loop: StmtSRef,
-    buffer: Buffer,
+    buffer: ir.Buffer,
     users: Sequence[StmtSRef],
     first_written: RelaxedRegion,
 ) -> None:
@@ -235,38 +216,38 @@ def _insert(
     return made
 
 
-def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> BlockRealize:
+def _copy_realize(loop: StmtSRef, cache: Cache, into_cache: bool) -> ir.BlockRealize:
     """The block that copies a region, bound to the loops that the region depends on."""
     domains = {loop.loop.loop_var: loop.loop.domain, **all_loops_above(loop)}
     used = [v for v in dict.fromkeys(_variables(cache.ranges)) if v in domains]
     iterators = [
-        IterVar(domains[var], Var(f"v{number}", var.dtype), IterType.DATA_PAR)
+        ir.IterVar(domains[var], ir.Var(f"v{number}", var.dtype), ir.IterType.DATA_PAR)
         for number, var in enumerate(used)
     ]
-    renamed: dict[Var, PrimExpr] = {
+    renamed: dict[ir.Var, ir.PrimExpr] = {
         var: iter_var.var for var, iter_var in zip(used, iterators, strict=True)
     }
-    ranges = tuple(substitute(axis, renamed) for axis in cache.ranges)
-    loops = [(Var(f"ax{d}", axis.extent.dtype), axis.extent) for d, axis in enumerate(ranges)]
+    ranges = tuple(ir.substitute(axis, renamed) for axis in cache.ranges)
+    loops = [(ir.Var(f"ax{d}", axis.extent.dtype), axis.extent) for d, axis in enumerate(ranges)]
     at = tuple(
-        var if is_zero(axis.min) else axis.min + var
+        var if ir.is_zero(axis.min) else axis.min + var
         for axis, (var, _) in zip(ranges, loops, strict=True)
     )
     ends = (cache.original, cache.buffer)
     source, target = ends if into_cache else ends[::-1]
-    block = Block(
+    block = ir.Block(
         tuple(iterators),
-        (BufferRegion(source, ranges),),
-        (BufferRegion(target, ranges),),
+        (ir.BufferRegion(source, ranges),),
+        (ir.BufferRegion(target, ranges),),
         cache.buffer.name,
-        loop_nest(loops, BufferStore(target, BufferLoad(source, at), at)),
+        loop_nest(loops, ir.BufferStore(target, ir.BufferLoad(source, at), at)),
         annotations={ANNOTATION: 1},
     )
-    return BlockRealize(tuple(used), TRUE, block)
+    return ir.BlockRealize(tuple(used), ir.TRUE, block)
 
 
-def _variables(ranges: Sequence[Range]) -> list[Var]:
-    return [var for axis in ranges for var in free_vars(axis)]
+def _variables(ranges: Sequence[ir.Range]) -> list[ir.Var]:
+    return [var for axis in ranges for var in ir.free_vars(axis)]
 
 
 @register_primitive

@@ -10,19 +10,9 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ScheduleError
-from tilewright.ir import (
-    Block,
-    BufferRegion,
-    PrimExpr,
-    Range,
-    Var,
-    convert,
-    replace,
-    substitute,
-    subtract,
-)
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.handles import BlockRV
@@ -48,10 +38,10 @@ class WrongBounds(PrimitiveError):
     remedy = "give a begin and an end for each dimension"
 
 
-def _regions(block: StmtSRef, side: str, indices: Sequence[int]) -> tuple[BufferRegion, ...]:
+def _regions(block: StmtSRef, side: str, indices: Sequence[int]) -> tuple[ir.BufferRegion, ...]:
     if side not in _SIDES:
         raise UnknownSide(block, given=side)
-    regions: tuple[BufferRegion, ...] = getattr(block.block, _FIELDS[side])
+    regions: tuple[ir.BufferRegion, ...] = getattr(block.block, _FIELDS[side])
     for index in indices:
         if not 0 <= index < len(regions):
             raise NoSuchRegion(block, block=block.name, side=side, count=len(regions), index=index)
@@ -64,7 +54,7 @@ def unsafe_hide_buffer_access(
     """Drop regions from what a block declares."""
     regions = _regions(block, side, indices)
     kept = tuple(region for index, region in enumerate(regions) if index not in set(indices))
-    _declare(state, block, replace(block.block, **{_FIELDS[side]: kept}))
+    _declare(state, block, ir.replace(block.block, **{_FIELDS[side]: kept}))
 
 
 def annotate_buffer_access(
@@ -80,20 +70,20 @@ def annotate_buffer_access(
     variables = [iter_var.var for iter_var in stmt.iter_vars]
     typed = bounds.with_dtype(variables[0].dtype) if variables else bounds
     mapping = dict(zip(typed.initial_indices, variables, strict=True))
-    ends = [substitute(bound, mapping) for bound in typed.final_indices]
+    ends = [ir.substitute(bound, mapping) for bound in typed.final_indices]
     simplify = Analyzer().simplify
     region = tuple(
-        Range(begin, simplify(subtract(end, begin)))
+        ir.Range(begin, simplify(ir.subtract(end, begin)))
         for begin, end in zip(ends[::2], ends[1::2], strict=True)
     )
-    changed = (*regions[:index], BufferRegion(buffer, region), *regions[index + 1 :])
+    changed = (*regions[:index], ir.BufferRegion(buffer, region), *regions[index + 1 :])
     key = f"explicit_{side}_region"
     marked = sorted({*stmt.annotations.get(key, ()), index})
     annotations = {**stmt.annotations, key: marked}
-    _declare(state, block, replace(stmt, annotations=annotations, **{_FIELDS[side]: changed}))
+    _declare(state, block, ir.replace(stmt, annotations=annotations, **{_FIELDS[side]: changed}))
 
 
-def _declare(state: ScheduleState, block: StmtSRef, changed: Block) -> None:
+def _declare(state: ScheduleState, block: StmtSRef, changed: ir.Block) -> None:
     before = block.block
     state.replace(block, changed, {before: changed})
     # Who depends on whom is a different question now, for every block around.
@@ -108,22 +98,22 @@ def side_number(buf_type: str) -> int:
     return _SIDES.index(buf_type)
 
 
-def bounds_map(stmt: Block, gen_new_ranges: Callable[..., Any] | IndexMap) -> IndexMap:
+def bounds_map(stmt: ir.Block, gen_new_ranges: Callable[..., Any] | IndexMap) -> IndexMap:
     """The bounds that a function of a block's iterators gives, as one flat map.
 
     For each dimension it returns a pair (begin, end), or a single index.
     """
     if isinstance(gen_new_ranges, IndexMap):
         return gen_new_ranges
-    variables = [Var(iter_var.var.name, iter_var.var.dtype) for iter_var in stmt.iter_vars]
-    bounds: list[PrimExpr] = []
+    variables = [ir.Var(iter_var.var.name, iter_var.var.dtype) for iter_var in stmt.iter_vars]
+    bounds: list[ir.PrimExpr] = []
     for item in gen_new_ranges(*variables):
         if isinstance(item, (tuple, list)):
             if len(item) != 2:
                 raise ScheduleError(f"a range of a region is a pair (begin, end), got {item!r}")
-            bounds.extend(convert(bound) for bound in item)
+            bounds.extend(ir.convert(bound) for bound in item)
         else:
-            point = convert(item)
+            point = ir.convert(item)
             bounds.extend((point, point + 1))
     return IndexMap(tuple(variables), tuple(bounds))
 

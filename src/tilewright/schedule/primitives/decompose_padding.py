@@ -5,40 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    GE,
-    GT,
-    LE,
-    LT,
-    TRUE,
-    Block,
-    BlockRealize,
-    BufferStore,
-    Call,
-    CallEffect,
-    FloatImm,
-    For,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    conjuncts,
-    const,
-    free_vars,
-    is_one,
-    is_zero,
-    less,
-    less_equal,
-    logical_and,
-    nodes_of,
-    substitute,
-    uses_var,
-)
-from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import loops_divided_at, why_not_complete
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -70,10 +38,10 @@ class NotAPadding(PrimitiveError):
 class PaddedStore:
     """The body of a padding block taken apart."""
 
-    store: BufferStore
-    condition: PrimExpr
-    value: PrimExpr
-    fill: PrimExpr
+    store: ir.BufferStore
+    condition: ir.PrimExpr
+    value: ir.PrimExpr
+    fill: ir.PrimExpr
 
 
 def decompose_padding(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -> StmtSRef:
@@ -107,33 +75,35 @@ def _padding_of(block: StmtSRef) -> PaddedStore:
     def fail(why: str) -> NotAPadding:
         return NotAPadding(block, block=block.name, why=why)
 
-    if not isinstance(body, BufferStore) or body.predicate is not None:
+    if not isinstance(body, ir.BufferStore) or body.predicate is not None:
         raise fail("its body is not one plain store")
     choice = body.value
-    if not isinstance(choice, Call) or getattr(choice.op, "name", "") != "tir.if_then_else":
+    if not isinstance(choice, ir.Call) or getattr(choice.op, "name", "") != "tir.if_then_else":
         raise fail("the stored value is not an if_then_else")
     condition, value, fill = choice.args
-    if not isinstance(fill, (IntImm, FloatImm)):
+    if not isinstance(fill, (ir.IntImm, ir.FloatImm)):
         raise fail("the value out of bounds is not a constant")
     if not _is_pure(value):
         raise fail("the value in bounds has side effects")
     return PaddedStore(body, condition, value, fill)
 
 
-def _is_pure(node: PrimExpr) -> bool:
-    effects = (getattr(c.op, "effect", CallEffect.UPDATE_STATE) for c in nodes_of(node, Call))
-    return all(effect <= CallEffect.READ_STATE for effect in effects)
+def _is_pure(node: ir.PrimExpr) -> bool:
+    effects = (
+        getattr(c.op, "effect", ir.CallEffect.UPDATE_STATE) for c in ir.nodes_of(node, ir.Call)
+    )
+    return all(effect <= ir.CallEffect.READ_STATE for effect in effects)
 
 
-def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[Var, tuple[int, int]]:
+def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[ir.Var, tuple[int, int]]:
     """For each iterator the bounds `[low, high)` within which the condition holds."""
-    domains: dict[Var, tuple[int, int]] = {}
+    domains: dict[ir.Var, tuple[int, int]] = {}
     for iter_var in block.block.iter_vars:
         begin, extent = iter_var.dom.min, iter_var.dom.extent  # type: ignore[union-attr]
-        if isinstance(begin, IntImm) and isinstance(extent, IntImm):
+        if isinstance(begin, ir.IntImm) and isinstance(extent, ir.IntImm):
             domains[iter_var.var] = begin.value, begin.value + extent.value
     whole = dict(domains)
-    for part in conjuncts(padding.condition):
+    for part in ir.conjuncts(padding.condition):
         found = _bound_of(part, domains)
         if found is None:
             why = f"the condition `{part}` is not a bound of one iterator with constant domain"
@@ -149,18 +119,18 @@ def _inbound_domains(block: StmtSRef, padding: PaddedStore) -> dict[Var, tuple[i
 
 
 def _bound_of(
-    condition: PrimExpr, domains: dict[Var, tuple[int, int]]
-) -> tuple[Var, int, int] | None:
+    condition: ir.PrimExpr, domains: dict[ir.Var, tuple[int, int]]
+) -> tuple[ir.Var, int, int] | None:
     """(iterator, low, high) of a comparison that is linear in one iterator."""
-    variables = [var for var in free_vars(condition) if var.dtype.is_integral]
+    variables = [var for var in ir.free_vars(condition) if var.dtype.is_integral]
     if len(variables) != 1 or variables[0] not in domains:
         return None
     (variable,) = variables
     low, high = domains[variable]
     match condition:
-        case GE(a=a, b=b) | LE(a=b, b=a):
+        case ir.GE(a=a, b=b) | ir.LE(a=b, b=a):
             slack = a - b  # >= 0
-        case GT(a=a, b=b) | LT(a=b, b=a):
+        case ir.GT(a=a, b=b) | ir.LT(a=b, b=a):
             slack = a - b - 1
         case _:
             return None
@@ -175,12 +145,12 @@ def _bound_of(
     return None
 
 
-def _line(expr: PrimExpr, variable: Var) -> tuple[int, int] | None:
+def _line(expr: ir.PrimExpr, variable: ir.Var) -> tuple[int, int] | None:
     """(slope, value at zero) of a linear expression."""
     analyzer = Analyzer()
-    start = analyzer.simplify(substitute(expr, {variable: const(0, variable.dtype)}))
-    one = analyzer.simplify(substitute(expr, {variable: const(1, variable.dtype)}))
-    if not isinstance(start, IntImm) or not isinstance(one, IntImm):
+    start = analyzer.simplify(ir.substitute(expr, {variable: ir.const(0, variable.dtype)}))
+    one = analyzer.simplify(ir.substitute(expr, {variable: ir.const(1, variable.dtype)}))
+    if not isinstance(start, ir.IntImm) or not isinstance(one, ir.IntImm):
         return None
     slope = one.value - start.value
     if not analyzer.can_prove_equal(expr, variable * slope + start):
@@ -191,113 +161,120 @@ def _line(expr: PrimExpr, variable: Var) -> tuple[int, int] | None:
 # --- the two blocks -----------------------------------------------------------------------------
 
 
-def _simplified(realize: BlockRealize, outside: Sequence[For]) -> BlockRealize:
+def _simplified(realize: ir.BlockRealize, outside: Sequence[ir.For]) -> ir.BlockRealize:
     """Bindings with what is known of the loops that the two nests will share."""
     analyzer = Analyzer()
     for loop in outside:
         analyzer.bind(loop.loop_var, loop.domain)
     values = tuple(v if _is_wide(v, outside) else analyzer.simplify(v) for v in realize.iter_values)
-    return replace(realize, iter_values=values)
+    return ir.replace(realize, iter_values=values)
 
 
-def _is_wide(value: PrimExpr, outside: Sequence[For]) -> bool:
+def _is_wide(value: ir.PrimExpr, outside: Sequence[ir.For]) -> bool:
     """A plain loop variable with more than one value, which nothing can simplify."""
-    return isinstance(value, Var) and not any(
-        loop.loop_var is value and is_one(loop.extent) for loop in outside
+    return isinstance(value, ir.Var) and not any(
+        loop.loop_var is value and ir.is_one(loop.extent) for loop in outside
     )
 
 
-def _fill(realize: BlockRealize, padding: PaddedStore, loops: Sequence[For]) -> tuple[Block, Stmt]:
+def _fill(
+    realize: ir.BlockRealize, padding: PaddedStore, loops: Sequence[ir.For]
+) -> tuple[ir.Block, ir.Stmt]:
     """A block that stores the constant everywhere, under serial copies of the loops."""
     block = realize.block
-    renamed: dict[Var, PrimExpr] = {}
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
     for loop in loops:
-        renamed[loop.loop_var] = Var(loop.loop_var.name, loop.loop_var.dtype)
-    fresh: dict[Var, PrimExpr] = {}
-    iter_vars: list[IterVar] = []
+        renamed[loop.loop_var] = ir.Var(loop.loop_var.name, loop.loop_var.dtype)
+    fresh: dict[ir.Var, ir.PrimExpr] = {}
+    iter_vars: list[ir.IterVar] = []
     for iter_var in block.iter_vars:
-        variable = Var(iter_var.var.name, iter_var.var.dtype)
+        variable = ir.Var(iter_var.var.name, iter_var.var.dtype)
         fresh[iter_var.var] = variable
-        iter_vars.append(replace(iter_var, var=variable))
-    indices = tuple(substitute(index, fresh) for index in padding.store.indices)
-    fill = Block(
+        iter_vars.append(ir.replace(iter_var, var=variable))
+    indices = tuple(ir.substitute(index, fresh) for index in padding.store.indices)
+    fill = ir.Block(
         tuple(iter_vars),
         (),
-        tuple(substitute(region, fresh) for region in block.writes),
+        tuple(ir.substitute(region, fresh) for region in block.writes),
         f"{block.name_hint}_pad_const",
-        BufferStore(padding.store.buffer, padding.fill, indices),
+        ir.BufferStore(padding.store.buffer, padding.fill, indices),
     )
-    values = tuple(substitute(value, renamed) for value in realize.iter_values)
-    nest = BlockRealize(values, substitute(realize.predicate, renamed), fill)
+    values = tuple(ir.substitute(value, renamed) for value in realize.iter_values)
+    nest = ir.BlockRealize(values, ir.substitute(realize.predicate, renamed), fill)
     return fill, in_serial_copies(loops, renamed, nest)
 
 
-def _loops_of_one_iterator(realize: BlockRealize, inside: Sequence[StmtSRef]) -> set[Var]:
+def _loops_of_one_iterator(realize: ir.BlockRealize, inside: Sequence[StmtSRef]) -> set[ir.Var]:
     """Loops that serve one iterator of this block and nothing else; they can be shortened."""
-    found: set[Var] = set()
+    found: set[ir.Var] = set()
     for sref in inside:
         loop = sref.loop
-        users = [v for v in realize.iter_values if uses_var(v, loop.loop_var.same_as)]
+        users = [v for v in realize.iter_values if ir.uses_var(v, loop.loop_var.same_as)]
         is_alone = len(list(leaf_realizes(loop.body))) == 1
-        guarded = uses_var(realize.predicate, loop.loop_var.same_as)
-        starts_at_zero = is_zero(loop.min)
+        guarded = ir.uses_var(realize.predicate, loop.loop_var.same_as)
+        starts_at_zero = ir.is_zero(loop.min)
         if len(users) == 1 and is_alone and not guarded and starts_at_zero:
             found.add(loop.loop_var)
     return found
 
 
 def _copy(
-    realize: BlockRealize,
+    realize: ir.BlockRealize,
     padding: PaddedStore,
-    bounds: dict[Var, tuple[int, int]],
-    shrinkable: set[Var],
-    loops: Sequence[For],
-) -> tuple[BlockRealize, dict[Var, int]]:
+    bounds: dict[ir.Var, tuple[int, int]],
+    shrinkable: set[ir.Var],
+    loops: Sequence[ir.For],
+) -> tuple[ir.BlockRealize, dict[ir.Var, int]]:
     """The block over the part in bounds, and the new extents of loops."""
     analyzer = Analyzer()
     for loop in loops:
         analyzer.bind(loop.loop_var, loop.domain)
     block = realize.block
-    values: list[PrimExpr] = []
-    iter_vars: list[IterVar] = []
-    shifted: dict[Var, PrimExpr] = {}
-    extents: dict[Var, int] = {}
-    condition: PrimExpr = TRUE
+    values: list[ir.PrimExpr] = []
+    iter_vars: list[ir.IterVar] = []
+    shifted: dict[ir.Var, ir.PrimExpr] = {}
+    extents: dict[ir.Var, int] = {}
+    condition: ir.PrimExpr = ir.TRUE
     for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True):
-        variable, dtype = Var(iter_var.var.name, iter_var.var.dtype), iter_var.var.dtype
+        variable, dtype = ir.Var(iter_var.var.name, iter_var.var.dtype), iter_var.var.dtype
         shifted[iter_var.var] = variable
         if iter_var.var not in bounds:
-            iter_vars.append(replace(iter_var, var=variable))
+            iter_vars.append(ir.replace(iter_var, var=variable))
             values.append(value)
             continue
         low, high = bounds[iter_var.var]
-        domain = Range(const(0, dtype), const(high - low, dtype))
-        iter_vars.append(replace(iter_var, dom=domain, var=variable))
+        domain = ir.Range(ir.const(0, dtype), ir.const(high - low, dtype))
+        iter_vars.append(ir.replace(iter_var, dom=domain, var=variable))
         if low:
             shifted[iter_var.var] = variable + low
-        if isinstance(value, Var) and value in shrinkable:
+        if isinstance(value, ir.Var) and value in shrinkable:
             extents[value] = high - low
             values.append(value)
             continue
         values.append(analyzer.simplify(value - low) if low else value)
-        for part in (less_equal(const(low, dtype), value), less(value, const(high, dtype))):
-            condition = logical_and(condition, analyzer.simplify(part))
+        for part in (
+            ir.less_equal(ir.const(low, dtype), value),
+            ir.less(value, ir.const(high, dtype)),
+        ):
+            condition = ir.logical_and(condition, analyzer.simplify(part))
     substitution = IteratorSubstitution(shifted, iter_vars)
-    bare = replace(block, body=replace(padding.store, value=padding.value), annotations={})
-    copy = replace(substitution.block(bare), iter_vars=tuple(iter_vars))
-    return BlockRealize(tuple(values), logical_and(condition, realize.predicate), copy), extents
+    bare = ir.replace(block, body=ir.replace(padding.store, value=padding.value), annotations={})
+    copy = ir.replace(substitution.block(bare), iter_vars=tuple(iter_vars))
+    return ir.BlockRealize(
+        tuple(values), ir.logical_and(condition, realize.predicate), copy
+    ), extents
 
 
-def _with_extents(stmt: Stmt, extents: dict[Var, int]) -> Stmt:
+def _with_extents(stmt: ir.Stmt, extents: dict[ir.Var, int]) -> ir.Stmt:
     """A nest with some of its loops shortened; they hold one block each."""
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         body = _with_extents(stmt.body, extents)
         extent = stmt.extent
         if stmt.loop_var in extents:
-            extent = const(extents[stmt.loop_var], stmt.loop_var.dtype)
-        return replace(stmt, body=body, extent=extent)
-    if isinstance(stmt, SeqStmt):
-        return SeqStmt(tuple(_with_extents(item, extents) for item in stmt.seq))
+            extent = ir.const(extents[stmt.loop_var], stmt.loop_var.dtype)
+        return ir.replace(stmt, body=body, extent=extent)
+    if isinstance(stmt, ir.SeqStmt):
+        return ir.SeqStmt(tuple(_with_extents(item, extents) for item in stmt.seq))
     return stmt
 
 

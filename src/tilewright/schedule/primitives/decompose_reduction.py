@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilewright import ir
 from tilewright.arith import IterMapLevel, detect_iter_map
-from tilewright.ir import (
-    TRUE,
-    Add,
-    BlockRealize,
-    For,
-    IterType,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    uses_var,
-)
-from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import (
     check_reduction_block,
     loops_divided_at,
@@ -59,9 +47,9 @@ def decompose_reduction(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -
         annotations=stmt.annotations,
     )
     reads, name = reads_with_writes(stmt), f"{stmt.name_hint}_update"
-    update = replace(stmt, reads=reads, name_hint=name, init=None)
+    update = ir.replace(stmt, reads=reads, name_hint=name, init=None)
     update_nest = copy_path(
-        loop, block, BlockRealize(realize.iter_values, realize.predicate, update)
+        loop, block, ir.BlockRealize(realize.iter_values, realize.predicate, update)
     )
     replace_in_parent(state, loop, (init_nest, update_nest), {stmt: update})
     state.info(block).region_cover = None  # it reads what the new block writes
@@ -70,16 +58,16 @@ def decompose_reduction(state: ScheduleState, block: StmtSRef, loop: StmtSRef) -
 
 
 def _check(
-    state: ScheduleState, block: StmtSRef, loop: StmtSRef, realize: BlockRealize
+    state: ScheduleState, block: StmtSRef, loop: StmtSRef, realize: ir.BlockRealize
 ) -> list[StmtSRef]:
     """The loops around the block from `loop` on, if all preconditions hold."""
     above, inside = loops_divided_at(block, loop)
     check_reduction_block(state, block)
     outside = {sref.loop.loop_var: sref for sref in above}
     for iter_var, value in realize.bindings:
-        if iter_var.iter_type is IterType.COMM_REDUCE:
+        if iter_var.iter_type is ir.IterType.COMM_REDUCE:
             for variable, outer in outside.items():
-                if uses_var(value, variable.same_as):
+                if ir.uses_var(value, variable.same_as):
                     raise ReductionLoopOutside(
                         outer, block, outer=outer.name, loop=loop.name, block=block.name
                     )
@@ -88,22 +76,22 @@ def _check(
     return inside
 
 
-def _runs_once(realize: BlockRealize, loops: Sequence[For]) -> bool:
+def _runs_once(realize: ir.BlockRealize, loops: Sequence[ir.For]) -> bool:
     """True when different iterations of the loops give the iterators different values."""
     domains = {loop.loop_var: loop.domain for loop in loops}
-    bound = {value for value in realize.iter_values if type(value) is Var}
+    bound = {value for value in realize.iter_values if type(value) is ir.Var}
     if all(variable in bound for variable in domains):
         return True
     values = [_varying_part(value, domains) for value in realize.iter_values]
-    found = detect_iter_map(values, domains, TRUE, IterMapLevel.BIJECTIVE)
+    found = detect_iter_map(values, domains, ir.TRUE, IterMapLevel.BIJECTIVE)
     return len(found.indices) == len(values)
 
 
-def _varying_part(value: PrimExpr, variables: Mapping[Var, Range]) -> PrimExpr:
+def _varying_part(value: ir.PrimExpr, variables: Mapping[ir.Var, ir.Range]) -> ir.PrimExpr:
     """The terms of a sum that depend on the variables: the others shift all values alike."""
-    if isinstance(value, Add):
+    if isinstance(value, ir.Add):
         return _varying_part(value.a, variables) + _varying_part(value.b, variables)
-    return value if uses_var(value, variables.__contains__) else const(0, value.dtype)
+    return value if ir.uses_var(value, variables.__contains__) else ir.const(0, value.dtype)
 
 
 @register_primitive

@@ -10,28 +10,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    const,
-    expr_deep_equal,
-    substitute,
-    uses_var,
-)
+from tilewright import ir
 from tilewright.ir.clone import Cloner
-from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import (
     LoopHasAnnotations,
     check_names_no_loops,
@@ -92,12 +72,12 @@ def loop_partition(
     ]
     name = f"{block.name}_{loop.name}"
     wrapped = [
-        _wrap(f"{name}{number}_partition", substitute(part, renamed))
+        _wrap(f"{name}{number}_partition", ir.substitute(part, renamed))
         for number, part in enumerate(parts)
     ]
-    whole = _wrap(f"{name}_common", substitute(stmt, renamed)).block
-    common = replace(whole, iter_vars=iter_vars, body=SeqStmt(tuple(wrapped)))
-    replace_in_parent(state, loop, (BlockRealize(values, TRUE, common),), {})
+    whole = _wrap(f"{name}_common", ir.substitute(stmt, renamed)).block
+    common = ir.replace(whole, iter_vars=iter_vars, body=ir.SeqStmt(tuple(wrapped)))
+    replace_in_parent(state, loop, (ir.BlockRealize(values, ir.TRUE, common),), {})
     return [state.srefs[realize.block.body] for realize in wrapped]  # type: ignore[index]
 
 
@@ -107,7 +87,7 @@ def loop_partition(
 def _starts(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
     """Where each part begins, and the end of the last one."""
     begin, extent = loop.loop.min, loop.loop.extent
-    if not isinstance(begin, IntImm) or not isinstance(extent, IntImm):
+    if not isinstance(begin, ir.IntImm) or not isinstance(extent, ir.IntImm):
         raise RangeNotConstant(loop, loop=loop.name)
     missing = sum(factor is None for factor in factors)
     if missing > 1:
@@ -131,9 +111,9 @@ def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
     variable = loop.loop.loop_var
     realize = realize_of(block)
     kinds = {
-        iter_var.iter_type is IterType.COMM_REDUCE
+        iter_var.iter_type is ir.IterType.COMM_REDUCE
         for iter_var, value in realize.bindings
-        if uses_var(value, variable.same_as)
+        if ir.uses_var(value, variable.same_as)
     }
     if len(kinds) > 1:
         raise MixedIterators(block, loop, block=block.name, loop=loop.name)
@@ -145,23 +125,29 @@ def _is_reduction_loop(block: StmtSRef, loop: StmtSRef) -> bool:
 
 def _outer_iterators(
     block: StmtSRef, outside: Sequence[StmtSRef], inner: str
-) -> tuple[tuple[IterVar, ...], tuple[PrimExpr, ...], dict[Var, PrimExpr]]:
+) -> tuple[tuple[ir.IterVar, ...], tuple[ir.PrimExpr, ...], dict[ir.Var, ir.PrimExpr]]:
     """Iterators of the new block for the loops around it that the old block is bound to."""
     realize = realize_of(block)
     iter_vars, values = [], []
-    renamed: dict[Var, PrimExpr] = {}
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
     for sref in outside:
         loop = sref.loop
         kinds = {
             iter_var.iter_type
             for iter_var, value in realize.bindings
-            if uses_var(value, loop.loop_var.same_as)
+            if ir.uses_var(value, loop.loop_var.same_as)
         }
-        if IterType.COMM_REDUCE in kinds and realize.block.init is not None:
+        if ir.IterType.COMM_REDUCE in kinds and realize.block.init is not None:
             raise OuterReduction(sref, block, outer=sref.name, loop=inner, block=block.name)
-        kind = kinds.pop() if len(kinds) == 1 else IterType.OPAQUE if kinds else IterType.DATA_PAR
-        variable = Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-        iter_vars.append(IterVar(loop.domain, variable, kind))
+        kind = (
+            kinds.pop()
+            if len(kinds) == 1
+            else ir.IterType.OPAQUE
+            if kinds
+            else ir.IterType.DATA_PAR
+        )
+        variable = ir.Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
+        iter_vars.append(ir.IterVar(loop.domain, variable, kind))
         values.append(loop.loop_var)
         renamed[loop.loop_var] = variable
     return tuple(iter_vars), tuple(values), renamed
@@ -169,57 +155,57 @@ def _outer_iterators(
 
 def _part(
     loop: StmtSRef, block: StmtSRef, number: int, start: int, end: int, *, continues: bool
-) -> Stmt:
+) -> ir.Stmt:
     """A copy of the loop over `[start, end)`; one that continues a reduction has no init."""
     realize = realize_of(block)
-    stmt = replace(realize.block, name_hint=f"{block.name}_{loop.name}{number}")
+    stmt = ir.replace(realize.block, name_hint=f"{block.name}_{loop.name}{number}")
     if continues:
-        stmt = replace(stmt, init=None, reads=reads_with_writes(stmt))
-    nest: For = Cloner().rewrite(copy_path(loop, block, replace(realize, block=stmt)))  # type: ignore[assignment]
+        stmt = ir.replace(stmt, init=None, reads=reads_with_writes(stmt))
+    nest: ir.For = Cloner().rewrite(copy_path(loop, block, ir.replace(realize, block=stmt)))  # type: ignore[assignment]
     old, dtype = nest.loop_var, nest.loop_var.dtype
-    variable = Var(f"{loop.name}{number}", dtype)
-    return For(
+    variable = ir.Var(f"{loop.name}{number}", dtype)
+    return ir.For(
         variable,
-        const(start, dtype),
-        const(end - start, dtype),
+        ir.const(start, dtype),
+        ir.const(end - start, dtype),
         nest.kind,
-        substitute(nest.body, {old: variable}),
+        ir.substitute(nest.body, {old: variable}),
     )
 
 
-def _wrap(name: str, body: Stmt) -> BlockRealize:
+def _wrap(name: str, body: ir.Stmt) -> ir.BlockRealize:
     """A block without iterators around a statement."""
     accesses = accesses_of(body)
     reads = _regions(access for access in accesses if not access.is_write)
     writes = _regions(access for access in accesses if access.is_write)
-    return BlockRealize((), TRUE, Block((), reads, writes, name, body))
+    return ir.BlockRealize((), ir.TRUE, ir.Block((), reads, writes, name, body))
 
 
-def _regions(accesses: Iterable[TouchedRegion]) -> tuple[BufferRegion, ...]:
+def _regions(accesses: Iterable[TouchedRegion]) -> tuple[ir.BufferRegion, ...]:
     """One region a buffer; accesses of different places of it count as all of it."""
-    by_buffer: dict[Buffer, BufferRegion] = {}
+    by_buffer: dict[ir.Buffer, ir.BufferRegion] = {}
     for access in accesses:
         buffer = access.buffer
-        whole = BufferRegion.full(buffer)
-        region = BufferRegion(buffer, tuple(map(_inside, access.region, whole.region)))
+        whole = ir.BufferRegion.full(buffer)
+        region = ir.BufferRegion(buffer, tuple(map(_inside, access.region, whole.region)))
         known = by_buffer.setdefault(buffer, region)
-        if not expr_deep_equal(known, region):
+        if not ir.expr_deep_equal(known, region):
             by_buffer[buffer] = whole
     return tuple(by_buffer.values())
 
 
-def _inside(part: Range | None, whole: Range) -> Range:
+def _inside(part: ir.Range | None, whole: ir.Range) -> ir.Range:
     """The part of a dimension that is accessed; what guards keep from running is no part of it."""
     if part is None:
         return whole
     numbers = [part.min, part.extent, whole.extent]
-    if not all(isinstance(number, IntImm) for number in numbers):
+    if not all(isinstance(number, ir.IntImm) for number in numbers):
         return part
     begin, length, extent = (number.value for number in numbers)  # type: ignore[attr-defined]
     first, end = max(begin, 0), min(begin + length, extent)
     if (first, end) == (begin, begin + length) or first >= end:
         return part
-    return Range(const(first, part.min.dtype), const(end - first, part.extent.dtype))
+    return ir.Range(ir.const(first, part.min.dtype), ir.const(end - first, part.extent.dtype))
 
 
 @register_primitive

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import (
-    Block,
-    For,
-    ForKind,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    expr_deep_equal,
-    seq,
-    substitute,
-)
-from tilewright.ir.node import replace
+from tilewright import ir
 from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.conditions.interference import (
     accesses_of,
@@ -78,27 +66,27 @@ class MergedNest:
         return self.loops[0]
 
     @property
-    def body(self) -> Stmt:
+    def body(self) -> ir.Stmt:
         return self.loops[-1].loop.body
 
 
 def merge(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     """Merge the nests of `loops`; the bodies run in the order in which the loops are given."""
     nests, parent = _checked_nests(loops)
-    variables = [Var(f"{sref.name}_m", sref.loop.loop_var.dtype) for sref in nests[0].loops]
+    variables = [ir.Var(f"{sref.name}_m", sref.loop.loop_var.dtype) for sref in nests[0].loops]
     bodies = [_renamed(nest, variables) for nest in nests]
     _check_dependencies(nests, bodies, variables, parent)
-    merged: Stmt = seq(bodies)
+    merged: ir.Stmt = ir.seq(bodies)
     for variable, sref in zip(reversed(variables), reversed(nests[0].loops), strict=True):
-        merged = For(variable, sref.loop.min, sref.loop.extent, ForKind.SERIAL, merged)
+        merged = ir.For(variable, sref.loop.min, sref.loop.extent, ir.ForKind.SERIAL, merged)
     last = max(nests, key=lambda nest: nest.top.seq_index)
     assert parent.stmt is not None
     body = splice(parent.stmt.body, last.top.loop, (merged,))
     for nest in nests:
         if nest is not last:
             body = splice(body, nest.top.loop, ())
-    target = replace(parent.stmt, body=body)
-    reuse = {parent.stmt: target} if isinstance(parent.stmt, Block) else {}
+    target = ir.replace(parent.stmt, body=body)
+    reuse = {parent.stmt: target} if isinstance(parent.stmt, ir.Block) else {}
     state.replace(parent, target, reuse)  # type: ignore[arg-type]
     innermost = merged
     for _ in variables[1:]:
@@ -137,7 +125,7 @@ def _checked_nests(loops: Sequence[StmtSRef]) -> tuple[list[MergedNest], StmtSRe
             depth, expected = len(nest.loops), len(first.loops)
             raise DifferentDepth(loop, depth=depth, expected=expected, **shared)
         for mine, theirs in zip(nest.loops, first.loops, strict=True):
-            if not expr_deep_equal(mine.loop.extent, theirs.loop.extent):
+            if not ir.expr_deep_equal(mine.loop.extent, theirs.loop.extent):
                 raise DifferentExtents(
                     mine,
                     loop=mine.name,
@@ -165,14 +153,17 @@ def _nest_of(loop: StmtSRef, parent: StmtSRef, loops: Sequence[StmtSRef], names:
     return MergedNest(tuple(reversed(chain)))
 
 
-def _renamed(nest: MergedNest, variables: Sequence[Var]) -> Stmt:
+def _renamed(nest: MergedNest, variables: Sequence[ir.Var]) -> ir.Stmt:
     old = (sref.loop.loop_var for sref in nest.loops)
-    values: dict[Var, PrimExpr] = dict(zip(old, variables, strict=True))
-    return substitute(nest.body, values)
+    values: dict[ir.Var, ir.PrimExpr] = dict(zip(old, variables, strict=True))
+    return ir.substitute(nest.body, values)
 
 
 def _check_dependencies(
-    nests: Sequence[MergedNest], bodies: Sequence[Stmt], variables: Sequence[Var], parent: StmtSRef
+    nests: Sequence[MergedNest],
+    bodies: Sequence[ir.Stmt],
+    variables: Sequence[ir.Var],
+    parent: StmtSRef,
 ) -> None:
     """Interleaving, reordering and moving the nests must not change what anybody reads."""
     pairs = zip(variables, nests[0].loops, strict=True)
@@ -198,7 +189,7 @@ def _check_between(nests: Sequence[MergedNest], parent: StmtSRef) -> None:
     """All nests move to where the last one stands, past the statements in between."""
     assert parent.stmt is not None
     body = parent.stmt.body
-    if not isinstance(body, SeqStmt):
+    if not isinstance(body, ir.SeqStmt):
         return
     positions = {nest.top.seq_index for nest in nests}
     last = max(positions)

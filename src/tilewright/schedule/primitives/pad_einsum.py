@@ -7,32 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    TRUE,
-    Add,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRewriter,
-    BufferStore,
-    Cast,
-    For,
-    IntImm,
-    IterType,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    expr_deep_equal,
-    is_true,
-    less,
-    logical_and,
-    uses_var,
-)
+from tilewright import ir
 from tilewright.ir.intrinsics import if_then_else
-from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -75,7 +51,7 @@ class Growth:
     """What a block and the buffer it writes become."""
 
     block: StmtSRef
-    extra: dict[Var, int]  # by how much each iterator grows
+    extra: dict[ir.Var, int]  # by how much each iterator grows
     guarded: bool  # elements beyond the old extents are stored as zero
 
 
@@ -87,8 +63,8 @@ def pad_einsum(state: ScheduleState, block: StmtSRef, padding: Sequence[int]) ->
     scope = scope_of(state, root)
     extra = _checked_padding(block, padding)
     output, inputs = _operands(state, scope, block, extra)
-    grown: dict[Buffer, Buffer] = {}
-    accesses: list[BufferStore | BufferLoad] = [output, *inputs]
+    grown: dict[ir.Buffer, ir.Buffer] = {}
+    accesses: list[ir.BufferStore | ir.BufferLoad] = [output, *inputs]
     for access in accesses:
         _grow_buffer(root, block, access, extra, grown)
     changes = [Growth(block, extra, guarded=False)]
@@ -101,7 +77,7 @@ def pad_einsum(state: ScheduleState, block: StmtSRef, padding: Sequence[int]) ->
 # --- what must hold -----------------------------------------------------------------------------
 
 
-def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[Var, int]:
+def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[ir.Var, int]:
     iter_vars = block.block.iter_vars
     if len(padding) != len(iter_vars) or any(amount < 0 for amount in padding):
         raise WrongPadding(block, block=block.name, padding=list(padding), count=len(iter_vars))
@@ -112,7 +88,7 @@ def _checked_padding(block: StmtSRef, padding: Sequence[int]) -> dict[Var, int]:
 
 def _is_trivially_bound(block: StmtSRef) -> bool:
     realize, loops = realize_of(block), loops_of(block)
-    if len(loops) != len(realize.iter_values) or not is_true(realize.predicate):
+    if len(loops) != len(realize.iter_values) or not ir.is_true(realize.predicate):
         return False
     pairs = zip(realize.iter_values, loops, strict=True)
     nested = all(outer.loop.body is inner.stmt for outer, inner in itertools.pairwise(loops))
@@ -121,8 +97,8 @@ def _is_trivially_bound(block: StmtSRef) -> bool:
 
 
 def _operands(
-    state: ScheduleState, scope: BlockScope, block: StmtSRef, extra: dict[Var, int]
-) -> tuple[BufferStore, list[BufferLoad]]:
+    state: ScheduleState, scope: BlockScope, block: StmtSRef, extra: dict[ir.Var, int]
+) -> tuple[ir.BufferStore, list[ir.BufferLoad]]:
     def fail(why: str) -> NotAnEinsum:
         return NotAnEinsum(block, block=block.name, why=why)
 
@@ -130,39 +106,39 @@ def _operands(
     if why:
         raise fail(f"it is no reduction: {why}")
     store = block.block.body
-    if not isinstance(store, BufferStore) or not isinstance(store.value, Add):
+    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Add):
         raise fail("its body is not one store of a sum")
     total, product = store.value.a, store.value.b
-    if not _is_load_of(total, store) or not isinstance(product, Mul):
+    if not _is_load_of(total, store) or not isinstance(product, ir.Mul):
         raise fail("it does not add a product to what it stores to")
     inputs = [_without_casts(product.a), _without_casts(product.b)]
-    loads = [value for value in inputs if isinstance(value, BufferLoad)]
+    loads = [value for value in inputs if isinstance(value, ir.BufferLoad)]
     if len(loads) != len(inputs):
         raise fail("the factors are not elements of buffers")
     iterators = {iter_var.var for iter_var in block.block.iter_vars}
-    accesses: list[BufferStore | BufferLoad] = [store, *loads]
+    accesses: list[ir.BufferStore | ir.BufferLoad] = [store, *loads]
     for access in accesses:
         for index in access.indices:  # what is not padded may be anything, such as a window
-            if index not in iterators and uses_var(index, extra.__contains__):
+            if index not in iterators and ir.uses_var(index, extra.__contains__):
                 raise fail(f"{access.buffer.name} is not indexed by plain iterators")
     used = {index for load in loads for index in load.indices}
     for iter_var in block.block.iter_vars:
-        is_padded = iter_var.var in extra and iter_var.iter_type is IterType.COMM_REDUCE
+        is_padded = iter_var.var in extra and iter_var.iter_type is ir.IterType.COMM_REDUCE
         if is_padded and iter_var.var not in used:
             raise fail(f"no factor depends on the padded iterator {iter_var.var.name!r}")
     return store, loads
 
 
-def _is_load_of(value: PrimExpr, store: BufferStore) -> bool:
+def _is_load_of(value: ir.PrimExpr, store: ir.BufferStore) -> bool:
     return (
-        isinstance(value, BufferLoad)
+        isinstance(value, ir.BufferLoad)
         and value.buffer is store.buffer
         and all(a is b for a, b in zip(value.indices, store.indices, strict=True))
     )
 
 
-def _without_casts(value: PrimExpr) -> PrimExpr:
-    while isinstance(value, Cast):
+def _without_casts(value: ir.PrimExpr) -> ir.PrimExpr:
+    while isinstance(value, ir.Cast):
         value = value.value
     return value
 
@@ -173,9 +149,9 @@ def _without_casts(value: PrimExpr) -> PrimExpr:
 def _grow_buffer(
     root: StmtSRef,
     block: StmtSRef,
-    access: BufferStore | BufferLoad,
-    extra: dict[Var, int],
-    grown: dict[Buffer, Buffer],
+    access: ir.BufferStore | ir.BufferLoad,
+    extra: dict[ir.Var, int],
+    grown: dict[ir.Buffer, ir.Buffer],
 ) -> None:
     buffer = access.buffer
     amounts = [extra.get(index, 0) for index in access.indices]  # type: ignore[call-overload]
@@ -183,7 +159,7 @@ def _grow_buffer(
         return
     if not any(buffer is other for other in root.block.alloc_buffers):
         raise BufferNotAllocated(block, buffer=buffer.name, block=block.name)
-    if not all(isinstance(extent, IntImm) for extent in buffer.shape):
+    if not all(isinstance(extent, ir.IntImm) for extent in buffer.shape):
         raise NotAnEinsum(block, block=block.name, why=f"the shape of {buffer.name} is symbolic")
     shape = tuple(
         extent + amount if amount else extent
@@ -191,14 +167,14 @@ def _grow_buffer(
     )
     known = grown.get(buffer)
     if known is None:
-        grown[buffer] = replace(buffer, shape=shape)
-    elif not all(expr_deep_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
+        grown[buffer] = ir.replace(buffer, shape=shape)
+    elif not all(ir.expr_deep_equal(a, b) for a, b in zip(known.shape, shape, strict=True)):
         why = f"{buffer.name} is used twice and would be padded in two ways"
         raise NotAnEinsum(block, block=block.name, why=why)
 
 
 def _grow_producer(
-    scope: BlockScope, block: StmtSRef, access: BufferLoad, extra: dict[Var, int]
+    scope: BlockScope, block: StmtSRef, access: ir.BufferLoad, extra: dict[ir.Var, int]
 ) -> Growth:
     buffer = access.buffer
     writers = scope.buffer_writers.get(buffer, [])
@@ -216,12 +192,12 @@ def _grow_producer(
         raise fail(producer, "its iterators are not bound to its loops one by one, in order")
     store = producer.block.body
     iterators = {iter_var.var for iter_var in producer.block.iter_vars}
-    if not isinstance(store, BufferStore) or store.buffer is not buffer:
+    if not isinstance(store, ir.BufferStore) or store.buffer is not buffer:
         raise fail(producer, "its body is not one store")
     distinct = len(set(store.indices)) == len(store.indices)
     if not distinct or not all(index in iterators for index in store.indices):
         raise fail(producer, "its store is not indexed by distinct iterators")
-    amounts: dict[Var, int] = {}
+    amounts: dict[ir.Var, int] = {}
     for index, wanted in zip(store.indices, access.indices, strict=True):
         amount = extra.get(wanted)  # type: ignore[call-overload]
         if amount:
@@ -229,31 +205,31 @@ def _grow_producer(
     return Growth(producer, amounts, guarded=True)
 
 
-class _Grower(BufferRewriter):
+class _Grower(ir.BufferRewriter):
     """Exchanges the grown buffers and lengthens the loops and iterators of the grown blocks."""
 
-    def __init__(self, grown: dict[Buffer, Buffer], changes: Sequence[Growth]) -> None:
-        self.reuse: dict[Block, Block] = {}
+    def __init__(self, grown: dict[ir.Buffer, ir.Buffer], changes: Sequence[Growth]) -> None:
+        self.reuse: dict[ir.Block, ir.Block] = {}
         self._grown = grown
         self._changes = {change.block.block: change for change in changes}
-        self._extra_of_loop: dict[Var, int] = {}
+        self._extra_of_loop: dict[ir.Var, int] = {}
         for change in changes:
             realize = realize_of(change.block)
             for iter_var, loop_var in realize.bindings:
                 if iter_var.var in change.extra:
-                    assert isinstance(loop_var, Var)
+                    assert isinstance(loop_var, ir.Var)
                     self._extra_of_loop[loop_var] = change.extra[iter_var.var]
 
-    def visit_buffer(self, buffer: Buffer) -> Buffer:
+    def visit_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         return self._grown.get(buffer, buffer)
 
-    def visit_for(self, node: For) -> For:
-        loop: For = self.generic_visit(node)
+    def visit_for(self, node: ir.For) -> ir.For:
+        loop: ir.For = self.generic_visit(node)
         amount = self._extra_of_loop.get(node.loop_var)
-        return loop if amount is None else replace(loop, extent=loop.extent + amount)
+        return loop if amount is None else ir.replace(loop, extent=loop.extent + amount)
 
-    def visit_block(self, node: Block) -> Block:
-        block: Block = super().visit_block(node)
+    def visit_block(self, node: ir.Block) -> ir.Block:
+        block: ir.Block = super().visit_block(node)
         change = self._changes.get(node)
         if change is not None:
             block = _grown_block(block, change)
@@ -262,35 +238,35 @@ class _Grower(BufferRewriter):
         return block
 
 
-def _grown_block(block: Block, change: Growth) -> Block:
+def _grown_block(block: ir.Block, change: Growth) -> ir.Block:
     iter_vars = tuple(_grown_iterator(iv, change.extra.get(iv.var, 0)) for iv in block.iter_vars)
     body = block.body
     if change.guarded and change.extra:
-        assert isinstance(body, BufferStore)
-        inside: PrimExpr = TRUE
+        assert isinstance(body, ir.BufferStore)
+        inside: ir.PrimExpr = ir.TRUE
         for iter_var in block.iter_vars:
             if iter_var.var in change.extra:
                 assert iter_var.dom is not None
                 end = iter_var.dom.min + iter_var.dom.extent
-                inside = logical_and(inside, less(iter_var.var, end))
-        zero = const(0, body.value.dtype)
-        body = replace(body, value=if_then_else(inside, body.value, zero))
-    return replace(block, iter_vars=iter_vars, body=body)
+                inside = ir.logical_and(inside, ir.less(iter_var.var, end))
+        zero = ir.const(0, body.value.dtype)
+        body = ir.replace(body, value=if_then_else(inside, body.value, zero))
+    return ir.replace(block, iter_vars=iter_vars, body=body)
 
 
-def _grown_iterator(iter_var: IterVar, amount: int) -> IterVar:
+def _grown_iterator(iter_var: ir.IterVar, amount: int) -> ir.IterVar:
     if not amount:
         return iter_var
     assert iter_var.dom is not None
-    domain = Range(iter_var.dom.min, iter_var.dom.extent + amount)
-    return replace(iter_var, dom=domain)
+    domain = ir.Range(iter_var.dom.min, iter_var.dom.extent + amount)
+    return ir.replace(iter_var, dom=domain)
 
 
 def _install(
     state: ScheduleState,
     root: StmtSRef,
     changes: Sequence[Growth],
-    grown: dict[Buffer, Buffer],
+    grown: dict[ir.Buffer, ir.Buffer],
 ) -> None:
     grower = _Grower(grown, changes)
     changed = grower.visit_block(root.block)

@@ -6,22 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    HANDLE,
-    Block,
-    Buffer,
-    For,
-    IntImm,
-    IterVar,
-    PointerType,
-    PrimExpr,
-    Stmt,
-    Var,
-    free_vars,
-    is_zero,
-    substitute,
-)
 from tilewright.schedule.caches.copy_block import (
     make_copy_block,
     realize_in_loops,
@@ -109,11 +95,11 @@ def reindex(state: ScheduleState, block: StmtSRef, index: int, side: int) -> Stm
     return mark_copy_block(state, copy, complete=side == 1)
 
 
-def _top_of_chain(block: StmtSRef) -> Stmt:
+def _top_of_chain(block: StmtSRef) -> ir.Stmt:
     """The statement in the scope's body that leads to a block and to nothing else."""
-    node: Stmt = realize_of(block)
+    node: ir.Stmt = realize_of(block)
     parent = block.parent
-    while parent is not None and isinstance(parent.stmt, For):
+    while parent is not None and isinstance(parent.stmt, ir.For):
         if parent.stmt.body is not node:
             raise LoopsNotInAChain(parent, loop=parent.name, block=block.name)
         node, parent = parent.stmt, parent.parent
@@ -126,9 +112,9 @@ def _runs_for_all_values(state: ScheduleState, block: StmtSRef) -> bool:
     return has_affine_binding(state, block) and takes_all_values(realize_of(block), loops)
 
 
-def _simplified(block: Block, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+def _simplified(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> tuple[ir.PrimExpr, ...]:
     """Indices without what the iterators' domains make superfluous; constants stay as written."""
-    if all(isinstance(index, Var) for index in indices):
+    if all(isinstance(index, ir.Var) for index in indices):
         return tuple(indices)
     analyzer = Analyzer()
     for iter_var in block.iter_vars:
@@ -136,47 +122,47 @@ def _simplified(block: Block, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ..
             analyzer.bind(iter_var.var, iter_var.dom)
     simple = [analyzer.simplify(index) for index in indices]
     return tuple(
-        old if isinstance(new, IntImm) else new for old, new in zip(indices, simple, strict=True)
+        old if isinstance(new, ir.IntImm) else new for old, new in zip(indices, simple, strict=True)
     )
 
 
-def _covered(iter_vars: Sequence[IterVar], indices: Sequence[PrimExpr]) -> list[IterVar]:
-    used = {var for index in indices for var in free_vars(index)}
+def _covered(iter_vars: Sequence[ir.IterVar], indices: Sequence[ir.PrimExpr]) -> list[ir.IterVar]:
+    used = {var for index in indices for var in ir.free_vars(index)}
     return [iter_var for iter_var in iter_vars if iter_var.var in used]
 
 
-def _reindexed(buffer: Buffer, covered: Sequence[IterVar]) -> Buffer:
+def _reindexed(buffer: ir.Buffer, covered: Sequence[ir.IterVar]) -> ir.Buffer:
     name = f"{buffer.name}_reindex"
-    data = Var(name, HANDLE, PointerType(buffer.dtype, buffer.scope))
+    data = ir.Var(name, ir.HANDLE, ir.PointerType(buffer.dtype, buffer.scope))
     shape = tuple(_extent_of(iter_var) for iter_var in covered)
-    return Buffer(data, buffer.dtype, shape, name=name, data_alignment=buffer.data_alignment)
+    return ir.Buffer(data, buffer.dtype, shape, name=name, data_alignment=buffer.data_alignment)
 
 
-def _extent_of(iter_var: IterVar) -> PrimExpr:
+def _extent_of(iter_var: ir.IterVar) -> ir.PrimExpr:
     domain = iter_var.dom
     assert domain is not None
-    if not is_zero(domain.min):
+    if not ir.is_zero(domain.min):
         raise IteratorNotFromZero(iterator=iter_var.var.name, begin=domain.min)
     return domain.extent
 
 
 def _copy(
-    buffer: Buffer,
-    new: Buffer,
-    covered: Sequence[IterVar],
-    indices: Sequence[PrimExpr],
+    buffer: ir.Buffer,
+    new: ir.Buffer,
+    covered: Sequence[ir.IterVar],
+    indices: Sequence[ir.PrimExpr],
     *,
     into_new: bool,
-) -> tuple[Stmt, Block]:
+) -> tuple[ir.Stmt, ir.Block]:
     iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(new.shape)]
-    renamed: dict[Var, PrimExpr] = {
+    renamed: dict[ir.Var, ir.PrimExpr] = {
         old.var: fresh.var for old, fresh in zip(covered, iterators, strict=True)
     }
-    at_old = tuple(substitute(index, renamed) for index in indices)
+    at_old = tuple(ir.substitute(index, renamed) for index in indices)
     ends = ((buffer, at_old), (new, tuple(renamed.values())))
     source, target = ends if into_new else ends[::-1]
     block = make_copy_block(f"{target[0].name}_reindex", iterators, source, target)
-    loops = [(Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(new.shape)]
+    loops = [(ir.Var(f"ax{axis}", e.dtype), e) for axis, e in enumerate(new.shape)]
     return realize_in_loops(loops, [variable for variable, _ in loops], block), block
 
 

@@ -8,24 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Stmt,
-    Var,
-    expr_deep_equal,
-    free_vars,
-    is_one,
-    substitute,
-)
 from tilewright.schedule.caches.copy_block import make_copy_block
 from tilewright.schedule.caches.place import CachePlace, is_reached_freely, place_before
 from tilewright.schedule.caches.stage import (
@@ -94,10 +79,10 @@ class UnderCondition(PrimitiveError):
 class _NewAccess:
     """An access of a block to a buffer, before and after."""
 
-    buffer: Buffer
-    old: tuple[PrimExpr, ...]
-    new: tuple[PrimExpr, ...]
-    iterators: tuple[IterVar, ...]  # of the block, which both use
+    buffer: ir.Buffer
+    old: tuple[ir.PrimExpr, ...]
+    new: tuple[ir.PrimExpr, ...]
+    iterators: tuple[ir.IterVar, ...]  # of the block, which both use
 
 
 def reindex_cache(
@@ -130,10 +115,10 @@ def reindex_cache(
 
 
 def _new_access(
-    block: StmtSRef, region: BufferRegion, index_map: IndexMap, side: int
+    block: StmtSRef, region: ir.BufferRegion, index_map: IndexMap, side: int
 ) -> _NewAccess:
     buffer, stmt = region.buffer, block.block
-    if not all(is_one(axis.extent) for axis in region.region):
+    if not all(ir.is_one(axis.extent) for axis in region.region):
         raise NotASinglePoint(block, block=block.name, buffer=buffer.name)
     count = len(stmt.iter_vars)
     if len(index_map.initial_indices) != count:
@@ -149,7 +134,7 @@ def _new_access(
 
 
 def _check_same_iterators(
-    block: StmtSRef, old: Sequence[PrimExpr], new: Sequence[PrimExpr]
+    block: StmtSRef, old: Sequence[ir.PrimExpr], new: Sequence[ir.PrimExpr]
 ) -> None:
     for present, absent in ((new, old), (old, new)):
         known = {iter_var.var for iter_var in _iterators_in(block.block, absent)}
@@ -164,29 +149,29 @@ def _check_same_iterators(
                 )
 
 
-def _text(indices: Sequence[PrimExpr]) -> str:
+def _text(indices: Sequence[ir.PrimExpr]) -> str:
     return f"({', '.join(map(str, indices))})"
 
 
-def _iterators_in(block: Block, indices: Sequence[PrimExpr]) -> list[IterVar]:
-    used = {var for index in indices for var in free_vars(index)}
+def _iterators_in(block: ir.Block, indices: Sequence[ir.PrimExpr]) -> list[ir.IterVar]:
+    used = {var for index in indices for var in ir.free_vars(index)}
     return [iter_var for iter_var in block.iter_vars if iter_var.var in used]
 
 
 def _check_apart(
-    buffer: Buffer,
-    old: Sequence[PrimExpr],
-    new: Sequence[PrimExpr],
-    iterators: Sequence[IterVar],
+    buffer: ir.Buffer,
+    old: Sequence[ir.PrimExpr],
+    new: Sequence[ir.PrimExpr],
+    iterators: Sequence[ir.IterVar],
 ) -> None:
     """Different elements stay different: the old indices can be told from the new ones."""
-    if all(any(expr_deep_equal(index, other) for other in new) for index in old):
+    if all(any(ir.expr_deep_equal(index, other) for other in new) for index in old):
         return
     if not _is_invertible(new, iterators):
         raise ElementsCollide(indices=_text(new), buffer=buffer.name)
 
 
-def _is_invertible(indices: Sequence[PrimExpr], iterators: Sequence[IterVar]) -> bool:
+def _is_invertible(indices: Sequence[ir.PrimExpr], iterators: Sequence[ir.IterVar]) -> bool:
     """True when the values of the iterators follow from the indices."""
     variables = [iter_var.var for iter_var in iterators]
     domains = [iter_var.dom for iter_var in iterators if iter_var.dom is not None]
@@ -201,7 +186,7 @@ def _is_invertible(indices: Sequence[PrimExpr], iterators: Sequence[IterVar]) ->
     return all(analyzer.can_prove_equal(value, variable) for value, variable in values)
 
 
-def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[PrimExpr, ...]:
+def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[ir.PrimExpr, ...]:
     domains = [iv.dom for iv in block.block.iter_vars if iv.dom is not None]
     analyzer = Analyzer()
     ranges = index_map.map_ranges(domains, analyzer)
@@ -211,7 +196,7 @@ def _shape(block: StmtSRef, index_map: IndexMap) -> tuple[PrimExpr, ...]:
     return tuple(analyzer.simplify(axis.min + axis.extent) for axis in ranges)
 
 
-def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> CachePlace:
+def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     top = scope_root(block)
     scope = scope_of(state, top)
     writer = only_writer(scope.buffer_writers.get(buffer, ()), buffer)
@@ -222,7 +207,7 @@ def _place_of_fill(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Cac
     return place_before(lowest_common_ancestor((writer, block)), writer, block)
 
 
-def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> CachePlace:
+def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> CachePlace:
     top = scope_root(block)
     scope = scope_of(state, top)
     only_writer(scope.buffer_writers[buffer], buffer)
@@ -233,43 +218,45 @@ def _place_of_store(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Ca
 
 
 def _copy(
-    block: StmtSRef, access: _NewAccess, cache: Buffer, location: StmtSRef, *, into_cache: bool
-) -> tuple[Stmt, Block]:
+    block: StmtSRef, access: _NewAccess, cache: ir.Buffer, location: StmtSRef, *, into_cache: bool
+) -> tuple[ir.Stmt, ir.Block]:
     """The copy, under copies of those loops below `location` that it needs."""
     realize = realize_of(block)
     used = {iter_var.var for iter_var in access.iterators}
     bound = realize.bindings
     bindings = [value for iter_var, value in bound if iter_var.var in used]
     loops = _needed_loops(block, location, [*bindings, realize.predicate])
-    fresh: dict[Var, PrimExpr] = {
-        loop.loop_var: Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
+    fresh: dict[ir.Var, ir.PrimExpr] = {
+        loop.loop_var: ir.Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
     }
     iterators = [
-        IterVar(iv.dom, Var(iv.var.name, iv.var.dtype), IterType.DATA_PAR)
+        ir.IterVar(iv.dom, ir.Var(iv.var.name, iv.var.dtype), ir.IterType.DATA_PAR)
         for iv in access.iterators
     ]
     pairs = zip(access.iterators, iterators, strict=True)
-    renamed: dict[Var, PrimExpr] = {old.var: new.var for old, new in pairs}
-    at_old = tuple(substitute(index, renamed) for index in access.old)
-    at_new = tuple(substitute(index, renamed) for index in access.new)
+    renamed: dict[ir.Var, ir.PrimExpr] = {old.var: new.var for old, new in pairs}
+    at_old = tuple(ir.substitute(index, renamed) for index in access.old)
+    at_new = tuple(ir.substitute(index, renamed) for index in access.new)
     ends = ((access.buffer, at_old), (cache, at_new))
     source, target = ends if into_cache else ends[::-1]
     made = make_copy_block(cache.name, iterators, source, target)
-    values = tuple(substitute(value, fresh) for value in bindings)
-    body = BlockRealize(values, substitute(realize.predicate, fresh), made)
+    values = tuple(ir.substitute(value, fresh) for value in bindings)
+    body = ir.BlockRealize(values, ir.substitute(realize.predicate, fresh), made)
     return in_serial_copies(loops, fresh, body), made
 
 
-def _needed_loops(block: StmtSRef, location: StmtSRef, used_by: Sequence[PrimExpr]) -> list[For]:
+def _needed_loops(
+    block: StmtSRef, location: StmtSRef, used_by: Sequence[ir.PrimExpr]
+) -> list[ir.For]:
     """The loops between a block and a location whose variables are used, outermost first."""
-    needed = {var for expr in used_by for var in free_vars(expr)}
-    loops: list[For] = []
+    needed = {var for expr in used_by for var in ir.free_vars(expr)}
+    loops: list[ir.For] = []
     node = block.parent
     while node is not None and node is not location:
         loop = node.loop
         if loop.loop_var in needed:
             loops.append(loop)
-            needed.update(free_vars(loop.domain))
+            needed.update(ir.free_vars(loop.domain))
         node = node.parent
     loops.reverse()
     return loops

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IterMapLevel,
@@ -15,34 +16,6 @@ from tilewright.arith import (
     inverse_affine_iter_map,
 )
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-    cast,
-    const,
-    equal,
-    free_vars,
-    greater_equal,
-    is_one,
-    is_true,
-    less,
-    logical_and,
-    nodes_of,
-    replace,
-    rewrite,
-    substitute,
-    walk,
-)
 from tilewright.ir.access import block_access_regions
 from tilewright.schedule.conditions.checks import check_names_no_loops, why_not_complete
 from tilewright.schedule.conditions.races import check_no_race
@@ -117,7 +90,7 @@ class NotCovered(PrimitiveError):
 class _Pair:
     block: StmtSRef
     producer: StmtSRef
-    made: BufferStore  # what the producer does
+    made: ir.BufferStore  # what the producer does
 
 
 @dataclass(frozen=True)
@@ -127,9 +100,9 @@ class ReverseInlinePlan:
     block: StmtSRef
     producer: StmtSRef
     removed: StmtSRef
-    buffer: Buffer  # between the two
-    body: BufferStore  # what the producer is to do
-    predicate: PrimExpr  # when
+    buffer: ir.Buffer  # between the two
+    body: ir.BufferStore  # what the producer is to do
+    predicate: ir.PrimExpr  # when
 
 
 def reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> None:
@@ -158,7 +131,7 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     if why:
         raise NotComplete(block, block=block.name, why=why)
     realize = realize_of(block)
-    if not is_true(realize.predicate):
+    if not ir.is_true(realize.predicate):
         raise HasPredicate(block, block=block.name, predicate=realize.predicate)
     producer = _only_producer(scope, block)
     check_not_output(root, producer)
@@ -182,21 +155,21 @@ def plan_reverse_compute_inline(state: ScheduleState, block: StmtSRef) -> Revers
     simple = {var: analyzer.simplify(value) for var, value in inverse.items()}
     predicate = _bound_guard(producer, _guard(pair, indices, values, simple, analyzer))
     body = _merged_body(store, made, inverse)
-    check_names_no_loops(block, replace(producer.block, body=body), producer)
+    check_names_no_loops(block, ir.replace(producer.block, body=body), producer)
     return ReverseInlinePlan(block, producer, removed, made.buffer, body, predicate)
 
 
-def _bound_guard(producer: StmtSRef, guard: PrimExpr) -> PrimExpr:
+def _bound_guard(producer: StmtSRef, guard: ir.PrimExpr) -> ir.PrimExpr:
     """The predicate of the producer with a guard on its iterators added."""
     realize = realize_of(producer)
-    if isinstance(guard, IntImm) and guard.value:
+    if isinstance(guard, ir.IntImm) and guard.value:
         return realize.predicate
     bindings = {iter_var.var: value for iter_var, value in realize.bindings}
     place = Surroundings(loop.loop for loop in loops_of(producer))
-    bound = place.analyzer.simplify(substitute(guard, bindings))
+    bound = place.analyzer.simplify(ir.substitute(guard, bindings))
     with place.analyzer.constraint_scope(bound):
         implied = place.analyzer.can_prove(realize.predicate)
-    return bound if implied else logical_and(realize.predicate, bound)
+    return bound if implied else ir.logical_and(realize.predicate, bound)
 
 
 def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
@@ -217,8 +190,10 @@ def _only_producer(scope: BlockScope, block: StmtSRef) -> StmtSRef:
     return producer
 
 
-def _common_indices(block: StmtSRef, store: BufferStore, buffer: Buffer) -> tuple[PrimExpr, ...]:
-    loads = [load for load in nodes_of(store, BufferLoad) if load.buffer is buffer]
+def _common_indices(
+    block: StmtSRef, store: ir.BufferStore, buffer: ir.Buffer
+) -> tuple[ir.PrimExpr, ...]:
+    loads = [load for load in ir.nodes_of(store, ir.BufferLoad) if load.buffer is buffer]
     analyzer = Analyzer()
     if not loads or any(
         not analyzer.can_prove_equal(a, b)
@@ -230,17 +205,22 @@ def _common_indices(block: StmtSRef, store: BufferStore, buffer: Buffer) -> tupl
 
 
 def _inverse(
-    block: StmtSRef, indices: Sequence[PrimExpr], values: Sequence[Range], made: BufferStore
-) -> dict[Var, PrimExpr]:
+    block: StmtSRef,
+    indices: Sequence[ir.PrimExpr],
+    values: Sequence[ir.Range],
+    made: ir.BufferStore,
+) -> dict[ir.Var, ir.PrimExpr]:
     """The iterators of the consumer that read what one iteration of the producer writes."""
     domains = {
         iter_var.var: dom for iter_var, dom in zip(block.block.iter_vars, values, strict=True)
     }
-    units: dict[Var, PrimExpr] = {var: dom.min for var, dom in domains.items() if _is_unit(dom)}
-    outputs = [Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
+    units: dict[ir.Var, ir.PrimExpr] = {
+        var: dom.min for var, dom in domains.items() if _is_unit(dom)
+    }
+    outputs = [ir.Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
     inverse = _solved(indices, domains, outputs)
     if inverse is None:
-        fixed = [substitute(index, units) for index in indices]
+        fixed = [ir.substitute(index, units) for index in indices]
         moving = {var: dom for var, dom in domains.items() if var not in units}
         inverse = _solved(fixed, moving, outputs) or _solved(
             fixed, _rounded_up(fixed, moving), outputs
@@ -249,19 +229,19 @@ def _inverse(
         texts = ", ".join(map(str, indices))
         raise IndicesNotBijective(block, block=block.name, indices=texts)
     written = {
-        output: cast(output.dtype, index)
+        output: ir.cast(output.dtype, index)
         for output, index in zip(outputs, made.indices, strict=True)
     }
-    solved = {var: substitute(value, written) for var, value in inverse.items()}
+    solved = {var: ir.substitute(value, written) for var, value in inverse.items()}
     return {**units, **solved}
 
 
 def _solved(
-    indices: Sequence[PrimExpr], domains: Mapping[Var, Range], outputs: Sequence[Var]
-) -> dict[Var, PrimExpr] | None:
+    indices: Sequence[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range], outputs: Sequence[ir.Var]
+) -> dict[ir.Var, ir.PrimExpr] | None:
     """The iterators in terms of the values of the indices."""
     found = detect_iter_map(
-        indices, domains, TRUE, IterMapLevel.BIJECTIVE, simplify_trivial_iterators=False
+        indices, domains, ir.TRUE, IterMapLevel.BIJECTIVE, simplify_trivial_iterators=False
     )
     if found.errors:
         return None
@@ -271,37 +251,39 @@ def _solved(
         return None
 
 
-def _rounded_up(indices: Sequence[PrimExpr], domains: Mapping[Var, Range]) -> Mapping[Var, Range]:
+def _rounded_up(
+    indices: Sequence[ir.PrimExpr], domains: Mapping[ir.Var, ir.Range]
+) -> Mapping[ir.Var, ir.Range]:
     """Domains with whole tiles: what inverts the indices there inverts them on fewer values, too.
 
     A consumer that leaves out the padding of its producer runs over part of the last tile only.
     """
     tiles = dict.fromkeys(domains, 1)
-    for node in itertools.chain.from_iterable(map(walk, indices)):
-        if isinstance(node, FloorDiv | FloorMod) and isinstance(node.b, IntImm):
-            for var in free_vars(node.a):
+    for node in itertools.chain.from_iterable(map(ir.walk, indices)):
+        if isinstance(node, ir.FloorDiv | ir.FloorMod) and isinstance(node.b, ir.IntImm):
+            for var in ir.free_vars(node.a):
                 if var in tiles and node.b.value > 0:
                     tiles[var] = math.lcm(tiles[var], node.b.value)
     return {var: _whole_tiles(dom, tiles[var]) for var, dom in domains.items()}
 
 
-def _whole_tiles(dom: Range, tile: int) -> Range:
-    if not isinstance(dom.extent, IntImm):
+def _whole_tiles(dom: ir.Range, tile: int) -> ir.Range:
+    if not isinstance(dom.extent, ir.IntImm):
         return dom
-    return Range(dom.min, const(-(-dom.extent.value // tile) * tile, dom.extent.dtype))
+    return ir.Range(dom.min, ir.const(-(-dom.extent.value // tile) * tile, dom.extent.dtype))
 
 
-def _is_unit(dom: Range) -> bool:
-    return is_one(dom.extent)
+def _is_unit(dom: ir.Range) -> bool:
+    return ir.is_one(dom.extent)
 
 
-def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[PrimExpr]) -> None:
+def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[ir.PrimExpr]) -> None:
     """Every iteration of the consumer reads an element that the producer writes."""
     block, producer, buffer = plan.block, plan.producer, plan.made.buffer
     root = scope_root(block)
     written = produced_box(state, producer, producer.block.writes[0], root)
     view = RelaxedView(realize_of(block), [loop.loop for loop in loops_of(block)])
-    points = [Range(index, const(1, index.dtype)) for index in indices]
+    points = [ir.Range(index, ir.const(1, index.dtype)) for index in indices]
     read, _ = view.box(points)
     if written is None or not covers(list(map(interval_of, written)), list(map(interval_of, read))):
         raise NotCovered(block, producer, block=block.name, buffer=buffer.name)
@@ -309,52 +291,52 @@ def _check_covered(state: ScheduleState, plan: _Pair, indices: Sequence[PrimExpr
 
 def _guard(
     plan: _Pair,
-    indices: Sequence[PrimExpr],
-    values: Sequence[Range],
-    inverse: Mapping[Var, PrimExpr],
+    indices: Sequence[ir.PrimExpr],
+    values: Sequence[ir.Range],
+    inverse: Mapping[ir.Var, ir.PrimExpr],
     analyzer: Analyzer,
-) -> PrimExpr:
+) -> ir.PrimExpr:
     """For which iterations of the producer there is one of the consumer."""
-    conditions: list[PrimExpr] = []
+    conditions: list[ir.PrimExpr] = []
     for iter_var, dom in zip(plan.block.block.iter_vars, values, strict=True):
         value = inverse[iter_var.var]
-        conditions += [greater_equal(value, dom.min), less(value, dom.min + dom.extent)]
+        conditions += [ir.greater_equal(value, dom.min), ir.less(value, dom.min + dom.extent)]
     for index, written in zip(indices, plan.made.indices, strict=True):
-        conditions.append(equal(substitute(index, inverse), cast(index.dtype, written)))
-    predicate: PrimExpr = TRUE
+        conditions.append(ir.equal(ir.substitute(index, inverse), ir.cast(index.dtype, written)))
+    predicate: ir.PrimExpr = ir.TRUE
     for condition in conditions:
         if not analyzer.can_prove(condition):
             simple = analyzer.simplify(condition)
-            predicate = simple if predicate is TRUE else logical_and(predicate, simple)
+            predicate = simple if predicate is ir.TRUE else ir.logical_and(predicate, simple)
     return predicate
 
 
 def _merged_body(
-    store: BufferStore, made: BufferStore, inverse: Mapping[Var, PrimExpr]
-) -> BufferStore:
+    store: ir.BufferStore, made: ir.BufferStore, inverse: Mapping[ir.Var, ir.PrimExpr]
+) -> ir.BufferStore:
     """The consumer's store in terms of the producer: its loads become the producer's value."""
     # Iterators are replaced first: those of the producer's value stay as they are.
-    moved = substitute(store, inverse)
-    of_made = {BufferLoad: lambda load: made.value if load.buffer is made.buffer else load}
-    return rewrite(moved, of_made)
+    moved = ir.substitute(store, inverse)
+    of_made = {ir.BufferLoad: lambda load: made.value if load.buffer is made.buffer else load}
+    return ir.rewrite(moved, of_made)
 
 
 def _carry_out(state: ScheduleState, plan: ReverseInlinePlan) -> None:
     old = plan.producer.block
-    bare = replace(old, body=plan.body)
+    bare = ir.replace(old, body=plan.body)
     found = block_access_regions(bare)
-    after = replace(bare, reads=found.reads, writes=found.writes)
+    after = ir.replace(bare, reads=found.reads, writes=found.writes)
 
-    def updated(node: BlockRealize) -> BlockRealize:
+    def updated(node: ir.BlockRealize) -> ir.BlockRealize:
         """The producer with its new body and predicate."""
         if node.block is not old:
             return node
-        return replace(node, block=after, predicate=plan.predicate)
+        return ir.replace(node, block=after, predicate=plan.predicate)
 
-    def change(root: Block) -> Block:
+    def change(root: ir.Block) -> ir.Block:
         buffers = tuple(b for b in root.alloc_buffers if b is not plan.buffer)
-        body = rewrite(root.body, {BlockRealize: updated})
-        return replace(root, body=body, alloc_buffers=buffers)
+        body = ir.rewrite(root.body, {ir.BlockRealize: updated})
+        return ir.replace(root, body=body, alloc_buffers=buffers)
 
     scope = scope_of(state, scope_root(plan.block))
     forget_flow(state, plan.producer, *(e.dst for e in scope.from_block(plan.block)))

@@ -5,36 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    ForKind,
-    IntImm,
-    IterType,
-    IterVar,
-    LetStmt,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    conjuncts,
-    decl_buffer,
-    free_vars,
-    is_one,
-    logical_and,
-    seq,
-    substitute,
-    uses_var,
-)
 from tilewright.ir.access import inputs_of
-from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import (
     check_reduction_block,
     check_starts_at_zero,
@@ -109,11 +82,11 @@ class ReductionNest:
     """The block with the loops around it, sorted by what they are for."""
 
     block: StmtSRef
-    realize: BlockRealize
+    realize: ir.BlockRealize
     loops: tuple[StmtSRef, ...]
-    spatial: frozenset[Var]  # loops that spatial iterators are bound to
-    reducing: frozenset[Var]  # loops that reduction iterators are bound to
-    factored: For
+    spatial: frozenset[ir.Var]  # loops that spatial iterators are bound to
+    reducing: frozenset[ir.Var]  # loops that reduction iterators are bound to
+    factored: ir.For
 
 
 def rfactor(state: ScheduleState, loop: StmtSRef, axis: int) -> StmtSRef:
@@ -137,7 +110,7 @@ def rfactor(state: ScheduleState, loop: StmtSRef, axis: int) -> StmtSRef:
 
 def _check_nest(state: ScheduleState, loop: StmtSRef) -> ReductionNest:
     stmt = loop.loop
-    if stmt.kind is not ForKind.SERIAL:
+    if stmt.kind is not ir.ForKind.SERIAL:
         raise LoopNotSerial(loop, loop=loop.name)
     check_starts_at_zero(loop)
     block = only_block_under(state, loop)
@@ -152,13 +125,13 @@ def _check_nest(state: ScheduleState, loop: StmtSRef) -> ReductionNest:
 
 
 def _loops_by_use(
-    realize: BlockRealize, loops: Sequence[StmtSRef]
-) -> tuple[frozenset[Var], frozenset[Var]]:
-    spatial: set[Var] = set()
-    reducing: set[Var] = set()
+    realize: ir.BlockRealize, loops: Sequence[StmtSRef]
+) -> tuple[frozenset[ir.Var], frozenset[ir.Var]]:
+    spatial: set[ir.Var] = set()
+    reducing: set[ir.Var] = set()
     for iter_var, value in realize.bindings:
-        found = reducing if iter_var.iter_type is IterType.COMM_REDUCE else spatial
-        found.update(v for v in (s.loop.loop_var for s in loops) if uses_var(value, v.same_as))
+        found = reducing if iter_var.iter_type is ir.IterType.COMM_REDUCE else spatial
+        found.update(v for v in (s.loop.loop_var for s in loops) if ir.uses_var(value, v.same_as))
     return frozenset(spatial), frozenset(reducing)
 
 
@@ -167,7 +140,7 @@ def _check_factored_loop(nest: ReductionNest, loop: StmtSRef) -> None:
     why = ""
     if variable in nest.spatial:
         why = "a spatial iterator is bound to it"
-    elif variable not in nest.reducing and not is_one(nest.factored.extent):
+    elif variable not in nest.reducing and not ir.is_one(nest.factored.extent):
         why = "no iterator is bound to it"
     if why:
         raise NotReductionLoop(loop, nest.block, loop=loop.name, block=nest.block.name, why=why)
@@ -182,10 +155,10 @@ def _check_other_loops(nest: ReductionNest) -> None:
         if reduces and loop.loop_var in nest.spatial:
             raise MixedLoop(sref, nest.block, **names)
         unbound = not reduces and loop.loop_var not in nest.spatial
-        if unbound and inside_reduction and not is_one(loop.extent):
+        if unbound and inside_reduction and not ir.is_one(loop.extent):
             raise UnboundLoopInside(sref, nest.block, **names)
         inside_reduction = inside_reduction or reduces
-        if reduces and isinstance(loop.body, SeqStmt):
+        if reduces and isinstance(loop.body, ir.SeqStmt):
             raise SharedReductionLoop(sref, nest.block, **names)
 
 
@@ -220,24 +193,24 @@ def _checked_axis(axis: int, reduction: Reduction, block: StmtSRef) -> int:
     return axis if axis >= 0 else axis + ndim + 1
 
 
-def _final_predicate(nest: ReductionNest) -> PrimExpr:
+def _final_predicate(nest: ReductionNest) -> ir.PrimExpr:
     """The conditions that the second step needs too.
 
     Those on loops that it does not have must leave no partial result without an initial value:
     the first iteration of these loops has to pass them.
     """
     dropped = nest.reducing - {nest.factored.loop_var}
-    final: PrimExpr = TRUE
-    others: PrimExpr = TRUE
-    for part in conjuncts(nest.realize.predicate):
-        if uses_var(part, dropped.__contains__):
-            others = logical_and(others, part)
+    final: ir.PrimExpr = ir.TRUE
+    others: ir.PrimExpr = ir.TRUE
+    for part in ir.conjuncts(nest.realize.predicate):
+        if ir.uses_var(part, dropped.__contains__):
+            others = ir.logical_and(others, part)
         else:
-            final = logical_and(final, part)
-    if isinstance(others, IntImm):
+            final = ir.logical_and(final, part)
+    if isinstance(others, ir.IntImm):
         return final
     analyzer = Analyzer()
-    starts: dict[Var, PrimExpr] = {}
+    starts: dict[ir.Var, ir.PrimExpr] = {}
     for sref in nest.loops:
         loop = sref.loop
         if loop.loop_var in dropped:
@@ -245,7 +218,7 @@ def _final_predicate(nest: ReductionNest) -> PrimExpr:
         else:
             analyzer.bind(loop.loop_var, loop.domain)
     with analyzer.constraint_scope(final):
-        if not analyzer.can_prove(substitute(others, starts)):
+        if not analyzer.can_prove(ir.substitute(others, starts)):
             raise PartNeverInitialized(
                 nest.block,
                 block=nest.block.name,
@@ -258,128 +231,130 @@ def _final_predicate(nest: ReductionNest) -> PrimExpr:
 # --- the two blocks -----------------------------------------------------------------------------
 
 
-def _factored_buffer(buffer: Buffer, extent: PrimExpr, axis: int) -> Buffer:
+def _factored_buffer(buffer: ir.Buffer, extent: ir.PrimExpr, axis: int) -> ir.Buffer:
     shape = (*buffer.shape[:axis], extent, *buffer.shape[axis:])
-    return decl_buffer(shape, buffer.dtype, f"{buffer.name}.rf", scope=buffer.scope)
+    return ir.decl_buffer(shape, buffer.dtype, f"{buffer.name}.rf", scope=buffer.scope)
 
 
-def _factored_iterator(loop: For, iter_type: IterType) -> IterVar:
-    variable = Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
-    return IterVar(loop.domain, variable, iter_type)
+def _factored_iterator(loop: ir.For, iter_type: ir.IterType) -> ir.IterVar:
+    variable = ir.Var(f"v{loop.loop_var.name}", loop.loop_var.dtype)
+    return ir.IterVar(loop.domain, variable, iter_type)
 
 
 @dataclass(frozen=True)
 class Iterators:
     """Iterators of a new block, their bindings, and what the old ones became."""
 
-    iter_vars: tuple[IterVar, ...]
-    values: tuple[PrimExpr, ...]
-    renamed: Mapping[Var, PrimExpr]
+    iter_vars: tuple[ir.IterVar, ...]
+    values: tuple[ir.PrimExpr, ...]
+    renamed: Mapping[ir.Var, ir.PrimExpr]
 
 
 def _partial_iterators(nest: ReductionNest) -> Iterators:
     """The factored loop becomes a spatial iterator; loops bound together with it their own."""
     variable = nest.factored.loop_var
-    factored = _factored_iterator(nest.factored, IterType.DATA_PAR)
+    factored = _factored_iterator(nest.factored, ir.IterType.DATA_PAR)
     iter_vars, values = [factored], [variable]
-    by_loop: dict[Var, PrimExpr] = {variable: factored.var}
+    by_loop: dict[ir.Var, ir.PrimExpr] = {variable: factored.var}
     loops = {sref.loop.loop_var: sref.loop for sref in nest.loops}
-    renamed: dict[Var, PrimExpr] = {}
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
     for iter_var, value in nest.realize.bindings:
-        if iter_var.iter_type is IterType.COMM_REDUCE and uses_var(value, variable.same_as):
-            for used in free_vars(value):
+        if iter_var.iter_type is ir.IterType.COMM_REDUCE and ir.uses_var(value, variable.same_as):
+            for used in ir.free_vars(value):
                 if used in loops and used not in by_loop:
-                    iter_vars.append(_factored_iterator(loops[used], IterType.COMM_REDUCE))
+                    iter_vars.append(_factored_iterator(loops[used], ir.IterType.COMM_REDUCE))
                     values.append(used)
                     by_loop[used] = iter_vars[-1].var
-            renamed[iter_var.var] = substitute(value, by_loop)
+            renamed[iter_var.var] = ir.substitute(value, by_loop)
         else:
-            fresh = Var(iter_var.var.name, iter_var.var.dtype)
-            iter_vars.append(replace(iter_var, var=fresh))
+            fresh = ir.Var(iter_var.var.name, iter_var.var.dtype)
+            iter_vars.append(ir.replace(iter_var, var=fresh))
             values.append(value)  # type: ignore[arg-type]
             renamed[iter_var.var] = fresh
     return Iterators(tuple(iter_vars), tuple(values), renamed)
 
 
 def _partial_block(
-    nest: ReductionNest, reduction: Reduction, buffers: Sequence[Buffer], axis: int
-) -> BlockRealize:
+    nest: ReductionNest, reduction: Reduction, buffers: Sequence[ir.Buffer], axis: int
+) -> ir.BlockRealize:
     block = nest.realize.block
     iterators = _partial_iterators(nest)
     factored = iterators.iter_vars[0].var
-    inputs = [substitute(value, iterators.renamed) for value in reduction.inputs]
-    indices = tuple(substitute(i, iterators.renamed) for i in reduction.targets[0].indices)
+    inputs = [ir.substitute(value, iterators.renamed) for value in reduction.inputs]
+    indices = tuple(ir.substitute(i, iterators.renamed) for i in reduction.targets[0].indices)
     indices = (*indices[:axis], factored, *indices[axis:])
-    init: Stmt | None = None
-    if any(iter_var.iter_type is IterType.COMM_REDUCE for iter_var in iterators.iter_vars):
+    init: ir.Stmt | None = None
+    if any(iter_var.iter_type is ir.IterType.COMM_REDUCE for iter_var in iterators.iter_vars):
         init, body = _accumulate(reduction, buffers, indices, inputs)
     else:
         stores = zip(buffers, inputs, strict=True)
-        body = seq(BufferStore(buffer, value, indices) for buffer, value in stores)
+        body = ir.seq(ir.BufferStore(buffer, value, indices) for buffer, value in stores)
     targets = {store.buffer for store in reduction.targets}
-    made = Block(
+    made = ir.Block(
         iterators.iter_vars,
-        tuple(substitute(r, iterators.renamed) for r in block.reads if r.buffer not in targets),
-        tuple(BufferRegion.from_point(buffer, indices) for buffer in buffers),
+        tuple(ir.substitute(r, iterators.renamed) for r in block.reads if r.buffer not in targets),
+        tuple(ir.BufferRegion.from_point(buffer, indices) for buffer in buffers),
         f"{block.name_hint}_rf",
         body,
         init,
         annotations=kept_annotations(block.annotations, iterators.renamed),
     )
-    return BlockRealize(iterators.values, nest.realize.predicate, made)
+    return ir.BlockRealize(iterators.values, nest.realize.predicate, made)
 
 
 def _final_block(
     nest: ReductionNest,
     reduction: Reduction,
-    buffers: Sequence[Buffer],
+    buffers: Sequence[ir.Buffer],
     axis: int,
-    predicate: PrimExpr,
-) -> BlockRealize:
+    predicate: ir.PrimExpr,
+) -> ir.BlockRealize:
     block = nest.realize.block
-    factored = _factored_iterator(nest.factored, IterType.COMM_REDUCE)
+    factored = _factored_iterator(nest.factored, ir.IterType.COMM_REDUCE)
     iter_vars, values = [factored], [nest.factored.loop_var]
-    renamed: dict[Var, PrimExpr] = {}
+    renamed: dict[ir.Var, ir.PrimExpr] = {}
     for iter_var, value in zip(block.iter_vars, nest.realize.iter_values, strict=True):
-        if iter_var.iter_type is not IterType.COMM_REDUCE:
-            fresh = Var(iter_var.var.name, iter_var.var.dtype)
-            iter_vars.append(replace(iter_var, var=fresh))
+        if iter_var.iter_type is not ir.IterType.COMM_REDUCE:
+            fresh = ir.Var(iter_var.var.name, iter_var.var.dtype)
+            iter_vars.append(ir.replace(iter_var, var=fresh))
             values.append(value)  # type: ignore[arg-type]
             renamed[iter_var.var] = fresh
-    indices = tuple(substitute(i, renamed) for i in reduction.targets[0].indices)
+    indices = tuple(ir.substitute(i, renamed) for i in reduction.targets[0].indices)
     partial = (*indices[:axis], factored.var, *indices[axis:])
-    inputs = [BufferLoad(buffer, partial) for buffer in buffers]
+    inputs = [ir.BufferLoad(buffer, partial) for buffer in buffers]
     targets = [store.buffer for store in reduction.targets]
     init, body = _accumulate(reduction, targets, indices, inputs)
-    made = Block(
+    made = ir.Block(
         tuple(iter_vars),
-        tuple(BufferRegion.from_point(buffer, partial) for buffer in buffers),
-        tuple(substitute(region, renamed) for region in block.writes),
+        tuple(ir.BufferRegion.from_point(buffer, partial) for buffer in buffers),
+        tuple(ir.substitute(region, renamed) for region in block.writes),
         block.name_hint,
         body,
         init,
         annotations=kept_annotations(block.annotations, renamed, block.iter_vars),
     )
-    return BlockRealize(tuple(values), predicate, made)
+    return ir.BlockRealize(tuple(values), predicate, made)
 
 
 def _accumulate(
     reduction: Reduction,
-    buffers: Sequence[Buffer],
-    indices: tuple[PrimExpr, ...],
-    inputs: Sequence[PrimExpr],
-) -> tuple[Stmt, Stmt]:
+    buffers: Sequence[ir.Buffer],
+    indices: tuple[ir.PrimExpr, ...],
+    inputs: Sequence[ir.PrimExpr],
+) -> tuple[ir.Stmt, ir.Stmt]:
     """The init statement, and the update that combines `buffers[indices]` with `inputs`."""
     start = reduction.reducer.identity([buffer.dtype for buffer in buffers])
-    init = seq(BufferStore(b, value, indices) for b, value in zip(buffers, start, strict=True))
-    old = [BufferLoad(buffer, indices) for buffer in buffers]
+    init = ir.seq(
+        ir.BufferStore(b, value, indices) for b, value in zip(buffers, start, strict=True)
+    )
+    old = [ir.BufferLoad(buffer, indices) for buffer in buffers]
     new = reduction.reducer.combine(old, inputs)
     if len(buffers) == 1:
-        return init, BufferStore(buffers[0], new[0], indices)
-    names = [Var(f"v_{buffer.name.replace('.', '_')}", buffer.dtype) for buffer in buffers]
-    body = seq(BufferStore(b, name, indices) for b, name in zip(buffers, names, strict=True))
+        return init, ir.BufferStore(buffers[0], new[0], indices)
+    names = [ir.Var(f"v_{buffer.name.replace('.', '_')}", buffer.dtype) for buffer in buffers]
+    body = ir.seq(ir.BufferStore(b, name, indices) for b, name in zip(buffers, names, strict=True))
     for name, value in zip(reversed(names), reversed(new), strict=True):
-        body = LetStmt(name, value, body)
+        body = ir.LetStmt(name, value, body)
     return init, body
 
 
@@ -389,44 +364,46 @@ def _accumulate(
 def _install(
     state: ScheduleState,
     nest: ReductionNest,
-    partial: BlockRealize,
-    final: BlockRealize,
-    buffers: Sequence[Buffer],
+    partial: ir.BlockRealize,
+    final: ir.BlockRealize,
+    buffers: Sequence[ir.Buffer],
 ) -> StmtSRef:
     top = nest.loops[0]
     scope = top.parent
     assert scope is not None
     old = scope.block
     body = splice(old.body, top.loop, (_partial_nest(nest, partial), _final_nest(nest, final)))
-    changed = replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *buffers))
+    changed = ir.replace(old, body=body, alloc_buffers=(*old.alloc_buffers, *buffers))
     state.replace(scope, changed, {old: changed, nest.realize.block: final.block})
     state.infos[nest.block] = BlockInfo()
     state.info(scope).stage_pipeline = None
     return state.srefs[partial.block]
 
 
-def _partial_nest(nest: ReductionNest, realize: BlockRealize) -> Stmt:
+def _partial_nest(nest: ReductionNest, realize: ir.BlockRealize) -> ir.Stmt:
     """All loops again, with variables of their own."""
     loops = [sref.loop for sref in nest.loops]
-    renamed: dict[Var, PrimExpr] = {
-        loop.loop_var: Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
+    renamed: dict[ir.Var, ir.PrimExpr] = {
+        loop.loop_var: ir.Var(loop.loop_var.name, loop.loop_var.dtype) for loop in loops
     }
-    values = tuple(substitute(value, renamed) for value in realize.iter_values)
-    body: Stmt = BlockRealize(values, substitute(realize.predicate, renamed), realize.block)
+    values = tuple(ir.substitute(value, renamed) for value in realize.iter_values)
+    body: ir.Stmt = ir.BlockRealize(
+        values, ir.substitute(realize.predicate, renamed), realize.block
+    )
     for loop in reversed(loops):
         body = copied_loop(loop, renamed, body)
     return body
 
 
-def _final_nest(nest: ReductionNest, realize: BlockRealize) -> Stmt:
+def _final_nest(nest: ReductionNest, realize: ir.BlockRealize) -> ir.Stmt:
     """The old nest without the loops that the first step has reduced."""
     dropped = nest.reducing - {nest.factored.loop_var}
-    child: Stmt = nest.realize.block
-    body: Stmt = realize
+    child: ir.Stmt = nest.realize.block
+    body: ir.Stmt = realize
     for sref in reversed(nest.loops):
         loop = sref.loop
         if loop.loop_var not in dropped:
-            body = replace(loop, body=splice(loop.body, child, (body,)))
+            body = ir.replace(loop, body=splice(loop.body, child, (body,)))
         child = loop
     return body
 

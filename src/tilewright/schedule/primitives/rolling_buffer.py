@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IntervalSet,
@@ -19,36 +20,6 @@ from tilewright.arith import (
     estimate_region_upper_bound,
     to_range,
 )
-from tilewright.ir import (
-    Add,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    FloorDiv,
-    For,
-    ForKind,
-    IntImm,
-    IterType,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    Var,
-    conjuncts,
-    const,
-    floormod,
-    is_one,
-    is_zero,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-    substitute,
-    uses_var,
-)
-from tilewright.ir.expr import GE, GT, LE, LT
-from tilewright.ir.node import replace
 from tilewright.schedule.conditions.checks import why_not_complete, why_not_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -72,7 +43,7 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
-_POSITIONS = (IterType.DATA_PAR, IterType.OPAQUE)
+_POSITIONS = (ir.IterType.DATA_PAR, ir.IterType.OPAQUE)
 
 
 class NoSuchWrite(PrimitiveError):
@@ -103,9 +74,9 @@ class RollingWindow:
     axis: int
     size: int
     overlap: int
-    loop: For
+    loop: ir.For
     depth: int  # of the loop, outermost is 0
-    last: PrimExpr  # where in the window a run of the block ends, in terms of loops
+    last: ir.PrimExpr  # where in the window a run of the block ends, in terms of loops
 
 
 def rolling_buffer(state: ScheduleState, block: StmtSRef, write_index: int) -> None:
@@ -130,14 +101,14 @@ def rolling_buffer(state: ScheduleState, block: StmtSRef, write_index: int) -> N
 # --- what must hold -----------------------------------------------------------------------------
 
 
-def _written_region(block: StmtSRef, write_index: int) -> BufferRegion:
+def _written_region(block: StmtSRef, write_index: int) -> ir.BufferRegion:
     writes = block.block.writes
     if not 0 <= write_index < len(writes):
         raise NoSuchWrite(block, block=block.name, count=len(writes), index=write_index)
     return writes[write_index]
 
 
-def _consumers(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> list[StmtSRef]:
+def _consumers(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> list[StmtSRef]:
     scope = scope_of(state, scope_root(block))
     # Rolling another buffer along the same loop made iterators opaque; they still tell positions.
     if why_not_complete(scope, block, _POSITIONS):
@@ -164,12 +135,12 @@ def _consumers(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> list[St
     return list(dict.fromkeys(consumers))
 
 
-def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[RollingWindow]:
+def _windows(block: StmtSRef, region: ir.BufferRegion, common: StmtSRef) -> list[RollingWindow]:
     """The dimensions in which the produced region moves along with a loop and overlaps itself."""
     realize, loops = realize_of(block), loops_of(block)
     outer = [sref.loop for sref in loops if is_ancestor(sref, common)]
     inner = {s.loop.loop_var: s.loop.domain for s in loops[len(outer) :]}
-    produced = substitute(region, realize.values)
+    produced = ir.substitute(region, realize.values)
     analyzer = Analyzer()
     analyzer.bind_all({loop.loop_var: loop.domain for loop in outer})
     bounds = _bounds(block, produced, inner, analyzer)
@@ -190,7 +161,7 @@ def _windows(block: StmtSRef, region: BufferRegion, common: StmtSRef) -> list[Ro
 
 
 def _bounds(
-    block: StmtSRef, produced: BufferRegion, inner: Mapping[Var, Range], analyzer: Analyzer
+    block: StmtSRef, produced: ir.BufferRegion, inner: Mapping[ir.Var, ir.Range], analyzer: Analyzer
 ) -> list[IntervalSet]:
     """What one iteration of the common loops produces, apart from what none ever does.
 
@@ -200,15 +171,15 @@ def _bounds(
     realize = realize_of(block)
     cuts = [
         part
-        for part in conjuncts(realize.predicate)
+        for part in ir.conjuncts(realize.predicate)
         if not _tells_positions(part, realize.iter_values, analyzer)
     ]
     if not cuts:
         return estimate_region_upper_bound(produced.region, inner, analyzer=analyzer)
     bounds = None
-    if all(uses_var(part, inner.__contains__) for part in cuts):
+    if all(ir.uses_var(part, inner.__contains__) for part in cuts):
         bounds = estimate_region_strict_bound(
-            produced.region, inner, reduce(logical_and, cuts), analyzer
+            produced.region, inner, reduce(ir.logical_and, cuts), analyzer
         )
     if bounds is None:
         why = f"`{cuts[0]}` cuts windows at places that are not known"
@@ -217,84 +188,84 @@ def _bounds(
 
 
 def _tells_positions(
-    condition: PrimExpr, iter_values: Sequence[PrimExpr], analyzer: Analyzer
+    condition: ir.PrimExpr, iter_values: Sequence[ir.PrimExpr], analyzer: Analyzer
 ) -> bool:
     """Whether a condition compares a single iterator of the block with a constant."""
-    if not isinstance(condition, LT | LE | GT | GE):
+    if not isinstance(condition, ir.LT | ir.LE | ir.GT | ir.GE):
         return False
     gap = condition.a - condition.b
     return any(
-        isinstance(analyzer.simplify(rest), IntImm)
+        isinstance(analyzer.simplify(rest), ir.IntImm)
         for value in iter_values
         for rest in (gap - value, gap + value)
     )
 
 
-def _nothing(block: StmtSRef, buffer: Buffer, why: str) -> NothingRolls:
+def _nothing(block: StmtSRef, buffer: ir.Buffer, why: str) -> NothingRolls:
     return NothingRolls(block, buffer=buffer.name, why=why)
 
 
 def _window(
     block: StmtSRef,
-    buffer: Buffer,
+    buffer: ir.Buffer,
     axis: int,
-    span: Range,
-    last: PrimExpr,
-    outer: Sequence[For],
+    span: ir.Range,
+    last: ir.PrimExpr,
+    outer: Sequence[ir.For],
     analyzer: Analyzer,
 ) -> RollingWindow | None:
-    if isinstance(span.min, IntImm):
+    if isinstance(span.min, ir.IntImm):
         return None  # it does not move
     moving = _moving(span.min)
     depth = next((d for d, loop in enumerate(outer) if moving and loop.loop_var is moving[0]), -1)
     if moving is None or depth < 0:
         why = f"dimension {axis} starts at `{span.min}`, not at steps of one loop variable"
         raise _nothing(block, buffer, why)
-    if not isinstance(span.extent, IntImm):
+    if not isinstance(span.extent, ir.IntImm):
         why = f"dimension {axis} has windows of `{span.extent}`, not all of one size"
         raise _nothing(block, buffer, why)
     loop, step, size = outer[depth], moving[1], span.extent.value
     overlap = size - step
     if overlap <= 0:
         return None
-    sequential = loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
-    if not sequential or not is_zero(loop.min):
+    sequential = loop.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
+    if not sequential or not ir.is_zero(loop.min):
         why = f"the iterations of loop {loop.loop_var.name!r} do not run in order from 0"
         raise _nothing(block, buffer, why)
     return RollingWindow(axis, size, overlap, loop, depth, analyzer.simplify(last - span.min))
 
 
-def _moving(begin: PrimExpr) -> tuple[Var, int] | None:
+def _moving(begin: ir.PrimExpr) -> tuple[ir.Var, int] | None:
     """(loop variable, longest step) of a start like `var * stride // divisor + constant`.
 
     Where the steps are of different lengths, what a short one leaves in place is computed twice.
     """
     match begin:
-        case Var():
+        case ir.Var():
             return begin, 1
-        case Add(a=rest, b=IntImm()):
+        case ir.Add(a=rest, b=ir.IntImm()):
             return _moving(rest)
-        case Mul(a=rest, b=IntImm(value=stride)) if stride > 0:
+        case ir.Mul(a=rest, b=ir.IntImm(value=stride)) if stride > 0:
             moving = _moving(rest)
             return moving and (moving[0], moving[1] * stride)
-        case FloorDiv(a=rest, b=IntImm(value=divisor)) if divisor > 0:
+        case ir.FloorDiv(a=rest, b=ir.IntImm(value=divisor)) if divisor > 0:
             moving = _moving(rest)
             return moving and (moving[0], -(-moving[1] // divisor))
     return None
 
 
-def _guard(windows: Sequence[RollingWindow]) -> PrimExpr:
+def _guard(windows: Sequence[RollingWindow]) -> ir.PrimExpr:
     """Compute only what the iteration before has not computed.
 
     A block that produces several elements at once runs again if one of them is new.
     """
-    guard: PrimExpr | None = None
+    guard: ir.PrimExpr | None = None
     for window in windows:
         variable = window.loop.loop_var
-        first = less(variable, const(1, variable.dtype))
-        fresh = less_equal(const(window.overlap, window.last.dtype), window.last)
-        part = logical_or(first, fresh)
-        guard = part if guard is None else logical_and(guard, part)
+        first = ir.less(variable, ir.const(1, variable.dtype))
+        fresh = ir.less_equal(ir.const(window.overlap, window.last.dtype), window.last)
+        part = ir.logical_or(first, fresh)
+        guard = part if guard is None else ir.logical_and(guard, part)
     assert guard is not None
     return guard
 
@@ -306,57 +277,57 @@ class _Roller(AllocationChanger):
     """Shrinks the buffer, wraps the indices, guards the producer, marks the rolled iterators."""
 
     def __init__(
-        self, buffer: Buffer, window: RollingWindow, producer: Block, guard: PrimExpr
+        self, buffer: ir.Buffer, window: RollingWindow, producer: ir.Block, guard: ir.PrimExpr
     ) -> None:
-        extent = const(window.size, buffer.shape[window.axis].dtype)
+        extent = ir.const(window.size, buffer.shape[window.axis].dtype)
         self._axis = window.axis
         self._size = extent
         shape = (*buffer.shape[: window.axis], extent, *buffer.shape[window.axis + 1 :])
-        super().__init__(buffer, replace(buffer, shape=shape))
+        super().__init__(buffer, ir.replace(buffer, shape=shape))
         self._old = buffer
         self._loop_var = window.loop.loop_var
         self._producer = producer
         self._guard = guard
 
-    def _wrapped(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def _wrapped(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
         axis = self._axis
-        rolled = floormod(indices[axis], self._size)
+        rolled = ir.floormod(indices[axis], self._size)
         return (*indices[:axis], rolled, *indices[axis + 1 :])
 
     def with_buffer(self, node: Any) -> Any:
         if node.buffer is not self._old:
             return super().with_buffer(node)
         new = self.buffers[self._old]
-        if isinstance(node, BufferRegion):
-            return BufferRegion(new, self._wrapped_region(node.region))
-        return replace(node, buffer=new, indices=self._wrapped(node.indices))
+        if isinstance(node, ir.BufferRegion):
+            return ir.BufferRegion(new, self._wrapped_region(node.region))
+        return ir.replace(node, buffer=new, indices=self._wrapped(node.indices))
 
-    def _wrapped_region(self, region: tuple[Range, ...]) -> tuple[Range, ...]:
+    def _wrapped_region(self, region: tuple[ir.Range, ...]) -> tuple[ir.Range, ...]:
         axis = self._axis
         dimension = region[axis]
-        if is_one(dimension.extent):
-            rolled = Range(floormod(dimension.min, self._size), dimension.extent)
+        if ir.is_one(dimension.extent):
+            rolled = ir.Range(ir.floormod(dimension.min, self._size), dimension.extent)
         else:
-            rolled = Range(const(0, self._size.dtype), self._size)
+            rolled = ir.Range(ir.const(0, self._size.dtype), self._size)
         return (*region[:axis], rolled, *region[axis + 1 :])
 
-    def visit_block_realize(self, node: BlockRealize) -> Any:
-        block: Block = self.visit(node.block)
+    def visit_block_realize(self, node: ir.BlockRealize) -> Any:
+        block: ir.Block = self.visit(node.block)
         predicate = node.predicate
         if node.block is self._producer:
-            predicate = logical_and(predicate, self._guard)
+            predicate = ir.logical_and(predicate, self._guard)
         pairs = zip(block.iter_vars, node.iter_values, strict=True)
         iter_vars = tuple(self._iterator(iter_var, value) for iter_var, value in pairs)
-        if any(uses_var(value, self._is_rolled) for value in node.iter_values):
-            block = self.reuse[node.block] = replace(block, iter_vars=iter_vars)
-        return BlockRealize(node.iter_values, predicate, block)
+        if any(ir.uses_var(value, self._is_rolled) for value in node.iter_values):
+            block = self.reuse[node.block] = ir.replace(block, iter_vars=iter_vars)
+        return ir.BlockRealize(node.iter_values, predicate, block)
 
-    def _iterator(self, iter_var: IterVar, value: PrimExpr) -> IterVar:
+    def _iterator(self, iter_var: ir.IterVar, value: ir.PrimExpr) -> ir.IterVar:
         """The order of iterations counts along the loop that rolls."""
-        rolled = uses_var(value, self._is_rolled)
-        return replace(iter_var, iter_type=IterType.OPAQUE) if rolled else iter_var
+        rolled = ir.uses_var(value, self._is_rolled)
+        return ir.replace(iter_var, iter_type=ir.IterType.OPAQUE) if rolled else iter_var
 
-    def _is_rolled(self, variable: Var) -> bool:
+    def _is_rolled(self, variable: ir.Var) -> bool:
         return variable is self._loop_var
 
 

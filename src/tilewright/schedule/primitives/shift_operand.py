@@ -11,30 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    Add,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Cast,
-    DType,
-    IterType,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    Var,
-    cast,
-    const,
-    decl_buffer,
-    free_vars,
-    is_zero,
-    substitute,
-)
+from tilewright import ir
 from tilewright.ir.intrinsics import bitwise_xor
-from tilewright.ir.node import replace
 from tilewright.schedule.caches.copy_block import realize_in_loops, spatial_iterator
 from tilewright.schedule.caches.place import CachePlace, domains_between, takes_all_values
 from tilewright.schedule.caches.stage import ScopeEdit, accessed_region
@@ -74,9 +52,9 @@ class MadeUnderTheSameLoop(PrimitiveError):
 class _Product:
     """The parts of `O[...] = O[...] + A[...] * B[...]`."""
 
-    store: BufferStore
-    shifted: BufferLoad
-    other: BufferLoad
+    store: ir.BufferStore
+    shifted: ir.BufferLoad
+    other: ir.BufferLoad
     shifted_is_first: bool
 
 
@@ -97,7 +75,7 @@ def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[St
     if not takes_all_values(realize_of(block), domains_between(block, root)):
         raise OnlyAPart(block, block=block.name)
     _check_made_before(state, block)
-    shifted = decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
+    shifted = ir.decl_buffer(buffer.shape, target, f"{buffer.name}_shifted")
     start = _Start(block, product)
     edit = ScopeEdit(root, buffers=[shifted, start.buffer])
     make_shifted, nest = _shifting_nest(buffer, shifted)
@@ -115,17 +93,17 @@ def shift_operand(state: ScheduleState, block: StmtSRef, index: int) -> tuple[St
 # --- what must hold -----------------------------------------------------------------------------
 
 
-def _product(block: StmtSRef, buffer: Buffer) -> _Product:
+def _product(block: StmtSRef, buffer: ir.Buffer) -> _Product:
     def fail(why: str) -> NotASumOfProducts:
         return NotASumOfProducts(block, block=block.name, why=why)
 
     store = block.block.body
-    if not isinstance(store, BufferStore) or not isinstance(store.value, Add):
+    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Add):
         raise fail("its body is not one store of a sum")
     total, product = store.value.a, store.value.b
-    if not isinstance(total, BufferLoad) or total.buffer is not store.buffer:
+    if not isinstance(total, ir.BufferLoad) or total.buffer is not store.buffer:
         raise fail("it does not add to what it stores to")
-    if not isinstance(product, Mul) or store.buffer.dtype.code not in ("int", "uint"):
+    if not isinstance(product, ir.Mul) or store.buffer.dtype.code not in ("int", "uint"):
         raise fail("it does not add products of integers")
     loads = [_widened_load(factor, store.buffer.dtype) for factor in (product.a, product.b)]
     if loads[0] is None or loads[1] is None:
@@ -149,10 +127,10 @@ def _check_made_before(state: ScheduleState, block: StmtSRef) -> None:
             )
 
 
-def _widened_load(value: PrimExpr, dtype: DType) -> BufferLoad | None:
+def _widened_load(value: ir.PrimExpr, dtype: ir.DType) -> ir.BufferLoad | None:
     """The element that a value of a wider type is made of."""
     match value:
-        case Cast(value=BufferLoad() as load) if value.dtype == dtype:
+        case ir.Cast(value=ir.BufferLoad() as load) if value.dtype == dtype:
             return load
     return None
 
@@ -160,25 +138,25 @@ def _widened_load(value: PrimExpr, dtype: DType) -> BufferLoad | None:
 # --- the new blocks -----------------------------------------------------------------------------
 
 
-def _half(dtype: DType) -> int:
+def _half(dtype: ir.DType) -> int:
     """By how much a value grows when its sign bit is flipped and its type changes its sign."""
     half: int = 1 << (dtype.bits - 1)
     return half if dtype.is_int else -half
 
 
-def _shifting_nest(source: Buffer, target: Buffer) -> tuple[Block, Any]:
+def _shifting_nest(source: ir.Buffer, target: ir.Buffer) -> tuple[ir.Block, Any]:
     iterators = [spatial_iterator(f"v{axis}", extent) for axis, extent in enumerate(source.shape)]
     point = tuple(iterator.var for iterator in iterators)
-    sign_bit = const(-_half(source.dtype), source.dtype)
-    value = cast(target.dtype, bitwise_xor(BufferLoad(source, point), sign_bit))
-    block = Block(
+    sign_bit = ir.const(-_half(source.dtype), source.dtype)
+    value = ir.cast(target.dtype, bitwise_xor(ir.BufferLoad(source, point), sign_bit))
+    block = ir.Block(
         tuple(iterators),
-        (BufferRegion.from_point(source, point),),
-        (BufferRegion.from_point(target, point),),
+        (ir.BufferRegion.from_point(source, point),),
+        (ir.BufferRegion.from_point(target, point),),
         target.name,
-        BufferStore(target, value, point),
+        ir.BufferStore(target, value, point),
     )
-    loops = [(Var(f"ax{n}", v.var.dtype), source.shape[n]) for n, v in enumerate(iterators)]
+    loops = [(ir.Var(f"ax{n}", v.var.dtype), source.shape[n]) for n, v in enumerate(iterators)]
     return block, realize_in_loops(loops, [var for var, _ in loops], block)
 
 
@@ -187,69 +165,73 @@ class _Start:
 
     def __init__(self, block: StmtSRef, product: _Product) -> None:
         stmt = block.block
-        known = {var for index in product.other.indices for var in free_vars(index)}
+        known = {var for index in product.other.indices for var in ir.free_vars(index)}
         self.iterators = [
-            v for v in stmt.iter_vars if v.iter_type is IterType.DATA_PAR and v.var in known
+            v for v in stmt.iter_vars if v.iter_type is ir.IterType.DATA_PAR and v.var in known
         ]
-        self._reductions = [v for v in stmt.iter_vars if v.iter_type is IterType.COMM_REDUCE]
+        self._reductions = [v for v in stmt.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE]
         self._other = product.other
         shape = tuple(_domain(iterator).extent for iterator in self.iterators) or (
-            const(1, "int32"),
+            ir.const(1, "int32"),
         )
-        self.buffer = decl_buffer(shape, product.store.buffer.dtype, f"{stmt.name_hint}_start")
+        self.buffer = ir.decl_buffer(shape, product.store.buffer.dtype, f"{stmt.name_hint}_start")
 
-    def point(self) -> tuple[PrimExpr, ...]:
+    def point(self) -> tuple[ir.PrimExpr, ...]:
         """Where a result finds its number."""
-        return tuple(iterator.var for iterator in self.iterators) or (const(0, "int32"),)
+        return tuple(iterator.var for iterator in self.iterators) or (ir.const(0, "int32"),)
 
-    def nest(self, half: int) -> tuple[Block, Any]:
+    def nest(self, half: int) -> tuple[ir.Block, Any]:
         old = [*self.iterators, *self._reductions]
-        new = [replace(v, var=Var(v.var.name, v.var.dtype)) for v in old]
+        new = [ir.replace(v, var=ir.Var(v.var.name, v.var.dtype)) for v in old]
         renamed = {a.var: b.var for a, b in zip(old, new, strict=True)}
-        point = tuple(substitute(index, renamed) for index in self.point())
-        source = tuple(substitute(index, renamed) for index in self._other.indices)
+        point = tuple(ir.substitute(index, renamed) for index in self.point())
+        source = tuple(ir.substitute(index, renamed) for index in self._other.indices)
         dtype = self.buffer.dtype
-        term = Mul(cast(dtype, BufferLoad(self._other.buffer, source)), const(-half, dtype))
-        block = Block(
-            tuple(new),
-            (BufferRegion.from_point(self._other.buffer, source),),
-            (BufferRegion.from_point(self.buffer, point),),
-            self.buffer.name,
-            BufferStore(self.buffer, Add(BufferLoad(self.buffer, point), term), point),
-            init=BufferStore(self.buffer, const(0, dtype), point),
+        term = ir.Mul(
+            ir.cast(dtype, ir.BufferLoad(self._other.buffer, source)), ir.const(-half, dtype)
         )
-        loops = [(Var(f"ax{n}", v.var.dtype), _domain(v).extent) for n, v in enumerate(new)]
+        block = ir.Block(
+            tuple(new),
+            (ir.BufferRegion.from_point(self._other.buffer, source),),
+            (ir.BufferRegion.from_point(self.buffer, point),),
+            self.buffer.name,
+            ir.BufferStore(self.buffer, ir.Add(ir.BufferLoad(self.buffer, point), term), point),
+            init=ir.BufferStore(self.buffer, ir.const(0, dtype), point),
+        )
+        loops = [(ir.Var(f"ax{n}", v.var.dtype), _domain(v).extent) for n, v in enumerate(new)]
         values = [var + _domain(v).min for (var, _), v in zip(loops, new, strict=True)]
         return block, realize_in_loops(loops, values, block)
 
 
-def _domain(iterator: IterVar) -> Range:
+def _domain(iterator: ir.IterVar) -> ir.Range:
     assert iterator.dom is not None
     return iterator.dom
 
 
-def _with_shifted(block: Block, product: _Product, shifted: Buffer, start: _Start) -> Block:
+def _with_shifted(
+    block: ir.Block, product: _Product, shifted: ir.Buffer, start: _Start
+) -> ir.Block:
     """The block with the shifted operand, starting from the compensation."""
     store = product.store
-    load = replace(product.shifted, buffer=shifted)
-    factors = [cast(store.buffer.dtype, load), cast(store.buffer.dtype, product.other)]
+    load = ir.replace(product.shifted, buffer=shifted)
+    factors = [ir.cast(store.buffer.dtype, load), ir.cast(store.buffer.dtype, product.other)]
     if not product.shifted_is_first:
         factors.reverse()
-    assert isinstance(store.value, Add)
+    assert isinstance(store.value, ir.Add)
     reads = tuple(
-        replace(region, buffer=shifted) if region.buffer is product.shifted.buffer else region
+        ir.replace(region, buffer=shifted) if region.buffer is product.shifted.buffer else region
         for region in block.reads
     )
     init = block.init
-    assert isinstance(init, BufferStore)
-    begin: PrimExpr = BufferLoad(start.buffer, start.point())
-    if not is_zero(init.value):
+    assert isinstance(init, ir.BufferStore)
+    begin: ir.PrimExpr = ir.BufferLoad(start.buffer, start.point())
+    if not ir.is_zero(init.value):
         begin = init.value + begin
-    return replace(
+    return ir.replace(
         block,
-        reads=(*reads, BufferRegion.from_point(start.buffer, start.point())),
-        body=replace(store, value=Add(store.value.a, Mul(*factors))),
-        init=replace(init, value=begin),
+        reads=(*reads, ir.BufferRegion.from_point(start.buffer, start.point())),
+        body=ir.replace(store, value=ir.Add(store.value.a, ir.Mul(*factors))),
+        init=ir.replace(init, value=begin),
     )
 
 

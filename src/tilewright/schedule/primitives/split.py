@@ -6,17 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    For,
-    IntImm,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    const,
-    less,
-)
 from tilewright.schedule.conditions.checks import check_plain_loop
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -62,17 +53,19 @@ def split(
     stmt = loop.loop
     extents = _resolve(loop, factors)
     variables = [
-        Var(f"{stmt.loop_var.name}_{position}", stmt.loop_var.dtype)
+        ir.Var(f"{stmt.loop_var.name}_{position}", stmt.loop_var.dtype)
         for position in range(len(extents))
     ]
-    exact = isinstance(stmt.extent, IntImm) and math.prod(extents_of(extents)) == stmt.extent.value
+    exact = (
+        isinstance(stmt.extent, ir.IntImm) and math.prod(extents_of(extents)) == stmt.extent.value
+    )
     value, nested = _recombine(variables, extents), _nest(variables, extents)
     domains = domains_above(loop)
     for variable, extent in zip(variables, extents, strict=True):
-        domains[variable] = Range(const(0, variable.dtype), extent)
+        domains[variable] = ir.Range(ir.const(0, variable.dtype), extent)
     predicate = None
     if not exact and not disable_predication and not _always_inside(nested, stmt.extent, domains):
-        predicate = less(nested, stmt.extent)
+        predicate = ir.less(nested, stmt.extent)
     if exact:
         state.normal_bindings.add(value)
     rewriter = BindingRewriter(
@@ -85,17 +78,17 @@ def split(
     )
     nest = list(zip(variables, extents, strict=True))
     body = loop_nest(nest, rewriter.rewrite(stmt.body))
-    assert isinstance(body, For)
+    assert isinstance(body, ir.For)
     state.replace(loop, body, rewriter.reuse)
     return _loops_from(state, body, len(variables))
 
 
-def extents_of(extents: Sequence[PrimExpr]) -> list[int]:
+def extents_of(extents: Sequence[ir.PrimExpr]) -> list[int]:
     """Constant extents as numbers, 0 for symbolic ones."""
-    return [extent.value if isinstance(extent, IntImm) else 0 for extent in extents]
+    return [extent.value if isinstance(extent, ir.IntImm) else 0 for extent in extents]
 
 
-def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
+def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[ir.PrimExpr]:
     stmt = loop.loop
     dtype = stmt.loop_var.dtype
     if not factors:
@@ -110,25 +103,25 @@ def _resolve(loop: StmtSRef, factors: Sequence[int | None]) -> list[PrimExpr]:
     product = math.prod(factor for factor in known if factor is not None)
     if None in known:
         inferred = (stmt.extent + (product - 1)) // product
-        return [inferred if f is None else const(f, dtype) for f in known]
+        return [inferred if f is None else ir.const(f, dtype) for f in known]
     if not _reaches(product, stmt.extent):
         raise ProductTooSmall(
             loop, loop=loop.name, factors=list(factors), product=product, extent=stmt.extent
         )
-    return [const(factor, dtype) for factor in known if factor is not None]
+    return [ir.const(factor, dtype) for factor in known if factor is not None]
 
 
-def _reaches(product: int, extent: PrimExpr) -> bool:
-    if isinstance(extent, IntImm):
+def _reaches(product: int, extent: ir.PrimExpr) -> bool:
+    if isinstance(extent, ir.IntImm):
         return product >= extent.value
     return Analyzer().can_prove(extent <= product)
 
 
-def _recombine(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExpr:
+def _recombine(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> ir.PrimExpr:
     """The old loop variable in terms of the new ones: `v0 * (e1 * e2) + v1 * e2 + v2`."""
-    total: PrimExpr | None = None
+    total: ir.PrimExpr | None = None
     for position, variable in enumerate(variables):
-        stride: PrimExpr = const(1, variable.dtype)
+        stride: ir.PrimExpr = ir.const(1, variable.dtype)
         for extent in extents[position + 1 :]:
             stride = stride * extent
         term = variable * stride
@@ -137,24 +130,26 @@ def _recombine(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExp
     return total
 
 
-def _nest(variables: Sequence[Var], extents: Sequence[PrimExpr]) -> PrimExpr:
+def _nest(variables: Sequence[ir.Var], extents: Sequence[ir.PrimExpr]) -> ir.PrimExpr:
     """The same number written inside out: `(v0 * e1 + v1) * e2 + v2`."""
-    total: PrimExpr = variables[0]
+    total: ir.PrimExpr = variables[0]
     for variable, extent in zip(variables[1:], extents[1:], strict=True):
         total = total * extent + variable
     return total
 
 
-def _always_inside(value: PrimExpr, extent: PrimExpr, domains: dict[Var, Range]) -> bool:
+def _always_inside(
+    value: ir.PrimExpr, extent: ir.PrimExpr, domains: dict[ir.Var, ir.Range]
+) -> bool:
     analyzer = Analyzer()
     analyzer.bind_all(domains)
-    return analyzer.can_prove(less(value, extent))
+    return analyzer.can_prove(ir.less(value, extent))
 
 
-def _loops_from(state: ScheduleState, nest: Stmt, count: int) -> list[StmtSRef]:
+def _loops_from(state: ScheduleState, nest: ir.Stmt, count: int) -> list[StmtSRef]:
     loops = []
     for _ in range(count):
-        assert isinstance(nest, For)
+        assert isinstance(nest, ir.For)
         loops.append(state.srefs[nest])
         nest = nest.body
     return loops

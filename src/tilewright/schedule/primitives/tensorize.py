@@ -6,21 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from tilewright.ir import (
-    INT32,
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DType,
-    IntImm,
-    MatchBufferRegion,
-    PrimExpr,
-    Ramp,
-    Var,
-    replace,
-    walk,
-)
+from tilewright import ir
 from tilewright.ir.clone import Cloner
 from tilewright.ir.tensor_intrin import TensorIntrin, parameters, root_block_of
 from tilewright.schedule.core import ScheduleCore
@@ -54,7 +40,7 @@ def tensorize(
     if target.is_loop:
         made = blockized_loop(state, target, preserve_unit_iters=preserve_unit_iters)
         outer = tensorized_block(made.realize.block, intrin, target)
-        replace_in_parent(state, target, (replace(made.realize, block=outer),), {})
+        replace_in_parent(state, target, (ir.replace(made.realize, block=outer),), {})
         return
     block = target.block
     changed = tensorized_block(block, intrin, target)
@@ -63,7 +49,7 @@ def tensorize(
     state.info(target).stage_pipeline = None
 
 
-def tensorized_block(block: Block, intrin: TensorIntrin, place: StmtSRef) -> Block:
+def tensorized_block(block: ir.Block, intrin: TensorIntrin, place: StmtSRef) -> ir.Block:
     """`block` with the implementation of `intrin` as its body; an error points at `place`."""
     try:
         operands = match_description(block, root_block_of(intrin.desc))
@@ -78,11 +64,11 @@ def tensorized_block(block: Block, intrin: TensorIntrin, place: StmtSRef) -> Blo
         operand = operands[wanted]
         _check_contiguous(intrin, held, operand, place)
         view = cloner.define_buffer(held)
-        views.append(MatchBufferRegion(view, operand.region(held.shape)))
+        views.append(ir.MatchBufferRegion(view, operand.region(held.shape)))
     body = cloner.rewrite(
-        replace(implementation, reads=(), writes=(), iter_vars=(), annotations={})
+        ir.replace(implementation, reads=(), writes=(), iter_vars=(), annotations={})
     )
-    return replace(
+    return ir.replace(
         block,
         body=body.body,
         alloc_buffers=body.alloc_buffers,
@@ -91,13 +77,13 @@ def tensorized_block(block: Block, intrin: TensorIntrin, place: StmtSRef) -> Blo
     )
 
 
-def _index_dtype(block: Block) -> DType:
+def _index_dtype(block: ir.Block) -> ir.DType:
     """The widest index type that the block uses."""
-    wide = [iv.var.dtype for iv in block.iter_vars if iv.var.dtype.bits > INT32.bits]
+    wide = [iv.var.dtype for iv in block.iter_vars if iv.var.dtype.bits > ir.INT32.bits]
     if wide:
         return wide[0]
     starts = (axis.min.dtype for region in (*block.reads, *block.writes) for axis in region.region)
-    return next((dtype for dtype in starts if dtype.bits > INT32.bits), INT32)
+    return next((dtype for dtype in starts if dtype.bits > ir.INT32.bits), ir.INT32)
 
 
 def _merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,7 +95,7 @@ def _merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_contiguous(
-    intrin: TensorIntrin, given: Buffer, operand: DescribedOperand, place: StmtSRef
+    intrin: TensorIntrin, given: ir.Buffer, operand: DescribedOperand, place: StmtSRef
 ) -> None:
     if given.strides or given not in _whole_operands(intrin):
         return
@@ -124,7 +110,7 @@ def _check_contiguous(
             )
 
 
-def _strides(strides: tuple[PrimExpr, ...], shape: tuple[PrimExpr, ...]) -> list[int | None]:
+def _strides(strides: tuple[ir.PrimExpr, ...], shape: tuple[ir.PrimExpr, ...]) -> list[int | None]:
     """Distances between elements along each axis; None where they are not constant."""
     if strides:
         return [_number(stride) for stride in strides]
@@ -137,26 +123,26 @@ def _strides(strides: tuple[PrimExpr, ...], shape: tuple[PrimExpr, ...]) -> list
     return result[::-1]
 
 
-def _number(expr: PrimExpr) -> int | None:
-    return expr.value if isinstance(expr, IntImm) else None
+def _number(expr: ir.PrimExpr) -> int | None:
+    return expr.value if isinstance(expr, ir.IntImm) else None
 
 
 @lru_cache(maxsize=256)
-def _whole_operands(intrin: TensorIntrin) -> frozenset[Buffer]:
+def _whole_operands(intrin: TensorIntrin) -> frozenset[ir.Buffer]:
     """Parameters of the implementation that it accesses across their rows or by pointer."""
-    nodes = list(walk(root_block_of(intrin.impl).body))
+    nodes = list(ir.walk(root_block_of(intrin.impl).body))
     crossed = {
         node.buffer
         for node in nodes
-        if isinstance(node, BufferLoad | BufferStore) and _crosses_rows(node)
+        if isinstance(node, ir.BufferLoad | ir.BufferStore) and _crosses_rows(node)
     }
-    variables = {node for node in nodes if isinstance(node, Var)}
+    variables = {node for node in nodes if isinstance(node, ir.Var)}
     return frozenset(crossed | {b for b in parameters(intrin.impl) if b.data in variables})
 
 
-def _crosses_rows(node: BufferLoad | BufferStore) -> bool:
+def _crosses_rows(node: ir.BufferLoad | ir.BufferStore) -> bool:
     last = node.indices[-1] if node.indices else None
-    if not isinstance(last, Ramp):
+    if not isinstance(last, ir.Ramp):
         return False
     extent = _number(node.buffer.shape[-1])
     return extent is None or last.lanes > extent

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    Block,
-    BlockRealize,
-    For,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    free_vars,
-    replace,
-)
 from tilewright.schedule.conditions.checks import check_names_no_loops, check_starts_at_zero
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -34,7 +20,7 @@ from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import index_map_from_json, index_map_to_json
 
-_FREE_KINDS = (IterType.DATA_PAR, IterType.COMM_REDUCE)
+_FREE_KINDS = (ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE)
 
 
 class NoLoops(PrimitiveError):
@@ -92,18 +78,18 @@ def transform_block_layout(state: ScheduleState, block: StmtSRef, index_map: Ind
     extents, inverse = _inverted(block, index_map)
     variables = axes_of(extents, "v")
     iters = [
-        IterVar(Range(const(0, var.dtype), extent), var, kind)
+        ir.IterVar(ir.Range(ir.const(0, var.dtype), extent), var, kind)
         for var, extent, kind in zip(variables, extents, kinds, strict=True)
     ]
     values = inverse.map_indices(variables)
     replaced = dict(zip((iv.var for iv in stmt.iter_vars), values, strict=True))
     changed = IteratorSubstitution(replaced, iters).block(stmt)
-    changed = replace(changed, iter_vars=tuple(iters))
+    changed = ir.replace(changed, iter_vars=tuple(iters))
     state.replace(top, _nest(extents, changed), {realize.block: changed})
     state.info(block).affine_binding = None
 
 
-def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:
+def _check_nest(block: StmtSRef) -> tuple[ir.BlockRealize, StmtSRef]:
     """How the block runs and the outermost of its loops, which hold nothing else."""
     loops = loops_of(block)
     if not loops:
@@ -116,18 +102,18 @@ def _check_nest(block: StmtSRef) -> tuple[BlockRealize, StmtSRef]:
     check_names_no_loops(block)
     realize = realize_of(block)
     variables = {loop.loop.loop_var for loop in loops}
-    used = {value for value in realize.iter_values if isinstance(value, Var)}
+    used = {value for value in realize.iter_values if isinstance(value, ir.Var)}
     plain = used == variables and len(realize.iter_values) == len(loops)
-    if not plain or not isinstance(realize.predicate, IntImm):
+    if not plain or not isinstance(realize.predicate, ir.IntImm):
         raise BindingsNotPlain(block, block=block.name)
     _check_whole(realize, loops)
     return realize, top
 
 
-def _check_whole(realize: BlockRealize, loops: Sequence[StmtSRef]) -> None:
+def _check_whole(realize: ir.BlockRealize, loops: Sequence[StmtSRef]) -> None:
     by_variable = {loop.loop.loop_var: loop for loop in loops}
     for iter_var, value in realize.bindings:
-        assert isinstance(value, Var)
+        assert isinstance(value, ir.Var)
         assert iter_var.dom is not None
         loop, whole = by_variable[value], iter_var.dom.extent
         if not Analyzer().can_prove_equal(loop.loop.extent, whole):
@@ -140,18 +126,18 @@ def _check_whole(realize: BlockRealize, loops: Sequence[StmtSRef]) -> None:
             )
 
 
-def _kind_of(block: StmtSRef, index_map: IndexMap, value: PrimExpr) -> IterType:
+def _kind_of(block: StmtSRef, index_map: IndexMap, value: ir.PrimExpr) -> ir.IterType:
     kind_of = {
         var: iter_var.iter_type
         for var, iter_var in zip(index_map.initial_indices, block.block.iter_vars, strict=True)
     }
-    kinds = {kind_of[var] for var in free_vars(value) if var in kind_of}
+    kinds = {kind_of[var] for var in ir.free_vars(value) if var in kind_of}
     if len(kinds) > 1:
         raise MixedIterator(block, block=block.name, value=value)
-    return kinds.pop() if kinds else IterType.DATA_PAR
+    return kinds.pop() if kinds else ir.IterType.DATA_PAR
 
 
-def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[PrimExpr], IndexMap]:
+def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[ir.PrimExpr], IndexMap]:
     """The extents of the new iterators, and the map back."""
     old = [iv.dom.extent for iv in block.block.iter_vars if iv.dom is not None]
     try:
@@ -160,12 +146,12 @@ def _inverted(block: StmtSRef, index_map: IndexMap) -> tuple[list[PrimExpr], Ind
         raise NotBijective(block, index_map=index_map, block=block.name, why=str(error)) from None
 
 
-def _nest(extents: Sequence[PrimExpr], block: Block) -> For:
+def _nest(extents: Sequence[ir.PrimExpr], block: ir.Block) -> ir.For:
     loops = axes_of(extents, "ax")
     body = loop_nest(
-        list(zip(loops, extents, strict=True)), BlockRealize(tuple(loops), TRUE, block)
+        list(zip(loops, extents, strict=True)), ir.BlockRealize(tuple(loops), ir.TRUE, block)
     )
-    assert isinstance(body, For)
+    assert isinstance(body, ir.For)
     return body
 
 

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IndexMap
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    Block,
-    Buffer,
-    Call,
-    IntImm,
-    Op,
-    PrimExpr,
-    SeqStmt,
-    const,
-    has_load,
-    replace,
-    seq,
-)
 from tilewright.schedule.conditions.races import check_no_race
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -40,7 +28,7 @@ from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, constant, given, register_primitive
 from tilewright.schedule.trace.text import buffer_text, index_map_from_json, index_map_to_json
 
-_UNDEF = Op.get("tir.undef")
+_UNDEF = ir.Op.get("tir.undef")
 
 
 class WrongRank(PrimitiveError):
@@ -72,7 +60,7 @@ class BufferHasStrides(PrimitiveError):
 def transform_layout(
     state: ScheduleState,
     block: StmtSRef,
-    buffer: Buffer,
+    buffer: ir.Buffer,
     index_map: IndexMap,
     pad_value: IndexMap | None,
     *,
@@ -83,7 +71,7 @@ def transform_layout(
     _check_buffer(block, buffer, index_map)
     if buffer.shape:
         index_map = index_map.with_dtype(buffer.shape[0].dtype)
-    new = replace(
+    new = ir.replace(
         buffer,
         shape=tuple(_new_shape(block, buffer, index_map)),
         axis_separators=(),
@@ -112,19 +100,19 @@ def _check_writers(state: ScheduleState, site: BufferSite) -> None:
         check_no_race(writer, realize_of(writer).iter_values, loops)
 
 
-def _remember_flow(state: ScheduleState, buffer: Buffer) -> None:
+def _remember_flow(state: ScheduleState, buffer: ir.Buffer) -> None:
     """Find out who reads what was written before the layout makes that hard to prove.
 
     Elements keep their values wherever they lie, so the answers stay true.
     """
     for stmt, sref in list(state.srefs.items()):
-        if isinstance(stmt, Block) and any(
+        if isinstance(stmt, ir.Block) and any(
             region.buffer is buffer for region in (*stmt.reads, *stmt.writes)
         ):
             region_cover(state, sref)
 
 
-def _check_buffer(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> None:
+def _check_buffer(block: StmtSRef, buffer: ir.Buffer, index_map: IndexMap) -> None:
     if len(index_map.initial_indices) != buffer.ndim:
         raise WrongRank(
             block, buffer=buffer.name, ndim=buffer.ndim, given=len(index_map.initial_indices)
@@ -133,11 +121,11 @@ def _check_buffer(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> None:
         raise BufferHasStrides(block, buffer=buffer.name)
 
 
-def _new_shape(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> list[PrimExpr]:
+def _new_shape(block: StmtSRef, buffer: ir.Buffer, index_map: IndexMap) -> list[ir.PrimExpr]:
     why = ""
     try:
         shape = index_map.map_shape(buffer.shape)
-        if any(isinstance(extent, IntImm) and extent.value <= 0 for extent in shape):
+        if any(isinstance(extent, ir.IntImm) and extent.value <= 0 for extent in shape):
             why = "its indices may be negative"
     except ArithError as error:
         why = str(error)
@@ -146,10 +134,10 @@ def _new_shape(block: StmtSRef, buffer: Buffer, index_map: IndexMap) -> list[Pri
     if not buffer.shape:
         return list(shape)
     kind = buffer.shape[0].dtype
-    return [const(e.value, kind) if isinstance(e, IntImm) else e for e in shape]
+    return [ir.const(e.value, kind) if isinstance(e, ir.IntImm) else e for e in shape]
 
 
-def _check_pad_value(block: StmtSRef, new: Buffer, pad_value: IndexMap | None) -> None:
+def _check_pad_value(block: StmtSRef, new: ir.Buffer, pad_value: IndexMap | None) -> None:
     if pad_value is None:
         return
     why = ""
@@ -159,14 +147,14 @@ def _check_pad_value(block: StmtSRef, new: Buffer, pad_value: IndexMap | None) -
         why = f"takes {len(pad_value.initial_indices)} indices, the new layout has {new.ndim}"
     elif pad_value.final_indices[0].dtype != new.dtype:
         why = f"is of type {pad_value.final_indices[0].dtype!s}, the buffer holds {new.dtype!s}"
-    elif has_load(pad_value.final_indices[0]):
+    elif ir.has_load(pad_value.final_indices[0]):
         why = "reads a buffer; it may only depend on the indices"
     if why:
         raise BadPadValue(block, buffer=new.name, why=why)
 
 
 def _padding(
-    block: StmtSRef, old: Buffer, new: Buffer, index_map: IndexMap, value: IndexMap | None
+    block: StmtSRef, old: ir.Buffer, new: ir.Buffer, index_map: IndexMap, value: IndexMap | None
 ) -> LayoutPadding | None:
     """The elements that the layout adds; None if there are none that matter."""
     try:
@@ -175,7 +163,7 @@ def _padding(
     except ArithError as error:
         why = str(error)
     if not why:
-        no_padding = isinstance(condition, IntImm) and not condition.value
+        no_padding = isinstance(condition, ir.IntImm) and not condition.value
         if no_padding and _leaves_gaps(old, new):
             why = "it leaves gaps in the new layout"
     if why:
@@ -192,49 +180,49 @@ def _padding(
             condition=condition,
         )
     filler = value.final_indices[0]
-    if isinstance(filler, Call) and filler.op is _UNDEF:
+    if isinstance(filler, ir.Call) and filler.op is _UNDEF:
         return None
     return LayoutPadding(old, new, inverse, condition, value)
 
 
-def _leaves_gaps(old: Buffer, new: Buffer) -> bool:
+def _leaves_gaps(old: ir.Buffer, new: ir.Buffer) -> bool:
     sizes = Analyzer().simplify(old.size()), Analyzer().simplify(new.size())
-    both_known = isinstance(sizes[0], IntImm) and isinstance(sizes[1], IntImm)
+    both_known = isinstance(sizes[0], ir.IntImm) and isinstance(sizes[1], ir.IntImm)
     return both_known and sizes[0].value != sizes[1].value  # type: ignore[attr-defined]
 
 
 def _rewrite_owner(
     site: BufferSite, rewriter: LayoutRewriter, padding: LayoutPadding | None
-) -> tuple[Block, list[Block]]:
+) -> tuple[ir.Block, list[ir.Block]]:
     """The owner of the buffer in the new layout, and the blocks in it that are new."""
     owner = site.owner.block
     if padding is None:
         return rewriter.visit(owner), []
     if not _is_written(owner, site.buffer):
-        changed: Block = rewriter.visit(owner)
+        changed: ir.Block = rewriter.visit(owner)
         promise = assumption(padding)
-        return replace(changed, body=seq([promise, changed.body])), _blocks_in(promise)
+        return ir.replace(changed, body=ir.seq([promise, changed.body])), _blocks_in(promise)
     found = padded_writer(owner.body, padding) or padded_loops(owner.body, padding)
     if found is None:
         changed = rewriter.visit(owner)
         body = with_fill(changed.body, padding)
         kept = {leaf.block for leaf in leaf_realizes(changed.body)}
         fresh = [leaf.block for leaf in leaf_realizes(body) if leaf.block not in kept]
-        return replace(changed, body=body), fresh
+        return ir.replace(changed, body=body), fresh
     old_nest, new_nest, reuse = found
-    items = owner.body.seq if isinstance(owner.body, SeqStmt) else (owner.body,)
+    items = owner.body.seq if isinstance(owner.body, ir.SeqStmt) else (owner.body,)
     # The nest already speaks of the new buffer: the rewriter finds nothing to do in it.
-    body = seq([new_nest if item is old_nest else item for item in items])
-    changed = rewriter.visit(replace(owner, body=body))
+    body = ir.seq([new_nest if item is old_nest else item for item in items])
+    changed = rewriter.visit(ir.replace(owner, body=body))
     rewriter.reuse.update(reuse)
     return changed, list(reuse.values())
 
 
-def _blocks_in(stmt: Any) -> list[Block]:
+def _blocks_in(stmt: Any) -> list[ir.Block]:
     return [leaf.block for leaf in leaf_realizes(stmt)]
 
 
-def _is_written(owner: Block, buffer: Buffer) -> bool:
+def _is_written(owner: ir.Block, buffer: ir.Buffer) -> bool:
     return any(
         region.buffer is buffer
         for leaf in leaf_realizes(owner.body)

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import TilewrightError
-from tilewright.ir import (
-    HANDLE,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Cast,
-    DType,
-    PointerType,
-    Var,
-)
-from tilewright.ir.node import replace
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
@@ -38,29 +28,29 @@ class NotADtype(PrimitiveError):
 class DtypeChanger(AllocationChanger):
     """Changes the type of a buffer; values have the old type again once they are loaded."""
 
-    def __init__(self, buffer: Buffer, dtype: DType) -> None:
+    def __init__(self, buffer: ir.Buffer, dtype: ir.DType) -> None:
         super().__init__(buffer, with_dtype(buffer, dtype))
         self._dtype = dtype
 
-    def change_match(self, buffer: Buffer) -> Buffer:
+    def change_match(self, buffer: ir.Buffer) -> ir.Buffer:
         return with_dtype(buffer, self._dtype)
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> Any:
         changed = super().visit_buffer_load(node)
-        return Cast(node.dtype, changed) if node.buffer in self.buffers else changed
+        return ir.Cast(node.dtype, changed) if node.buffer in self.buffers else changed
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
-        changed: BufferStore = super().visit_buffer_store(node)
+    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
+        changed: ir.BufferStore = super().visit_buffer_store(node)
         if node.buffer not in self.buffers:
             return changed
         dtype = self._dtype.with_lanes(changed.value.dtype.lanes)
-        return replace(changed, value=Cast(dtype, changed.value))
+        return ir.replace(changed, value=ir.Cast(dtype, changed.value))
 
 
-def with_dtype(buffer: Buffer, dtype: DType) -> Buffer:
+def with_dtype(buffer: ir.Buffer, dtype: ir.DType) -> ir.Buffer:
     """A buffer of the same name and shape with elements of another type."""
-    data = Var(buffer.data.name, HANDLE, PointerType(dtype, buffer.scope))
-    return replace(buffer, dtype=dtype, data=data)
+    data = ir.Var(buffer.data.name, ir.HANDLE, ir.PointerType(dtype, buffer.scope))
+    return ir.replace(buffer, dtype=dtype, data=data)
 
 
 def unsafe_set_dtype(state: ScheduleState, block: StmtSRef, index: int, dtype: str) -> None:
@@ -72,10 +62,10 @@ def unsafe_set_dtype(state: ScheduleState, block: StmtSRef, index: int, dtype: s
         change_allocation(state, owner, DtypeChanger(buffer, chosen))
 
 
-def element_type(dtype: str) -> DType:
+def element_type(dtype: str) -> ir.DType:
     """The type that a text names, if elements of a buffer can have it."""
     try:
-        chosen = DType(dtype)
+        chosen = ir.DType(dtype)
     except (TilewrightError, TypeError) as error:
         raise NotADtype(dtype=dtype) from error
     if chosen.is_handle or chosen.lanes != 1:

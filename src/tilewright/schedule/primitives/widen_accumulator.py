@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import (
-    Add,
-    BinaryOp,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Cast,
-    DType,
-    FloatImm,
-    Max,
-    Min,
-    Mul,
-    PrimExpr,
-    Select,
-    Sub,
-    cast,
-    const,
-)
-from tilewright.ir.node import replace
+from tilewright import ir
 from tilewright.schedule.caches.stage import accessed_region
 from tilewright.schedule.conditions.checks import is_reduction_block
 from tilewright.schedule.core import ScheduleCore
@@ -36,7 +18,7 @@ from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
 
-_LANEWISE = (Add, Sub, Mul, Max, Min)
+_LANEWISE = (ir.Add, ir.Sub, ir.Mul, ir.Max, ir.Min)
 
 
 class NotAnAccumulation(PrimitiveError):
@@ -52,34 +34,34 @@ class NotWider(PrimitiveError):
 class _Widener(AllocationChanger):
     """Computes what is stored into a buffer in its new type; others still get the old one."""
 
-    def __init__(self, buffer: Buffer, dtype: DType) -> None:
+    def __init__(self, buffer: ir.Buffer, dtype: ir.DType) -> None:
         super().__init__(buffer, with_dtype(buffer, dtype))
         self._buffer, self._dtype = buffer, dtype
 
-    def visit_buffer_load(self, node: BufferLoad) -> Any:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> Any:
         changed = super().visit_buffer_load(node)
-        return Cast(node.dtype, changed) if node.buffer is self._buffer else changed
+        return ir.Cast(node.dtype, changed) if node.buffer is self._buffer else changed
 
-    def visit_buffer_store(self, node: BufferStore) -> Any:
+    def visit_buffer_store(self, node: ir.BufferStore) -> Any:
         if node.buffer is not self._buffer:
             return super().visit_buffer_store(node)
-        changed: BufferStore = super().visit_buffer_store(node)
-        return replace(changed, value=self._widened(changed.value))
+        changed: ir.BufferStore = super().visit_buffer_store(node)
+        return ir.replace(changed, value=self._widened(changed.value))
 
-    def _widened(self, value: PrimExpr) -> PrimExpr:
+    def _widened(self, value: ir.PrimExpr) -> ir.PrimExpr:
         """A value of the old type in the new one, with as few roundings as possible."""
         if not value.dtype.is_float:
-            return cast(self._dtype, value)
+            return ir.cast(self._dtype, value)
         match value:
-            case Cast(value=inner) if inner.dtype == self._dtype or not inner.dtype.is_float:
-                return cast(self._dtype, inner)
-            case FloatImm(value=number):
-                return const(number, self._dtype)
-            case Select(condition=condition, true_value=chosen, false_value=other):
-                return Select(condition, self._widened(chosen), self._widened(other))
-            case BinaryOp() if isinstance(value, _LANEWISE):
+            case ir.Cast(value=inner) if inner.dtype == self._dtype or not inner.dtype.is_float:
+                return ir.cast(self._dtype, inner)
+            case ir.FloatImm(value=number):
+                return ir.const(number, self._dtype)
+            case ir.Select(condition=condition, true_value=chosen, false_value=other):
+                return ir.Select(condition, self._widened(chosen), self._widened(other))
+            case ir.BinaryOp() if isinstance(value, _LANEWISE):
                 return type(value)(self._widened(value.a), self._widened(value.b))
-        return cast(self._dtype, value)
+        return ir.cast(self._dtype, value)
 
 
 def widen_accumulator(state: ScheduleState, block: StmtSRef, dtype: str) -> StmtSRef:

@@ -6,32 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferRewriter,
-    BufferStore,
-    Call,
-    For,
-    IfThenElse,
-    Let,
-    LetStmt,
-    MatchBufferRegion,
-    PrimExpr,
-    Select,
-    Var,
-    Visitor,
-    expr_deep_equal,
-    has_load,
-    is_zero,
-    uses_var,
-)
 from tilewright.ir.access import inputs_of
-from tilewright.ir.node import replace
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.state.sref import StmtSRef
 
@@ -58,11 +35,11 @@ class MayLieOutside(PrimitiveError):
 class ElementAccess:
     """The indices that every load and store of a buffer in a block uses."""
 
-    indices: tuple[PrimExpr, ...]
+    indices: tuple[ir.PrimExpr, ...]
     is_conditional: bool
 
 
-def single_access(block: StmtSRef, buffer: Buffer, side: int) -> ElementAccess:
+def single_access(block: StmtSRef, buffer: ir.Buffer, side: int) -> ElementAccess:
     """The one way in which a block reads (side 0) or writes (side 1) a buffer."""
     stmt = block.block
     other_side = stmt.writes if side == 0 else inputs_of(stmt).values()
@@ -76,14 +53,14 @@ def single_access(block: StmtSRef, buffer: Buffer, side: int) -> ElementAccess:
     return ElementAccess(finder.found[0], finder.is_conditional)
 
 
-class _Accesses(Visitor):
-    def __init__(self, buffer: Buffer) -> None:
+class _Accesses(ir.Visitor):
+    def __init__(self, buffer: ir.Buffer) -> None:
         self._buffer = buffer
         self._conditions = 0
-        self._bound: set[Var] = set()
+        self._bound: set[ir.Var] = set()
         self._is_opaque = False
         self.is_conditional = False
-        self.found: list[tuple[PrimExpr, ...]] = []
+        self.found: list[tuple[ir.PrimExpr, ...]] = []
 
     def problem(self) -> str:
         """What is wrong with the accesses; empty if nothing is."""
@@ -94,68 +71,68 @@ class _Accesses(Visitor):
         first = self.found[0]
         if any(not same_indices(first, other) for other in self.found[1:]):
             return "with different indices"
-        if any(uses_var(index, self._bound.__contains__) for index in first):
+        if any(ir.uses_var(index, self._bound.__contains__) for index in first):
             return "with variables that only exist inside the block"
-        if any(map(has_load, first)):
+        if any(map(ir.has_load, first)):
             return "at places that it reads from other buffers, which may not be filled yet"
         return ""
 
-    def _access(self, node: BufferLoad | BufferStore) -> None:
+    def _access(self, node: ir.BufferLoad | ir.BufferStore) -> None:
         if node.buffer is self._buffer:
             self.found.append(node.indices)
             self.is_conditional = self.is_conditional or self._conditions > 0
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self._access(node)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self._access(node)
 
-    def visit_var(self, node: Var) -> None:
+    def visit_var(self, node: ir.Var) -> None:
         self._is_opaque = self._is_opaque or node is self._buffer.data
 
-    def visit_match_buffer_region(self, node: MatchBufferRegion) -> None:
+    def visit_match_buffer_region(self, node: ir.MatchBufferRegion) -> None:
         self._is_opaque = self._is_opaque or node.source.buffer is self._buffer
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self._bound.add(node.loop_var)
         self.generic_visit(node)
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         self._bound.update(iter_var.var for iter_var in node.block.iter_vars)
         self.generic_visit(node)
 
-    def visit_let(self, node: Let | LetStmt) -> None:
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
         self._bound.add(node.var)
         self.generic_visit(node)
 
     visit_let_stmt = visit_let
 
-    def _conditional(self, node: Call | Select | IfThenElse) -> None:
+    def _conditional(self, node: ir.Call | ir.Select | ir.IfThenElse) -> None:
         self._conditions += 1
         self.generic_visit(node)
         self._conditions -= 1
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         if getattr(node.op, "name", "") == "tir.if_then_else":
             self._conditional(node)
         else:
             self.generic_visit(node)
 
-    def visit_select(self, node: Select) -> None:
+    def visit_select(self, node: ir.Select) -> None:
         self._conditional(node)
 
-    def visit_if_then_else(self, node: IfThenElse) -> None:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> None:
         self._conditional(node)
 
 
-def same_indices(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+def same_indices(a: Sequence[ir.PrimExpr], b: Sequence[ir.PrimExpr]) -> bool:
     """True when two accesses of a buffer use the same indices."""
-    return all(x is y or expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
+    return all(x is y or ir.expr_deep_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def check_always_inside(block: StmtSRef, buffer: Buffer, access: ElementAccess) -> None:
+def check_always_inside(block: StmtSRef, buffer: ir.Buffer, access: ElementAccess) -> None:
     """An access under a condition stays inside the buffer even where the condition fails."""
     if not access.is_conditional:
         return
@@ -164,30 +141,30 @@ def check_always_inside(block: StmtSRef, buffer: Buffer, access: ElementAccess) 
         if iter_var.dom is not None:
             analyzer.bind(iter_var.var, iter_var.dom)
     for index, extent in zip(access.indices, buffer.shape, strict=True):
-        if is_zero(index):
+        if ir.is_zero(index):
             continue
         if not (analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)):
             indices = ", ".join(map(str, access.indices))
             raise MayLieOutside(block, block=block.name, buffer=buffer.name, indices=indices)
 
 
-class AccessChanger(BufferRewriter):
+class AccessChanger(ir.BufferRewriter):
     """Makes a block access another buffer, at fixed indices, instead of one of its buffers."""
 
-    def __init__(self, old: Buffer, new: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+    def __init__(self, old: ir.Buffer, new: ir.Buffer, indices: tuple[ir.PrimExpr, ...]) -> None:
         self._old = old
         self._new = new
         self._indices = indices
-        self.reuse: dict[Block, Block] = {}
+        self.reuse: dict[ir.Block, ir.Block] = {}
 
     def with_buffer(self, node: Any) -> Any:
         if node.buffer is not self._old:
             return node
-        if isinstance(node, BufferRegion):
-            return BufferRegion.from_point(self._new, self._indices)
-        return replace(node, buffer=self._new, indices=self._indices)
+        if isinstance(node, ir.BufferRegion):
+            return ir.BufferRegion.from_point(self._new, self._indices)
+        return ir.replace(node, buffer=self._new, indices=self._indices)
 
-    def visit_block(self, node: Block) -> Block:
-        changed: Block = super().visit_block(node)
+    def visit_block(self, node: ir.Block) -> ir.Block:
+        changed: ir.Block = super().visit_block(node)
         self.reuse[node] = changed
         return changed

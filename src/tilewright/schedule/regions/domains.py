@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IntervalSet,
@@ -21,30 +22,6 @@ from tilewright.arith import (
     union,
 )
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    TRUE,
-    Add,
-    Block,
-    BlockRealize,
-    BufferRegion,
-    FloorDiv,
-    For,
-    ForKind,
-    IntImm,
-    Mul,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    add,
-    const,
-    floordiv,
-    greater_equal,
-    less,
-    logical_and,
-    subtract,
-    uses_var,
-)
 from tilewright.schedule.regions.relaxed import (
     Box,
     Dimension,
@@ -57,7 +34,7 @@ from tilewright.schedule.regions.relaxed import (
 )
 from tilewright.schedule.state.splice import loop_nest
 
-Solution: TypeAlias = dict[Var, Dimension]
+Solution: TypeAlias = dict[ir.Var, Dimension]
 
 
 class CannotInvert(Exception):
@@ -65,7 +42,7 @@ class CannotInvert(Exception):
 
 
 def solve(
-    block: Block, accessed: BufferRegion, required: Box, place: Surroundings, *, strict: bool
+    block: ir.Block, accessed: ir.BufferRegion, required: Box, place: Surroundings, *, strict: bool
 ) -> Solution:
     """Domains of iterators that make `accessed` touch all of `required`.
 
@@ -83,7 +60,7 @@ def solve(
 
 
 def _plain(
-    accessed: BufferRegion, required: Box, iterators: Mapping[Var, Range]
+    accessed: ir.BufferRegion, required: Box, iterators: Mapping[ir.Var, ir.Range]
 ) -> Solution | None:
     """Indices that are different iterators, or constants."""
     found: Solution = {}
@@ -91,16 +68,19 @@ def _plain(
         index = item.min
         if not _is_one(item):
             return None
-        if type(index) is IntImm:
+        if type(index) is ir.IntImm:
             continue
-        if not isinstance(index, Var) or index in found or index not in iterators:
+        if not isinstance(index, ir.Var) or index in found or index not in iterators:
             return None
         found[index] = dimension
     return found
 
 
 def _by_inverse_map(
-    accessed: BufferRegion, required: Box, iterators: Mapping[Var, Range], analyzer: Analyzer
+    accessed: ir.BufferRegion,
+    required: Box,
+    iterators: Mapping[ir.Var, ir.Range],
+    analyzer: Analyzer,
 ) -> Solution | None:
     """Indices that together are a one-to-one affine map of the iterators they use."""
     if not all(_is_one(item) for item in accessed.region):
@@ -109,12 +89,12 @@ def _by_inverse_map(
     used = {
         var: dom
         for var, dom in iterators.items()
-        if any(uses_var(index, var.same_as) for index in indices)
+        if any(ir.uses_var(index, var.same_as) for index in indices)
     }
-    found = detect_iter_map(indices, used, TRUE, IterMapLevel.BIJECTIVE)
+    found = detect_iter_map(indices, used, ir.TRUE, IterMapLevel.BIJECTIVE)
     if found.errors:
         return None
-    outputs = [Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
+    outputs = [ir.Var(f"d{axis}", index.dtype) for axis, index in enumerate(indices)]
     try:
         inverse = inverse_affine_iter_map(found.indices, outputs)
     except ArithError:
@@ -126,9 +106,9 @@ def _by_inverse_map(
 
 
 def _by_patterns(
-    accessed: BufferRegion,
+    accessed: ir.BufferRegion,
     required: Box,
-    iterators: Mapping[Var, Range],
+    iterators: Mapping[ir.Var, ir.Range],
     analyzer: Analyzer,
     *,
     strict: bool,
@@ -136,7 +116,7 @@ def _by_patterns(
     """Each dimension by itself: `v`, `v * c` and `v // c`."""
     found: Solution = {}
     for item, dimension in zip(accessed.region, required, strict=True):
-        if not uses_var(item.min, iterators.__contains__):
+        if not ir.uses_var(item.min, iterators.__contains__):
             continue
         match = _match_pattern(item, dimension, analyzer)
         if match is None:
@@ -148,27 +128,29 @@ def _by_patterns(
 
 
 def _match_pattern(
-    item: Range, dimension: Dimension, analyzer: Analyzer
-) -> tuple[Var, Dimension] | None:
+    item: ir.Range, dimension: Dimension, analyzer: Analyzer
+) -> tuple[ir.Var, Dimension] | None:
     interval = interval_of(dimension)
     match item.min:
-        case Var() as var if _is_one(item):
+        case ir.Var() as var if _is_one(item):
             return var, dimension
-        case Mul(a=Var() as var, b=IntImm(value=step)) if step > 0 and _at_most(item, step):
-            low, high = floordiv(interval.min_value, step), floordiv(interval.max_value, step)
+        case ir.Mul(a=ir.Var() as var, b=ir.IntImm(value=step)) if step > 0 and _at_most(
+            item, step
+        ):
+            low, high = ir.floordiv(interval.min_value, step), ir.floordiv(interval.max_value, step)
             return var, compact(IntervalSet(low, high), analyzer)
-        case FloorDiv(a=Var() as var, b=IntImm(value=step)) if step > 0 and _is_one(item):
+        case ir.FloorDiv(a=ir.Var() as var, b=ir.IntImm(value=step)) if step > 0 and _is_one(item):
             low, last = interval.min_value * step, interval.max_value * step + (step - 1)
             return var, compact(IntervalSet(low, last), analyzer)
     return None
 
 
-def _is_one(item: Range) -> bool:
+def _is_one(item: ir.Range) -> bool:
     return _at_most(item, 1)
 
 
-def _at_most(item: Range, limit: int) -> bool:
-    return type(item.extent) is IntImm and item.extent.value <= limit
+def _at_most(item: ir.Range, limit: int) -> bool:
+    return type(item.extent) is ir.IntImm and item.extent.value <= limit
 
 
 def unite(solutions: Sequence[Solution], place: Surroundings) -> Solution:
@@ -189,12 +171,12 @@ def unite(solutions: Sequence[Solution], place: Surroundings) -> Solution:
 class IteratorDomain:
     """The values an iterator is to take: `low` and the following; `guards` where some may not."""
 
-    low: PrimExpr
-    extent: PrimExpr
+    low: ir.PrimExpr
+    extent: ir.PrimExpr
     bound: IntervalSet | None = None
 
 
-def clip(bound: Range, wanted: Dimension | None, outer: Surroundings) -> IteratorDomain:
+def clip(bound: ir.Range, wanted: Dimension | None, outer: Surroundings) -> IteratorDomain:
     """What is wanted of an iterator, limited to its own values."""
     if wanted is None:
         return IteratorDomain(bound.min, bound.extent)
@@ -202,11 +184,13 @@ def clip(bound: Range, wanted: Dimension | None, outer: Surroundings) -> Iterato
     return quick if quick is not None else _clip_proven(bound, wanted, outer)
 
 
-def _clip_constants(bound: Range, wanted: Dimension, outer: Surroundings) -> IteratorDomain | None:
+def _clip_constants(
+    bound: ir.Range, wanted: Dimension, outer: Surroundings
+) -> IteratorDomain | None:
     if not isinstance(wanted, SumSpan):
         return None
     begin, extent = bound.min, bound.extent
-    if type(begin) is not IntImm or type(extent) is not IntImm:
+    if type(begin) is not ir.IntImm or type(extent) is not ir.IntImm:
         return None
     try:
         low, high = outer.bounds(wanted.terms)
@@ -214,13 +198,13 @@ def _clip_constants(bound: Range, wanted: Dimension, outer: Surroundings) -> Ite
         return None
     first, end = begin.value, begin.value + extent.value
     if low + wanted.offset >= first and high + wanted.offset + wanted.extent <= end:
-        return IteratorDomain(wanted.low(), const(wanted.extent, wanted.dtype))
+        return IteratorDomain(wanted.low(), ir.const(wanted.extent, wanted.dtype))
     if high + wanted.offset <= first and low + wanted.offset + wanted.extent >= end:
         return IteratorDomain(begin, extent)
     return None
 
 
-def _clip_proven(bound: Range, wanted: Dimension, outer: Surroundings) -> IteratorDomain:
+def _clip_proven(bound: ir.Range, wanted: Dimension, outer: Surroundings) -> IteratorDomain:
     analyzer = outer.analyzer
     own = IntervalSet.from_range(bound)
     interval = interval_of(wanted)
@@ -229,7 +213,7 @@ def _clip_proven(bound: Range, wanted: Dimension, outer: Surroundings) -> Iterat
     low, high = analyzer.simplify(interval.min_value), analyzer.simplify(interval.max_value)
     starts_inside = analyzer.can_prove(low >= own.min_value)
     ends_inside = analyzer.can_prove(high <= own.max_value)
-    extent = analyzer.simplify(add(subtract(high, low), 1))
+    extent = analyzer.simplify(ir.add(ir.subtract(high, low), 1))
     if starts_inside and ends_inside:
         return IteratorDomain(low, extent)
     if analyzer.can_prove(low <= own.min_value) and analyzer.can_prove(high >= own.max_value):
@@ -238,44 +222,44 @@ def _clip_proven(bound: Range, wanted: Dimension, outer: Surroundings) -> Iterat
 
 
 def make_nest(
-    block: Block,
+    block: ir.Block,
     domains: Sequence[IteratorDomain],
     outer: Surroundings,
     *,
     preserve_unit_loops: bool,
-) -> tuple[Stmt, BlockRealize, list[For]]:
+) -> tuple[ir.Stmt, ir.BlockRealize, list[ir.For]]:
     """Loops `ax0`, `ax1`, ... over the domains around `block`; also the realize and bare loops."""
-    values: list[PrimExpr] = []
-    loops: list[tuple[Var, PrimExpr]] = []
+    values: list[ir.PrimExpr] = []
+    loops: list[tuple[ir.Var, ir.PrimExpr]] = []
     for iter_var, domain in zip(block.iter_vars, domains, strict=True):
-        is_unit = type(domain.extent) is IntImm and domain.extent.value == 1
+        is_unit = type(domain.extent) is ir.IntImm and domain.extent.value == 1
         if is_unit and not preserve_unit_loops:
             values.append(domain.low)
             continue
-        var = Var(f"ax{len(loops)}", iter_var.var.dtype)
+        var = ir.Var(f"ax{len(loops)}", iter_var.var.dtype)
         loops.append((var, domain.extent))
-        starts_at_zero = type(domain.low) is IntImm and domain.low.value == 0
-        values.append(var if starts_at_zero else Add(domain.low, var))
-    nest: list[For] = []
-    body: Stmt = BlockRealize((), TRUE, block)
+        starts_at_zero = type(domain.low) is ir.IntImm and domain.low.value == 0
+        values.append(var if starts_at_zero else ir.Add(domain.low, var))
+    nest: list[ir.For] = []
+    body: ir.Stmt = ir.BlockRealize((), ir.TRUE, block)
     for var, extent in loops:
-        nest.append(For(var, const(0, var.dtype), extent, ForKind.SERIAL, body))
+        nest.append(ir.For(var, ir.const(0, var.dtype), extent, ir.ForKind.SERIAL, body))
     predicate = _guards(values, domains, Surroundings([*outer.loops, *nest]))
-    realize = BlockRealize(tuple(values), predicate, block)
+    realize = ir.BlockRealize(tuple(values), predicate, block)
     return loop_nest(loops, realize), realize, nest
 
 
 def _guards(
-    values: Sequence[PrimExpr], domains: Sequence[IteratorDomain], place: Surroundings
-) -> PrimExpr:
+    values: Sequence[ir.PrimExpr], domains: Sequence[IteratorDomain], place: Surroundings
+) -> ir.PrimExpr:
     """What must hold for iterators to stay among their own values."""
-    predicate: PrimExpr = TRUE
+    predicate: ir.PrimExpr = ir.TRUE
     for value, domain in zip(values, domains, strict=True):
         if domain.bound is None:
             continue
         low, high = domain.bound.min_value, domain.bound.max_value
-        for condition in (greater_equal(value, low), less(value, high + 1)):
+        for condition in (ir.greater_equal(value, low), ir.less(value, high + 1)):
             if not place.analyzer.can_prove(condition):
                 simple = place.analyzer.simplify(condition)
-                predicate = simple if predicate is TRUE else logical_and(predicate, simple)
+                predicate = simple if predicate is ir.TRUE else ir.logical_and(predicate, simple)
     return predicate

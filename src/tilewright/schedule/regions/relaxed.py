@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IntervalSet,
@@ -17,28 +18,9 @@ from tilewright.arith import (
     estimate_region_upper_bound,
     union,
 )
-from tilewright.ir import (
-    TRUE,
-    Add,
-    BlockRealize,
-    DType,
-    FloorDiv,
-    For,
-    IntImm,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    Sub,
-    Var,
-    const,
-    substitute,
-    subtract,
-    uses_var,
-)
 from tilewright.schedule.state.sref import StmtSRef
 
-Terms: TypeAlias = dict[PrimExpr, int]
+Terms: TypeAlias = dict[ir.PrimExpr, int]
 
 
 class NotASum(Exception):
@@ -60,11 +42,11 @@ class SumSpan:
         terms: Terms,
         offset: int,
         extent: int,
-        dtype: DType,
+        dtype: ir.DType,
         *,
         exact: bool = True,
         once: bool = True,
-        inner: Sequence[Var] = (),
+        inner: Sequence[ir.Var] = (),
     ) -> None:
         self.terms = terms
         self.offset = offset
@@ -74,7 +56,7 @@ class SumSpan:
         self.once = once
         self.inner = inner
 
-    def low(self) -> PrimExpr:
+    def low(self) -> ir.PrimExpr:
         """The first integer."""
         return sum_of(self.terms, self.offset, self.dtype)
 
@@ -97,23 +79,23 @@ Dimension: TypeAlias = SumSpan | IntervalSet
 Box: TypeAlias = list[Dimension]
 
 
-def sum_of(terms: Terms, offset: int, dtype: DType) -> PrimExpr:
+def sum_of(terms: Terms, offset: int, dtype: ir.DType) -> ir.PrimExpr:
     """The expression of a sum, its constant last."""
-    total: PrimExpr | None = None
+    total: ir.PrimExpr | None = None
     for atom, factor in terms.items():
         if factor == 0:
             continue
         if total is None:
-            total = atom if factor == 1 else atom * const(factor, dtype)
+            total = atom if factor == 1 else atom * ir.const(factor, dtype)
         elif factor > 0:
-            total = total + (atom if factor == 1 else atom * const(factor, dtype))
+            total = total + (atom if factor == 1 else atom * ir.const(factor, dtype))
         else:
-            total = total - (atom if factor == -1 else atom * const(-factor, dtype))
+            total = total - (atom if factor == -1 else atom * ir.const(-factor, dtype))
     if total is None:
-        return const(offset, dtype)
+        return ir.const(offset, dtype)
     if offset == 0:
         return total
-    return total + const(offset, dtype) if offset > 0 else total - const(-offset, dtype)
+    return total + ir.const(offset, dtype) if offset > 0 else total - ir.const(-offset, dtype)
 
 
 def interval_of(dimension: Dimension) -> IntervalSet:
@@ -121,16 +103,16 @@ def interval_of(dimension: Dimension) -> IntervalSet:
     return dimension.interval() if isinstance(dimension, SumSpan) else dimension
 
 
-def domain_of(iter_var: IterVar) -> Range:
+def domain_of(iter_var: ir.IterVar) -> ir.Range:
     """The domain of a block iterator, which always has one."""
     assert iter_var.dom is not None
     return iter_var.dom
 
 
-def constant_loop(loop: For) -> tuple[int, int] | None:
+def constant_loop(loop: ir.For) -> tuple[int, int] | None:
     """First value and number of iterations of a loop, when both are constants."""
     begin, extent = loop.min, loop.extent
-    if type(begin) is IntImm and type(extent) is IntImm:
+    if type(begin) is ir.IntImm and type(extent) is ir.IntImm:
         return begin.value, extent.value
     return None
 
@@ -140,10 +122,10 @@ class Surroundings:
 
     __slots__ = ("_analyzer", "domains", "loops", "units")
 
-    def __init__(self, loops: Iterable[For] = ()) -> None:
+    def __init__(self, loops: Iterable[ir.For] = ()) -> None:
         self.loops = tuple(loops)
-        self.domains: dict[Var, tuple[int, int] | None] = {}
-        self.units: dict[Var, int] = {}  # loops of one iteration, which are constants
+        self.domains: dict[ir.Var, tuple[int, int] | None] = {}
+        self.units: dict[ir.Var, int] = {}  # loops of one iteration, which are constants
         for loop in self.loops:
             known = self.domains[loop.loop_var] = constant_loop(loop)
             if known is not None and known[1] == 1:
@@ -163,7 +145,7 @@ class Surroundings:
         """Smallest and largest value of a sum of loop variables; raises NotASum for others."""
         low = high = 0
         for atom, factor in terms.items():
-            domain = self.domains.get(atom) if isinstance(atom, Var) else None
+            domain = self.domains.get(atom) if isinstance(atom, ir.Var) else None
             if domain is None:
                 raise NotASum
             begin, count = domain
@@ -185,25 +167,25 @@ class RelaxedView:
     __slots__ = ("_bindings", "_inner", "_inner_loops", "_outer", "_realize", "predicate")
 
     def __init__(
-        self, realize: BlockRealize, inner: Iterable[For], outer: Surroundings = NOWHERE
+        self, realize: ir.BlockRealize, inner: Iterable[ir.For], outer: Surroundings = NOWHERE
     ) -> None:
         self._realize = realize
         self._bindings = realize.values
         self.predicate = realize.predicate
         self._inner_loops = tuple(inner)
-        self._inner: dict[Var, tuple[int, int] | None] = {
+        self._inner: dict[ir.Var, tuple[int, int] | None] = {
             loop.loop_var: constant_loop(loop) for loop in self._inner_loops
         }
         self._outer = outer
 
     def without_predicate(self) -> RelaxedView:
         """The same block as if it ran always."""
-        realize = BlockRealize(self._realize.iter_values, TRUE, self._realize.block)
+        realize = ir.BlockRealize(self._realize.iter_values, ir.TRUE, self._realize.block)
         return RelaxedView(realize, self._inner_loops, self._outer)
 
-    def box(self, region: Sequence[Range]) -> tuple[Box, bool]:
+    def box(self, region: Sequence[ir.Range]) -> tuple[Box, bool]:
         """Everything a region touches, and whether each point of the box is touched."""
-        if type(self.predicate) is IntImm:
+        if type(self.predicate) is ir.IntImm:
             try:
                 spans = [self.span(item) for item in region]
             except NotASum:
@@ -213,10 +195,10 @@ class RelaxedView:
                 return list(spans), exact
         return self._estimated(region)
 
-    def span(self, item: Range) -> SumSpan:
+    def span(self, item: ir.Range) -> SumSpan:
         """A dimension by integer arithmetic; raises NotASum where that is not enough."""
         extent = item.extent
-        if type(extent) is not IntImm:
+        if type(extent) is not ir.IntImm:
             raise NotASum
         terms: Terms = {}
         offset = self._collect(item.min, 1, terms)
@@ -225,12 +207,12 @@ class RelaxedView:
             return SumSpan(terms, offset, extent.value, item.min.dtype)
         return self._relaxed(terms, offset, extent.value, inner, item.min.dtype)
 
-    def is_one_to_one(self, region: Sequence[Range]) -> bool:
+    def is_one_to_one(self, region: Sequence[ir.Range]) -> bool:
         """True when a region surely touches each point of a box by one combination of iterations.
 
         Loops that the region does not depend on are left out of account.
         """
-        if type(self.predicate) is not IntImm:
+        if type(self.predicate) is not ir.IntImm:
             return False
         try:
             spans = [self.span(item) for item in region]
@@ -239,7 +221,7 @@ class RelaxedView:
         return all(span.exact and span.once for span in spans) and _independent(spans)
 
     def _relaxed(
-        self, terms: Terms, offset: int, width: int, inner: Sequence[PrimExpr], dtype: DType
+        self, terms: Terms, offset: int, width: int, inner: Sequence[ir.PrimExpr], dtype: ir.DType
     ) -> SumSpan:
         steps: list[tuple[int, int]] = []
         exact = once = True
@@ -260,29 +242,29 @@ class RelaxedView:
                 exact = exact and step < width
                 once = once and step > width
             width += step * times
-        variables = [atom for atom in inner if isinstance(atom, Var)]
+        variables = [atom for atom in inner if isinstance(atom, ir.Var)]
         return SumSpan(terms, offset, width, dtype, exact=exact, once=once, inner=variables)
 
-    def _collect(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
+    def _collect(self, expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
         """Add `scale * expr` to `terms`; the constant part is returned."""
         kind = type(expr)
-        if kind is IntImm:
+        if kind is ir.IntImm:
             return scale * expr.value  # type: ignore[attr-defined, no-any-return]
-        if kind is Add:
+        if kind is ir.Add:
             return self._collect(expr.a, scale, terms) + self._collect(expr.b, scale, terms)  # type: ignore[attr-defined]
-        if kind is Sub:
+        if kind is ir.Sub:
             return self._collect(expr.a, scale, terms) + self._collect(expr.b, -scale, terms)  # type: ignore[attr-defined]
-        if kind is Mul:
+        if kind is ir.Mul:
             a, b = expr.a, expr.b  # type: ignore[attr-defined]
-            if type(b) is IntImm:
+            if type(b) is ir.IntImm:
                 return self._collect(a, scale * b.value, terms)
-            if type(a) is IntImm:
+            if type(a) is ir.IntImm:
                 return self._collect(b, scale * a.value, terms)
         return self._collect_other(expr, scale, terms)
 
-    def _collect_other(self, expr: PrimExpr, scale: int, terms: Terms) -> int:
+    def _collect_other(self, expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
         """The same for what is neither a sum nor a constant."""
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             binding = self._bindings.get(expr)
             if binding is not None:
                 return self._collect(binding, scale, terms)
@@ -291,16 +273,16 @@ class RelaxedView:
                 return scale * unit
             terms[expr] = terms.get(expr, 0) + scale
             return 0
-        quotient = self._quotient(expr) if type(expr) is FloorDiv else None
+        quotient = self._quotient(expr) if type(expr) is ir.FloorDiv else None
         if quotient is None:
             quotient = {self._atom(expr): 1}, 0
         for atom, factor in quotient[0].items():
             terms[atom] = terms.get(atom, 0) + scale * factor
         return scale * quotient[1]
 
-    def _quotient(self, expr: FloorDiv) -> tuple[Terms, int] | None:
+    def _quotient(self, expr: ir.FloorDiv) -> tuple[Terms, int] | None:
         """A quotient as a sum, where what does not divide never makes a step by itself."""
-        if type(expr.b) is not IntImm or expr.b.value <= 0:
+        if type(expr.b) is not ir.IntImm or expr.b.value <= 0:
             return None
         divisor = expr.b.value
         terms: Terms = {}
@@ -317,22 +299,22 @@ class RelaxedView:
             low, high = low + min(first, last), high + max(first, last)
         return (divided, low // divisor) if low // divisor == high // divisor else None
 
-    def _domain(self, atom: PrimExpr) -> tuple[int, int] | None:
+    def _domain(self, atom: ir.PrimExpr) -> tuple[int, int] | None:
         """First value and number of values of a loop variable, when both are constants."""
-        if not isinstance(atom, Var):
+        if not isinstance(atom, ir.Var):
             return None
         known = self._inner.get(atom)
         return known if known is not None else self._outer.domains.get(atom)
 
-    def _atom(self, expr: PrimExpr) -> PrimExpr:
+    def _atom(self, expr: ir.PrimExpr) -> ir.PrimExpr:
         """A part that is no sum; it must not depend on what is relaxed."""
-        if uses_var(expr, self._bindings.__contains__):
-            expr = substitute(expr, self._bindings)
-        if uses_var(expr, lambda var: var in self._inner or var in self._outer.units):
+        if ir.uses_var(expr, self._bindings.__contains__):
+            expr = ir.substitute(expr, self._bindings)
+        if ir.uses_var(expr, lambda var: var in self._inner or var in self._outer.units):
             raise NotASum
         return expr
 
-    def _estimated(self, region: Sequence[Range]) -> tuple[Box, bool]:
+    def _estimated(self, region: Sequence[ir.Range]) -> tuple[Box, bool]:
         """Bounds by way of iterator maps, for the dimensions that need them."""
         spans = [self._span_or_none(item) for item in region]
         hard = [item for item, span in zip(region, spans, strict=True) if span is None]
@@ -347,44 +329,46 @@ class RelaxedView:
         pairs = zip(region, spans, strict=True)
         return [span or self._bounds(item) for item, span in pairs], False
 
-    def _span_or_none(self, item: Range) -> SumSpan | None:
-        if type(self.predicate) is not IntImm:
+    def _span_or_none(self, item: ir.Range) -> SumSpan | None:
+        if type(self.predicate) is not ir.IntImm:
             return None
         try:
             return self.span(item)
         except NotASum:
             return None
 
-    def _exact(self, region: Sequence[Range]) -> list[IntervalSet] | None:
+    def _exact(self, region: Sequence[ir.Range]) -> list[IntervalSet] | None:
         ranges = [self.bound_range(item) for item in region]
         domains, predicate = self.inner_domains(), self.inner_predicate()
         return estimate_region_strict_bound(ranges, domains, predicate, self._outer.analyzer)
 
-    def _bounds(self, item: Range) -> Dimension:
+    def _bounds(self, item: ir.Range) -> Dimension:
         """What surrounds a dimension."""
         domains, predicate = self.inner_domains(), self.inner_predicate()
         bound, analyzer = self.bound_range(item), self._outer.analyzer
         (interval,) = estimate_region_upper_bound([bound], domains, predicate, analyzer)
         return compact(interval, analyzer)
 
-    def bound_range(self, item: Range) -> Range:
+    def bound_range(self, item: ir.Range) -> ir.Range:
         """A range over block iterators as one over loops."""
-        return Range(substitute(item.min, self._bindings), substitute(item.extent, self._bindings))
+        return ir.Range(
+            ir.substitute(item.min, self._bindings), ir.substitute(item.extent, self._bindings)
+        )
 
-    def inner_domains(self) -> dict[Var, Range]:
+    def inner_domains(self) -> dict[ir.Var, ir.Range]:
         """The domains of the loops that are relaxed."""
         return {loop.loop_var: loop.domain for loop in self._inner_loops}
 
-    def inner_predicate(self) -> PrimExpr:
+    def inner_predicate(self) -> ir.PrimExpr:
         """The predicate of the block where the relaxed loops decide it alone, else "always"."""
-        if uses_var(self.predicate, self._outer.domains.__contains__):
-            return TRUE
+        if ir.uses_var(self.predicate, self._outer.domains.__contains__):
+            return ir.TRUE
         return self.predicate
 
 
 def _independent(spans: Iterable[SumSpan]) -> bool:
     """No relaxed variable moves two dimensions at once."""
-    seen: set[Var] = set()
+    seen: set[ir.Var] = set()
     for span in spans:
         for var in span.inner:
             if var in seen:
@@ -398,24 +382,24 @@ def compact(interval: IntervalSet, analyzer: Analyzer) -> Dimension:
     if not (interval.has_lower_bound and interval.has_upper_bound):
         return interval
     low, high = analyzer.simplify(interval.min_value), interval.max_value
-    length = analyzer.simplify(subtract(high, low) + 1)
-    if not isinstance(length, IntImm):
+    length = analyzer.simplify(ir.subtract(high, low) + 1)
+    if not isinstance(length, ir.IntImm):
         return IntervalSet(low, analyzer.simplify(high))
     terms: Terms = {}
     offset = _sum_terms(low, 1, terms)
     return SumSpan(terms, offset, length.value, low.dtype)
 
 
-def _sum_terms(expr: PrimExpr, scale: int, terms: Terms) -> int:
+def _sum_terms(expr: ir.PrimExpr, scale: int, terms: Terms) -> int:
     """The terms of an expression that stays as it is."""
     match expr:
-        case IntImm(value=value):
+        case ir.IntImm(value=value):
             return scale * value
-        case Add(a=a, b=b):
+        case ir.Add(a=a, b=b):
             return _sum_terms(a, scale, terms) + _sum_terms(b, scale, terms)
-        case Sub(a=a, b=b):
+        case ir.Sub(a=a, b=b):
             return _sum_terms(a, scale, terms) + _sum_terms(b, -scale, terms)
-        case Mul(a=a, b=IntImm(value=factor)):
+        case ir.Mul(a=a, b=ir.IntImm(value=factor)):
             return _sum_terms(a, scale * factor, terms)
     terms[expr] = terms.get(expr, 0) + scale
     return 0
@@ -438,19 +422,19 @@ def _join_dimension(dims: Sequence[Dimension], place: Surroundings) -> Dimension
     return SumSpan(first.terms, begin, end - begin, first.dtype, exact=False)
 
 
-def loops_between(block: StmtSRef, top: StmtSRef) -> list[For]:
+def loops_between(block: StmtSRef, top: StmtSRef) -> list[ir.For]:
     """The loops around `block` that lie strictly inside `top`, outermost first."""
     return _loops_up(block.parent, top)
 
 
-def loops_from(sref: StmtSRef) -> list[For]:
+def loops_from(sref: StmtSRef) -> list[ir.For]:
     """`sref`, if it is a loop, and the loops around it up to the nearest block."""
     return _loops_up(sref, None)
 
 
-def _loops_up(node: StmtSRef | None, top: StmtSRef | None) -> list[For]:
-    loops: list[For] = []
-    while node is not None and node is not top and type(node.stmt) is For:
+def _loops_up(node: StmtSRef | None, top: StmtSRef | None) -> list[ir.For]:
+    loops: list[ir.For] = []
+    while node is not None and node is not top and type(node.stmt) is ir.For:
         loops.append(node.stmt)
         node = node.parent
     loops.reverse()

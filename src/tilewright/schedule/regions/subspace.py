@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import (
     Analyzer,
     IterMapLevel,
@@ -20,41 +21,18 @@ from tilewright.arith import (
     normalize_iter_map_to_expr,
     subspace_divide,
 )
-from tilewright.ir import (
-    TRUE,
-    Add,
-    BlockRealize,
-    DType,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    Mul,
-    PrimExpr,
-    Range,
-    Var,
-    cast,
-    conjuncts,
-    const,
-    expr_deep_equal,
-    is_one,
-    is_true,
-    is_zero,
-    logical_and,
-    uses_var,
-)
 
 
 @dataclass(frozen=True)
 class Part:
     """One iterator of the outer or inner block and what it is bound to."""
 
-    extent: PrimExpr
-    value: PrimExpr
+    extent: ir.PrimExpr
+    value: ir.PrimExpr
 
     @property
     def is_unit(self) -> bool:
-        return is_one(self.extent)
+        return ir.is_one(self.extent)
 
 
 @dataclass(frozen=True)
@@ -63,7 +41,7 @@ class Division:
 
     outer: Part
     inner: Part
-    offset: PrimExpr | None = None
+    offset: ir.PrimExpr | None = None
 
 
 @dataclass(frozen=True)
@@ -71,19 +49,19 @@ class DividedBindings:
     """All iterators of a block divided, and the two halves of its predicate."""
 
     divisions: tuple[Division, ...]
-    outer_predicate: PrimExpr
-    inner_predicate: PrimExpr
+    outer_predicate: ir.PrimExpr
+    inner_predicate: ir.PrimExpr
 
 
 def divide_bindings(
-    realize: BlockRealize,
-    domains: Mapping[Var, Range],
-    inner_loops: set[Var],
+    realize: ir.BlockRealize,
+    domains: Mapping[ir.Var, ir.Range],
+    inner_loops: set[ir.Var],
     *,
     preserve_unit_iters: bool,
 ) -> DividedBindings | None:
     """The bindings of a block divided; None if outer and inner loops mix in them."""
-    unguarded = is_true(realize.predicate)
+    unguarded = ir.is_true(realize.predicate)
     if unguarded and preserve_unit_iters:
         simple = _divide_simple(realize, domains, inner_loops, only_if_sure=True)
         if simple is not None:
@@ -105,7 +83,7 @@ def divide_bindings(
     for iter_var, value, pair in zip(
         realize.block.iter_vars, realize.iter_values, pairs, strict=True
     ):
-        if isinstance(value, IntImm):  # a constant belongs to the outer block, whatever it is
+        if isinstance(value, ir.IntImm):  # a constant belongs to the outer block, whatever it is
             divisions.append(_all_outer(iter_var, value))
             continue
         division = _division_of(*pair, iter_var.var.dtype)
@@ -121,12 +99,12 @@ def divide_bindings(
 
 
 def _with_lost_parts(
-    realize: BlockRealize,
-    domains: Mapping[Var, Range],
-    inner_loops: set[Var],
-    outer: PrimExpr,
-    inner: PrimExpr,
-) -> tuple[PrimExpr, PrimExpr] | None:
+    realize: ir.BlockRealize,
+    domains: Mapping[ir.Var, ir.Range],
+    inner_loops: set[ir.Var],
+    outer: ir.PrimExpr,
+    inner: ir.PrimExpr,
+) -> tuple[ir.PrimExpr, ir.PrimExpr] | None:
     """Add what the two predicates do not say of the block's own; None if it fits neither.
 
     The division knows of a bound on a single loop, and drops it: its iterators are shorter than
@@ -134,57 +112,59 @@ def _with_lost_parts(
     """
     analyzer = Analyzer()
     analyzer.bind_all(domains)
-    with analyzer.constraint_scope(logical_and(outer, inner)):
-        lost = [part for part in conjuncts(realize.predicate) if not analyzer.can_prove(part)]
+    with analyzer.constraint_scope(ir.logical_and(outer, inner)):
+        lost = [part for part in ir.conjuncts(realize.predicate) if not analyzer.can_prove(part)]
     for part in lost:
         simple = analyzer.simplify(part)
-        if not uses_var(simple, inner_loops.__contains__):
-            outer = logical_and(outer, simple)
-        elif not uses_var(simple, lambda var: var in domains and var not in inner_loops):
-            inner = logical_and(inner, simple)
+        if not ir.uses_var(simple, inner_loops.__contains__):
+            outer = ir.logical_and(outer, simple)
+        elif not ir.uses_var(simple, lambda var: var in domains and var not in inner_loops):
+            inner = ir.logical_and(inner, simple)
         else:
             return None
     return outer, inner
 
 
-def _division_of(outer: IterMark, inner: IterMark, dtype: DType) -> Division:
+def _division_of(outer: IterMark, inner: IterMark, dtype: ir.DType) -> Division:
     """Iterators start at zero; what the bindings add to them goes into the body."""
     outer_value, outer_base = _without_base(outer.source, dtype)
     inner_value, inner_base = _without_base(inner.source, dtype)
-    extent = cast(dtype, inner.extent)
-    offset: PrimExpr | None = None
+    extent = ir.cast(dtype, inner.extent)
+    offset: ir.PrimExpr | None = None
     if outer_base is not None or inner_base is not None:
-        zero = const(0, dtype)
+        zero = ir.const(0, dtype)
         offset = (zero if outer_base is None else outer_base) * extent
         offset = offset + (zero if inner_base is None else inner_base)
-    return Division(Part(cast(dtype, outer.extent), outer_value), Part(extent, inner_value), offset)
-
-
-def _depends_on(division: Division, loops: Mapping[Var, Range]) -> bool:
-    """True if how long an iterator is depends on a loop."""
-    return any(
-        uses_var(part.extent, loops.__contains__) for part in (division.outer, division.inner)
+    return Division(
+        Part(ir.cast(dtype, outer.extent), outer_value), Part(extent, inner_value), offset
     )
 
 
-def _without_base(source: PrimExpr, dtype: DType) -> tuple[PrimExpr, PrimExpr | None]:
+def _depends_on(division: Division, loops: Mapping[ir.Var, ir.Range]) -> bool:
+    """True if how long an iterator is depends on a loop."""
+    return any(
+        ir.uses_var(part.extent, loops.__contains__) for part in (division.outer, division.inner)
+    )
+
+
+def _without_base(source: ir.PrimExpr, dtype: ir.DType) -> tuple[ir.PrimExpr, ir.PrimExpr | None]:
     """The value of an iterator mark that starts at zero, and where it really starts."""
-    if isinstance(source, IterSumExpr) and not is_zero(source.base):
-        return _plain(IterSumExpr(source.args, const(0, dtype)), dtype), source.base
+    if isinstance(source, IterSumExpr) and not ir.is_zero(source.base):
+        return _plain(IterSumExpr(source.args, ir.const(0, dtype)), dtype), source.base
     return _plain(source, dtype), None
 
 
-def _plain(source: PrimExpr, dtype: DType) -> PrimExpr:
+def _plain(source: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
     """The value of an iterator mark as an ordinary expression."""
     if isinstance(source, (IterSumExpr, IterSplitExpr)):
-        return cast(dtype, normalize_iter_map_to_expr(source))
+        return ir.cast(dtype, normalize_iter_map_to_expr(source))
     return source
 
 
 def _divide_simple(
-    realize: BlockRealize,
-    domains: Mapping[Var, Range],
-    inner_loops: set[Var],
+    realize: ir.BlockRealize,
+    domains: Mapping[ir.Var, ir.Range],
+    inner_loops: set[ir.Var],
     *,
     only_if_sure: bool,
 ) -> DividedBindings | None:
@@ -215,49 +195,55 @@ def _divide_simple(
         all_digits.append(digits)
     if parts_on_both_sides and not _are_independent(realize.iter_values, all_digits):
         return None
-    return DividedBindings(tuple(divisions), TRUE, TRUE)
+    return DividedBindings(tuple(divisions), ir.TRUE, ir.TRUE)
 
 
 def _side(
-    value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range], inner_loops: set[Var]
-) -> Callable[[IterVar, PrimExpr], Division] | None:
+    value: ir.PrimExpr,
+    digits: Sequence[_Digit],
+    domains: Mapping[ir.Var, ir.Range],
+    inner_loops: set[ir.Var],
+) -> Callable[[ir.IterVar, ir.PrimExpr], Division] | None:
     """The side that a binding belongs to; None if it belongs to both."""
     if digits:
         inside = sum(digit.loop in inner_loops for digit in digits)
         return _all_outer if not inside else _all_inner if inside == len(digits) else None
-    if not uses_var(value, inner_loops.__contains__):
+    if not ir.uses_var(value, inner_loops.__contains__):
         return _all_outer
-    if not uses_var(value, lambda var: var in domains and var not in inner_loops):
+    if not ir.uses_var(value, lambda var: var in domains and var not in inner_loops):
         return _all_inner
     return None
 
 
 def _fills(
-    iter_var: IterVar, value: PrimExpr, digits: Sequence[_Digit], domains: Mapping[Var, Range]
+    iter_var: ir.IterVar,
+    value: ir.PrimExpr,
+    digits: Sequence[_Digit],
+    domains: Mapping[ir.Var, ir.Range],
 ) -> bool | None:
     """Whether a binding takes all values of its iterator; None if that is not known."""
     extent = extent_of(iter_var)
     if digits:
-        return isinstance(extent, IntImm) and extent.value <= math.prod(d.extent for d in digits)
-    if not isinstance(value, Var):
+        return isinstance(extent, ir.IntImm) and extent.value <= math.prod(d.extent for d in digits)
+    if not isinstance(value, ir.Var):
         return None
     loop = domains[value]
-    return is_zero(loop.min) and expr_deep_equal(loop.extent, extent)
+    return ir.is_zero(loop.min) and ir.expr_deep_equal(loop.extent, extent)
 
 
-def _all_outer(iter_var: IterVar, value: PrimExpr) -> Division:
+def _all_outer(iter_var: ir.IterVar, value: ir.PrimExpr) -> Division:
     return Division(Part(extent_of(iter_var), value), _unit(iter_var.var.dtype))
 
 
-def _all_inner(iter_var: IterVar, value: PrimExpr) -> Division:
+def _all_inner(iter_var: ir.IterVar, value: ir.PrimExpr) -> Division:
     return Division(_unit(iter_var.var.dtype), Part(extent_of(iter_var), value))
 
 
-def _unit(dtype: DType) -> Part:
-    return Part(const(1, dtype), const(0, dtype))
+def _unit(dtype: ir.DType) -> Part:
+    return Part(ir.const(1, dtype), ir.const(0, dtype))
 
 
-def extent_of(iter_var: IterVar) -> PrimExpr:
+def extent_of(iter_var: ir.IterVar) -> ir.PrimExpr:
     """The number of values of a block iterator."""
     assert iter_var.dom is not None
     return iter_var.dom.extent
@@ -267,8 +253,8 @@ def extent_of(iter_var: IterVar) -> PrimExpr:
 class _Digit:
     """A loop, or the part `loop // lower % extent` of a fused one, in a mixed-radix number."""
 
-    value: PrimExpr
-    loop: Var
+    value: ir.PrimExpr
+    loop: ir.Var
     lower: int
     extent: int
     scale: int
@@ -279,7 +265,7 @@ class _Digit:
 
 
 def _divide_digits(
-    digits: Sequence[_Digit], inner_loops: set[Var], dtype: DType
+    digits: Sequence[_Digit], inner_loops: set[ir.Var], dtype: ir.DType
 ) -> Division | None:
     """`i_0 * 16 + i_1`, where the last digits are those of the inner loops."""
     weight, at = 1, len(digits)
@@ -297,17 +283,17 @@ def _divide_digits(
     if not inner_extent:
         return None
     return Division(
-        Part(const(weight // inner_extent, dtype), _number(digits[:at], inner_extent)),
-        Part(const(inner_extent, dtype), _number(digits[at:], 1)),
+        Part(ir.const(weight // inner_extent, dtype), _number(digits[:at], inner_extent)),
+        Part(ir.const(inner_extent, dtype), _number(digits[at:], 1)),
     )
 
 
-def _digits_of(value: PrimExpr, domains: Mapping[Var, Range]) -> list[_Digit]:
+def _digits_of(value: ir.PrimExpr, domains: Mapping[ir.Var, ir.Range]) -> list[_Digit]:
     """The digits of a sum, most significant first; none if it is no such sum."""
     digits = []
     for term in _terms(value):
         scale, digit = 1, term
-        if isinstance(term, Mul) and isinstance(term.b, IntImm):
+        if isinstance(term, ir.Mul) and isinstance(term.b, ir.IntImm):
             scale, digit = term.b.value, term.a
         found = _digit(digit, scale, domains)
         if found is None:
@@ -316,20 +302,20 @@ def _digits_of(value: PrimExpr, domains: Mapping[Var, Range]) -> list[_Digit]:
     return digits
 
 
-def _terms(value: PrimExpr) -> list[PrimExpr]:
-    return [*_terms(value.a), *_terms(value.b)] if isinstance(value, Add) else [value]
+def _terms(value: ir.PrimExpr) -> list[ir.PrimExpr]:
+    return [*_terms(value.a), *_terms(value.b)] if isinstance(value, ir.Add) else [value]
 
 
-def _digit(value: PrimExpr, scale: int, domains: Mapping[Var, Range]) -> _Digit | None:
+def _digit(value: ir.PrimExpr, scale: int, domains: Mapping[ir.Var, ir.Range]) -> _Digit | None:
     lower, extent, rest = 1, 0, value
-    if isinstance(rest, FloorMod) and isinstance(rest.b, IntImm):
+    if isinstance(rest, ir.FloorMod) and isinstance(rest.b, ir.IntImm):
         extent, rest = rest.b.value, rest.a
-    if isinstance(rest, FloorDiv) and isinstance(rest.b, IntImm):
+    if isinstance(rest, ir.FloorDiv) and isinstance(rest.b, ir.IntImm):
         lower, rest = rest.b.value, rest.a
-    domain = domains.get(rest) if type(rest) is Var else None
-    if domain is None or not is_zero(domain.min) or not isinstance(domain.extent, IntImm):
+    domain = domains.get(rest) if type(rest) is ir.Var else None
+    if domain is None or not ir.is_zero(domain.min) or not isinstance(domain.extent, ir.IntImm):
         return None
-    assert isinstance(rest, Var)
+    assert isinstance(rest, ir.Var)
     whole = domain.extent.value
     # A part that is cut off by the end of its loop is no digit.
     if lower <= 0 or extent < 0 or whole % (lower * extent or lower):
@@ -337,21 +323,21 @@ def _digit(value: PrimExpr, scale: int, domains: Mapping[Var, Range]) -> _Digit 
     return _Digit(value, rest, lower, extent or whole // lower, scale)
 
 
-def _number(digits: Sequence[_Digit], divisor: int) -> PrimExpr:
-    total: PrimExpr | None = None
+def _number(digits: Sequence[_Digit], divisor: int) -> ir.PrimExpr:
+    total: ir.PrimExpr | None = None
     for digit in digits:
         scale = digit.scale // divisor
-        term: PrimExpr = digit.value if scale == 1 else digit.value * scale
+        term: ir.PrimExpr = digit.value if scale == 1 else digit.value * scale
         total = term if total is None else total + term
     assert total is not None
     return total
 
 
-def _are_independent(values: Sequence[PrimExpr], all_digits: Sequence[Sequence[_Digit]]) -> bool:
+def _are_independent(values: Sequence[ir.PrimExpr], all_digits: Sequence[Sequence[_Digit]]) -> bool:
     """True if no part of a loop stands in two places."""
-    parts: dict[Var, list[tuple[int, int]]] = {}
+    parts: dict[ir.Var, list[tuple[int, int]]] = {}
     for value, digits in zip(values, all_digits, strict=True):
-        if not digits and not isinstance(value, IntImm):
+        if not digits and not isinstance(value, ir.IntImm):
             return False
         for digit in digits:
             used = parts.setdefault(digit.loop, [])

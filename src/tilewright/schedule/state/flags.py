@@ -10,19 +10,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping, Sequence
 
+from tilewright import ir
 from tilewright.arith import Analyzer, IntervalSet, covers, intersect
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferRegion,
-    For,
-    IntImm,
-    IRModule,
-    PrimFunc,
-    Range,
-    const,
-    is_one,
-)
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.conditions.checks import has_affine_binding
 from tilewright.schedule.errors import PrimitiveError
@@ -92,7 +81,7 @@ def why_no_stage_pipeline(state: ScheduleState, root: StmtSRef) -> str:
 
 
 def compute_region_cover(
-    state: ScheduleState, block: StmtSRef, only: Collection[Buffer] | None = None
+    state: ScheduleState, block: StmtSRef, only: Collection[ir.Buffer] | None = None
 ) -> bool:
     """Region cover from the program as it is now, of all reads or those of some buffers."""
     scope = scope_of(state, scope_root(block))
@@ -105,7 +94,7 @@ def compute_region_cover(
     return True
 
 
-def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> bool:
+def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: ir.Buffer) -> bool:
     """True when what a block reads of a buffer is what blocks inside it wrote there before."""
     stmt, scope = block.block, scope_of(state, block)
     matched = any(match.source.buffer is buffer for match in stmt.match_buffers)
@@ -120,7 +109,7 @@ def reads_only_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) ->
     )
 
 
-def producers_of(scope: BlockScope, block: StmtSRef, region: BufferRegion) -> list[StmtSRef]:
+def producers_of(scope: BlockScope, block: StmtSRef, region: ir.BufferRegion) -> list[StmtSRef]:
     """The blocks before `block` that write the buffer of one of its reads."""
     found: dict[StmtSRef, None] = {}
     for edge in scope.to_block(block):
@@ -132,7 +121,7 @@ def producers_of(scope: BlockScope, block: StmtSRef, region: BufferRegion) -> li
 
 
 def _is_covered(
-    state: ScheduleState, block: StmtSRef, region: BufferRegion, producers: Sequence[StmtSRef]
+    state: ScheduleState, block: StmtSRef, region: ir.BufferRegion, producers: Sequence[StmtSRef]
 ) -> bool:
     top = lowest_common_ancestor([block, *producers])
     outer = Surroundings(loops_from(top))
@@ -152,7 +141,7 @@ def _is_covered(
 
 
 def produced_box(
-    state: ScheduleState, producer: StmtSRef, written: BufferRegion, top: StmtSRef
+    state: ScheduleState, producer: StmtSRef, written: ir.BufferRegion, top: StmtSRef
 ) -> Box | None:
     """A box that a block surely writes during one iteration of what lies around `top`."""
     realize = realize_of(producer)
@@ -167,7 +156,7 @@ def produced_box(
 def _guarded_box(
     state: ScheduleState,
     producer: StmtSRef,
-    written: BufferRegion,
+    written: ir.BufferRegion,
     view: RelaxedView,
     outer: Surroundings,
 ) -> Box | None:
@@ -177,12 +166,13 @@ def _guarded_box(
     leaves whole domains over all loops, it removes nothing but values outside of them.
     """
     realize = realize_of(producer)
-    if type(realize.predicate) is IntImm or not has_affine_binding(state, producer):
+    if type(realize.predicate) is ir.IntImm or not has_affine_binding(state, producer):
         return None
     domains = [domain_of(iter_var) for iter_var in realize.block.iter_vars]
     everything = RelaxedView(realize, loops_from_block(producer))
     points = [
-        Range(iter_var.var, const(1, iter_var.var.dtype)) for iter_var in realize.block.iter_vars
+        ir.Range(iter_var.var, ir.const(1, iter_var.var.dtype))
+        for iter_var in realize.block.iter_vars
     ]
     image, exact = everything.box(points)
     checker = Analyzer()
@@ -191,7 +181,7 @@ def _guarded_box(
     by_var = {iter_var.var: domain_of(iter_var) for iter_var in realize.block.iter_vars}
     plain = [item.min for item in written.region]
     if len({id(index) for index in plain}) != len(plain) or not all(
-        index in by_var and is_one(item.extent)
+        index in by_var and ir.is_one(item.extent)
         for index, item in zip(plain, written.region, strict=True)
     ):
         return None
@@ -205,12 +195,12 @@ def _guarded_box(
     ]
 
 
-def loops_from_block(block: StmtSRef) -> list[For]:
+def loops_from_block(block: StmtSRef) -> list[ir.For]:
     """All loops around a block within its scope."""
     return [] if block.parent is None else loops_from(block.parent)
 
 
-def box_covers(made: Box, consumed: Box, region: BufferRegion, outer: Surroundings) -> bool:
+def box_covers(made: Box, consumed: Box, region: ir.BufferRegion, outer: Surroundings) -> bool:
     """True when `made` holds all of `consumed` that lies inside the buffer."""
     open_dims = [
         axis
@@ -222,7 +212,7 @@ def box_covers(made: Box, consumed: Box, region: BufferRegion, outer: Surroundin
     analyzer = outer.analyzer
     for axis in open_dims:
         extent = region.buffer.shape[axis]
-        inside = IntervalSet.from_range(Range(const(0, extent.dtype), extent))
+        inside = IntervalSet.from_range(ir.Range(ir.const(0, extent.dtype), extent))
         clipped = intersect([interval_of(consumed[axis]), inside], analyzer)
         if not covers([interval_of(made[axis])], [clipped], analyzer):
             return False
@@ -243,14 +233,14 @@ def _is_whole(dim: object, extent: object) -> bool:
     return (
         isinstance(dim, SumSpan)
         and not dim.terms
-        and isinstance(extent, IntImm)
+        and isinstance(extent, ir.IntImm)
         and dim.offset <= 0
         and dim.offset + dim.extent >= extent.value
     )
 
 
 def _merged_cover(
-    boxes: list[Box], consumed: Box, region: BufferRegion, outer: Surroundings
+    boxes: list[Box], consumed: Box, region: ir.BufferRegion, outer: Surroundings
 ) -> bool:
     """Several boxes that only differ in one dimension and touch there count as one."""
     merged = True
@@ -294,7 +284,7 @@ def _merge(one: Box, other: Box) -> Box | None:
 
 
 def forget_flow(
-    state: ScheduleState, *blocks: StmtSRef, buffers: Collection[Buffer] | None = None
+    state: ScheduleState, *blocks: StmtSRef, buffers: Collection[ir.Buffer] | None = None
 ) -> None:
     """Have region cover of some blocks computed anew when it is next asked for.
 
@@ -324,9 +314,9 @@ def settle_flags(state: ScheduleState) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def initial_flags(func: PrimFunc) -> Mapping[Block, tuple[bool | None, bool | None]]:
+def initial_flags(func: ir.PrimFunc) -> Mapping[ir.Block, tuple[bool | None, bool | None]]:
     """Affine binding and region cover of the blocks of a function; searches start often from it."""
-    state = ScheduleState(IRModule({"main": func}))
+    state = ScheduleState(ir.IRModule({"main": func}))
     settle_flags(state)
     return {
         block.block: (info.affine_binding, info.region_cover) for block, info in state.infos.items()

@@ -7,31 +7,14 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import (
-    Allocate,
-    AllocateConst,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferStore,
-    DeclBuffer,
-    For,
-    IntImm,
-    LetStmt,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    children,
-    walk,
-)
 from tilewright.ir.access import inputs_of
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import ScheduleState
 
 # Statements that give a name to something for their body, which always runs.
-DEFINITIONS = (AllocateConst, Allocate, DeclBuffer, LetStmt)
+DEFINITIONS = (ir.AllocateConst, ir.Allocate, ir.DeclBuffer, ir.LetStmt)
 
 
 class DepKind(enum.IntEnum):
@@ -56,8 +39,8 @@ class Dependency:
 class LeafAccess:
     """The buffers that a block reads and writes, each once."""
 
-    reads: tuple[Buffer, ...]
-    writes: tuple[Buffer, ...]
+    reads: tuple[ir.Buffer, ...]
+    writes: tuple[ir.Buffer, ...]
 
 
 class BlockScope:
@@ -71,13 +54,13 @@ class BlockScope:
                  "leaves", "positions")  # fmt: skip
 
     def __init__(
-        self, blocks: Sequence[StmtSRef], leaves: Sequence[Block], accesses: Sequence[LeafAccess]
+        self, blocks: Sequence[StmtSRef], leaves: Sequence[ir.Block], accesses: Sequence[LeafAccess]
     ) -> None:
         self.blocks, self.leaves, self.accesses = blocks, leaves, accesses
         self.positions = {sref: position for position, sref in enumerate(blocks)}
-        self.buffer_writers: dict[Buffer, list[StmtSRef]] = {}
-        self.buffer_readers: dict[Buffer, list[StmtSRef]] = {}
-        self.body: Stmt | None = None  # where the leaves were last found
+        self.buffer_writers: dict[ir.Buffer, list[StmtSRef]] = {}
+        self.buffer_readers: dict[ir.Buffer, list[StmtSRef]] = {}
+        self.body: ir.Stmt | None = None  # where the leaves were last found
         self._ending: dict[StmtSRef, list[Dependency]] = {}
         for sref, access in zip(blocks, accesses, strict=True):
             for buffer in access.writes:
@@ -157,7 +140,7 @@ def scope_of(state: ScheduleState, root: StmtSRef) -> BlockScope:
 
 
 def scope_over(
-    state: ScheduleState, leaves: Sequence[Block], before: BlockScope | None = None
+    state: ScheduleState, leaves: Sequence[ir.Block], before: BlockScope | None = None
 ) -> BlockScope:
     """The scope of some leaf blocks; what `before` knows of the same blocks is taken over."""
     known = {} if before is None else dict(zip(before.leaves, before.accesses, strict=True))
@@ -165,54 +148,54 @@ def scope_over(
     return BlockScope(srefs, leaves, [known.get(leaf) or _access_of(leaf) for leaf in leaves])
 
 
-def _same_nodes(old: Sequence[Block], new: Sequence[Block]) -> bool:
+def _same_nodes(old: Sequence[ir.Block], new: Sequence[ir.Block]) -> bool:
     return len(old) == len(new) and all(map(operator.is_, old, new))
 
 
-def _access_of(leaf: Block) -> LeafAccess:
+def _access_of(leaf: ir.Block) -> LeafAccess:
     return LeafAccess(_buffers(inputs_of(leaf).values()), _buffers(leaf.writes))
 
 
-def _buffers(regions: Iterable[BufferRegion]) -> tuple[Buffer, ...]:
+def _buffers(regions: Iterable[ir.BufferRegion]) -> tuple[ir.Buffer, ...]:
     return tuple(dict.fromkeys(region.buffer for region in regions))
 
 
-def leaf_realizes(stmt: Stmt) -> Iterator[BlockRealize]:
+def leaf_realizes(stmt: ir.Stmt) -> Iterator[ir.BlockRealize]:
     """The blocks directly under a statement, not those nested in other blocks, in order."""
     pending = [stmt]
     while pending:
         node = pending.pop()
-        while type(node) is For:
+        while type(node) is ir.For:
             node = node.body
         kind = type(node)
-        if kind is BlockRealize:
+        if kind is ir.BlockRealize:
             yield node  # type: ignore[misc]
-        elif kind is SeqStmt:
+        elif kind is ir.SeqStmt:
             pending.extend(reversed(node.seq))  # type: ignore[attr-defined]
-        elif kind is not BufferStore:
-            pending.extend(reversed([c for c in children(node) if isinstance(c, Stmt)]))
+        elif kind is not ir.BufferStore:
+            pending.extend(reversed([c for c in ir.children(node) if isinstance(c, ir.Stmt)]))
 
 
-def used_between_blocks(stmt: Stmt | PrimExpr, buffer: Buffer) -> bool:
+def used_between_blocks(stmt: ir.Stmt | ir.PrimExpr, buffer: ir.Buffer) -> bool:
     """True when bounds of loops, bindings or conditions around blocks read a buffer."""
     return any(
         node is buffer.data or getattr(node, "buffer", None) is buffer
-        for node in walk(stmt, into=lambda node: type(node) is not Block)
+        for node in ir.walk(stmt, into=lambda node: type(node) is not ir.Block)
     )
 
 
-def bounds_read(stmt: Stmt, buffer: Buffer) -> bool:
+def bounds_read(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
     """True when a loop runs as often as an element of a buffer says."""
     pending = [stmt]
     while pending:
         node = pending.pop()
-        if type(node) is For:
+        if type(node) is ir.For:
             pending.append(node.body)
-            bounds = [b for b in (node.min, node.extent) if type(b) is not IntImm]
+            bounds = [b for b in (node.min, node.extent) if type(b) is not ir.IntImm]
             if any(used_between_blocks(bound, buffer) for bound in bounds):
                 return True
-        elif type(node) is not BlockRealize:
-            pending.extend(c for c in children(node) if isinstance(c, Stmt))
+        elif type(node) is not ir.BlockRealize:
+            pending.extend(c for c in ir.children(node) if isinstance(c, ir.Stmt))
     return False
 
 
@@ -220,7 +203,7 @@ def loops_of(sref: StmtSRef) -> list[StmtSRef]:
     """The loops around a block up to the nearest block, outermost first."""
     loops = []
     parent = sref.parent
-    while parent is not None and type(parent.stmt) is For:
+    while parent is not None and type(parent.stmt) is ir.For:
         loops.append(parent)
         parent = parent.parent
     loops.reverse()
@@ -230,14 +213,14 @@ def loops_of(sref: StmtSRef) -> list[StmtSRef]:
 def scope_root(sref: StmtSRef) -> StmtSRef:
     """The nearest block around a block or loop."""
     parent = sref.parent
-    while parent is not None and not isinstance(parent.stmt, Block):
+    while parent is not None and not isinstance(parent.stmt, ir.Block):
         parent = parent.parent
     if parent is None:
         raise ScheduleError(f"block {sref.name!r} is the root block, it has no scope around it")
     return parent
 
 
-def realize_of(block: StmtSRef) -> BlockRealize:
+def realize_of(block: StmtSRef) -> ir.BlockRealize:
     """How a block is run where it stands."""
     parent = block.parent
     if parent is None:

@@ -11,23 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    For,
-    IRModule,
-    PrimExpr,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    Var,
-    map_children,
-    replace as replace_fields,
-)
-from tilewright.ir.node import children
 from tilewright.schedule.state.sref import SchedulableStmt, StmtSRef
 
 VERIFY_SREF_TREE = 1
@@ -45,7 +30,7 @@ class BlockInfo:
         affine_binding: bool | None = None,
         region_cover: bool | None = None,
         stage_pipeline: bool | None = None,
-        in_doubt: frozenset[Buffer] | None = None,
+        in_doubt: frozenset[ir.Buffer] | None = None,
     ) -> None:
         self.affine_binding = affine_binding
         self.region_cover = region_cover
@@ -70,19 +55,20 @@ class ScheduleState:
         "srefs",
     )
 
-    def __init__(self, mod: IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
+    def __init__(self, mod: ir.IRModule, debug_mask: int = 0, enable_check: bool = True) -> None:
         self.mod = mod.clone()  # its owner may change functions in place
         self.debug_mask = debug_mask
         self.enable_check = enable_check
         self.srefs: dict[SchedulableStmt, StmtSRef] = {}
         self.infos: dict[StmtSRef, BlockInfo] = {}
         self.scopes: dict[StmtSRef, Any] = {}  # see scope.py
-        self.normal_bindings: set[PrimExpr] = set()  # values of iterators, see bindings.py
-        self.plans: tuple[IRModule, dict[Any, Any]] = (self.mod, {})  # of moves, see compute_at.py
+        self.normal_bindings: set[ir.PrimExpr] = set()  # values of iterators, see bindings.py
+        # Of moves, see compute_at.py.
+        self.plans: tuple[ir.IRModule, dict[Any, Any]] = (self.mod, {})
         self.roots: dict[str, StmtSRef] = {}  # function -> its root block
         self.settles_flow = True  # see flags.settle_flags
         for name, func in mod.functions.items():
-            if isinstance(func.body, BlockRealize):
+            if isinstance(func.body, ir.BlockRealize):
                 self.roots[name] = self._adopt(func.body.block, None, -1, {}, {})
 
     def copy(self) -> tuple[ScheduleState, dict[StmtSRef, StmtSRef]]:
@@ -137,8 +123,8 @@ class ScheduleState:
     def replace(
         self,
         source: StmtSRef,
-        target: SchedulableStmt | BlockRealize,
-        block_sref_reuse: Mapping[Block, Block] | None = None,
+        target: SchedulableStmt | ir.BlockRealize,
+        block_sref_reuse: Mapping[ir.Block, ir.Block] | None = None,
     ) -> None:
         """Put `target` where `source` stands; it may hold what stood there.
 
@@ -152,14 +138,14 @@ class ScheduleState:
         if target is old:
             return
         parent, seq_index = source.parent, source.seq_index
-        written: Stmt = target
-        if isinstance(target, BlockRealize):
+        written: ir.Stmt = target
+        if isinstance(target, ir.BlockRealize):
             target = target.block
             written = written if parent is not None else target  # bindings of a root stay
         intact: set[SchedulableStmt] = set()
         self._find_intact(target, intact)
-        loops: dict[Var, StmtSRef] = {}
-        blocks: dict[Block, StmtSRef] = {}
+        loops: dict[ir.Var, StmtSRef] = {}
+        blocks: dict[ir.Block, StmtSRef] = {}
         removed: dict[StmtSRef, SchedulableStmt] = {}
         if old not in intact:
             self._retire(old, intact, loops, removed)
@@ -179,7 +165,7 @@ class ScheduleState:
         if self.debug_mask:
             self._verify()
 
-    def _find_intact(self, stmt: Stmt, intact: set[SchedulableStmt]) -> None:
+    def _find_intact(self, stmt: ir.Stmt, intact: set[SchedulableStmt]) -> None:
         for child, _ in _positions_below(stmt):
             if child in self.srefs:
                 intact.add(child)
@@ -190,12 +176,12 @@ class ScheduleState:
         self,
         stmt: SchedulableStmt,
         intact: set[SchedulableStmt],
-        loops: dict[Var, StmtSRef],
+        loops: dict[ir.Var, StmtSRef],
         removed: dict[StmtSRef, SchedulableStmt],
     ) -> None:
         sref = self.srefs[stmt]
         removed[sref] = stmt
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             loops[stmt.loop_var] = sref
         for child, _ in _positions_below(stmt.body):
             if child not in intact:
@@ -206,18 +192,18 @@ class ScheduleState:
         stmt: SchedulableStmt,
         parent: StmtSRef | None,
         seq_index: int,
-        loops: Mapping[Var, StmtSRef],
-        blocks: Mapping[Block, StmtSRef],
+        loops: Mapping[ir.Var, StmtSRef],
+        blocks: Mapping[ir.Block, StmtSRef],
     ) -> StmtSRef:
         """Give `stmt` and everything below it references, known ones where there are."""
         sref = self.srefs.get(stmt)
         if sref is not None:
             sref.parent, sref.seq_index = parent, seq_index
             return sref
-        sref = loops.get(stmt.loop_var) if isinstance(stmt, For) else blocks.get(stmt)
+        sref = loops.get(stmt.loop_var) if isinstance(stmt, ir.For) else blocks.get(stmt)
         if sref is None:
             sref = StmtSRef(stmt, parent, seq_index)
-            if type(stmt) is Block:
+            if type(stmt) is ir.Block:
                 self.infos[sref] = BlockInfo()
         else:
             sref.stmt, sref.parent, sref.seq_index = stmt, parent, seq_index
@@ -231,7 +217,7 @@ class ScheduleState:
             before = parent.stmt
             assert before is not None
             body = _swap(before.body, old, new, seq_index)
-            after: SchedulableStmt = replace_fields(before, body=body)
+            after: SchedulableStmt = ir.replace(before, body=body)
             del self.srefs[before]
             self.srefs[after] = parent
             parent.stmt = after
@@ -242,26 +228,26 @@ class ScheduleState:
                 return
         raise ScheduleError("the changed statement is not part of any function")
 
-    def _set_root(self, name: str, block: Block) -> None:
+    def _set_root(self, name: str, block: ir.Block) -> None:
         func = self.mod.functions[name]
         body = func.body
-        assert isinstance(body, BlockRealize)
-        changed = replace_fields(func, body=replace_fields(body, block=block))
-        self.mod = replace_fields(self.mod, functions={**self.mod.functions, name: changed})
+        assert isinstance(body, ir.BlockRealize)
+        changed = ir.replace(func, body=ir.replace(body, block=block))
+        self.mod = ir.replace(self.mod, functions={**self.mod.functions, name: changed})
 
-    def set_function(self, name: str, func: PrimFunc) -> None:
+    def set_function(self, name: str, func: ir.PrimFunc) -> None:
         """Change a function outside its body (parameters, buffers, attributes)."""
         old = self.mod.functions[name]
         if func.body is not old.body:
             raise ScheduleError("set_function keeps the body; use replace for the root block")
-        self.mod = replace_fields(self.mod, functions={**self.mod.functions, name: func})
+        self.mod = ir.replace(self.mod, functions={**self.mod.functions, name: func})
 
     def check_functions(self) -> None:
         """Refuse to go on with a module in which somebody else put other bodies."""
         for name, root in self.roots.items():
             func = self.mod.functions.get(name)
             body = None if func is None else func.body
-            if not isinstance(body, BlockRealize) or body.block is not root.stmt:
+            if not isinstance(body, ir.BlockRealize) or body.block is not root.stmt:
                 raise ScheduleError(
                     f"the body of function {name!r} was changed outside of the schedule; make a "
                     "new Schedule of the changed module"
@@ -278,7 +264,7 @@ class ScheduleState:
         seen: set[StmtSRef] = set()
         for name, func in self.mod.functions.items():
             if name in self.roots:
-                assert isinstance(func.body, BlockRealize)
+                assert isinstance(func.body, ir.BlockRealize)
                 self._verify_below(func.body.block, None, -1, seen)
         if len(seen) != len(self.srefs):
             raise AssertionError(f"{len(self.srefs) - len(seen)} references to removed statements")
@@ -296,44 +282,45 @@ class ScheduleState:
             self._verify_below(child, sref, below, seen)
 
 
-def _positions_below(stmt: Stmt, position: int = -1) -> list[tuple[SchedulableStmt, int]]:
+def _positions_below(stmt: ir.Stmt, position: int = -1) -> list[tuple[SchedulableStmt, int]]:
     """Nearest blocks and loops in a statement, each with its place in the sequence around it."""
     kind = type(stmt)
-    if kind is For or kind is Block:
+    if kind is ir.For or kind is ir.Block:
         return [(stmt, position)]  # type: ignore[list-item]
-    if kind is BlockRealize:
+    if kind is ir.BlockRealize:
         return [(stmt.block, position)]  # type: ignore[attr-defined]
     found: list[tuple[SchedulableStmt, int]] = []
-    if kind is SeqStmt:
+    if kind is ir.SeqStmt:
         for index, child in enumerate(stmt.seq):  # type: ignore[attr-defined]
-            if type(child) is For:  # most of a long sequence
+            if type(child) is ir.For:  # most of a long sequence
                 found.append((child, index))
             else:
                 found += _positions_below(child, index)
-    elif kind is not BufferStore:
-        for child in children(stmt):
-            if isinstance(child, Stmt):
+    elif kind is not ir.BufferStore:
+        for child in ir.children(stmt):
+            if isinstance(child, ir.Stmt):
                 found += _positions_below(child, position)
     return found
 
 
-def _swap(body: Stmt, old: Any, new: Any, seq_index: int) -> Stmt:
+def _swap(body: ir.Stmt, old: Any, new: Any, seq_index: int) -> ir.Stmt:
     """`body` with the statement `old` exchanged for `new`."""
     if body is old:
         return new  # type: ignore[no-any-return]
     kind = type(body)
-    if kind is BlockRealize:
+    if kind is ir.BlockRealize:
         if body.block is old:  # type: ignore[attr-defined]
-            return new if type(new) is BlockRealize else replace_fields(body, block=new)
+            return new if type(new) is ir.BlockRealize else ir.replace(body, block=new)
         return body
-    if kind is SeqStmt and 0 <= seq_index < len(body.seq):  # type: ignore[attr-defined]
-        items: tuple[Stmt, ...] = body.seq  # type: ignore[attr-defined]
+    if kind is ir.SeqStmt and 0 <= seq_index < len(body.seq):  # type: ignore[attr-defined]
+        items: tuple[ir.Stmt, ...] = body.seq  # type: ignore[attr-defined]
         item = items[seq_index]
         changed = _swap(item, old, new, -1)
         if changed is not item:  # else the position is one in another sequence, further inside
-            return SeqStmt((*items[:seq_index], changed, *items[seq_index + 1 :]))
-    if kind is For or kind is Block:
+            return ir.SeqStmt((*items[:seq_index], changed, *items[seq_index + 1 :]))
+    if kind is ir.For or kind is ir.Block:
         return body
-    return map_children(
-        body, lambda child: _swap(child, old, new, seq_index) if isinstance(child, Stmt) else child
+    return ir.map_children(
+        body,
+        lambda child: _swap(child, old, new, seq_index) if isinstance(child, ir.Stmt) else child,
     )

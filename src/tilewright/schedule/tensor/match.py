@@ -11,34 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Call,
-    DType,
-    FloatImm,
-    For,
-    IntImm,
-    IterVar,
-    Node,
-    PrimExpr,
-    Range,
-    Stmt,
-    StringImm,
-    Var,
-    children,
-    const,
-    is_one,
-    is_zero,
-    rewrite,
-    subtract,
-    uses_var,
-)
 
 
 class Mismatch(Exception):
@@ -49,21 +23,21 @@ class Mismatch(Exception):
 class DescribedOperand:
     """Where an operand of the instruction lies: its first element in a buffer of the program."""
 
-    buffer: Buffer
-    offsets: tuple[PrimExpr, ...]
+    buffer: ir.Buffer
+    offsets: tuple[ir.PrimExpr, ...]
 
-    def region(self, shape: tuple[PrimExpr, ...]) -> BufferRegion:
+    def region(self, shape: tuple[ir.PrimExpr, ...]) -> ir.BufferRegion:
         """The part of the buffer that is an operand of this shape; leading dimensions are 1."""
         leading = len(self.offsets) - len(shape)
         extents = [1] * leading + [_constant(extent) for extent in shape]
         ranges = (
-            Range(offset, const(extent, offset.dtype))
+            ir.Range(offset, ir.const(extent, offset.dtype))
             for offset, extent in zip(self.offsets, extents, strict=True)
         )
-        return BufferRegion(self.buffer, tuple(ranges))
+        return ir.BufferRegion(self.buffer, tuple(ranges))
 
 
-def match_description(block: Block, description: Block) -> dict[Buffer, DescribedOperand]:
+def match_description(block: ir.Block, description: ir.Block) -> dict[ir.Buffer, DescribedOperand]:
     """Where the buffers of a description lie if `block` computes what it says.
 
     Iterators of `block` itself are fixed for the instruction. Raises `Mismatch`.
@@ -80,22 +54,22 @@ def match_description(block: Block, description: Block) -> dict[Buffer, Describe
 class DescriptionMatcher:
     """Walks a program (`mine`) and a description (`theirs`) side by side."""
 
-    def __init__(self, outer_iters: Sequence[IterVar]) -> None:
-        self.operands: dict[Buffer, DescribedOperand] = {}
-        self._inner: dict[Var, Var] = {}  # of the description -> of the program
-        self._inner_mine: set[Var] = set()
-        self._owner: dict[Buffer, Buffer] = {}  # of the program -> of the description
+    def __init__(self, outer_iters: Sequence[ir.IterVar]) -> None:
+        self.operands: dict[ir.Buffer, DescribedOperand] = {}
+        self._inner: dict[ir.Var, ir.Var] = {}  # of the description -> of the program
+        self._inner_mine: set[ir.Var] = set()
+        self._owner: dict[ir.Buffer, ir.Buffer] = {}  # of the program -> of the description
         self.analyzer = Analyzer()
         for iter_var in outer_iters:
             self._bind(iter_var)
 
-    def _bind(self, iter_var: IterVar) -> None:
+    def _bind(self, iter_var: ir.IterVar) -> None:
         """Take note of a domain; an iterator with one value keeps its name in offsets."""
         domain = iter_var.dom
-        if domain is not None and not is_one(domain.extent):
+        if domain is not None and not ir.is_one(domain.extent):
             self.analyzer.bind(iter_var.var, domain)
 
-    def _define(self, theirs: Var, mine: Var, domain: Range | None) -> None:
+    def _define(self, theirs: ir.Var, mine: ir.Var, domain: ir.Range | None) -> None:
         self._inner[theirs] = mine
         self._inner_mine.add(mine)
         if domain is not None:
@@ -103,22 +77,22 @@ class DescriptionMatcher:
 
     # --- statements -----------------------------------------------------------------------------
 
-    def stmt(self, mine: Stmt, theirs: Stmt) -> None:
+    def stmt(self, mine: ir.Stmt, theirs: ir.Stmt) -> None:
         """Compare two statements."""
         if type(mine) is not type(theirs):
             raise Mismatch(f"expected {_article(theirs)}, found {_article(mine)}: `{_line(mine)}`")
         match mine:
-            case For():
+            case ir.For():
                 self._loop(mine, theirs)  # type: ignore[arg-type]
-            case BlockRealize():
+            case ir.BlockRealize():
                 self._realize(mine, theirs)  # type: ignore[arg-type]
-            case BufferStore():
+            case ir.BufferStore():
                 self.access(mine, theirs)  # type: ignore[arg-type]
                 self.expr(mine.value, theirs.value)  # type: ignore[attr-defined]
             case _:
                 self._generic(mine, theirs)
 
-    def _loop(self, mine: For, theirs: For) -> None:
+    def _loop(self, mine: ir.For, theirs: ir.For) -> None:
         name = mine.loop_var.name
         self._index(f"the start of loop {name!r}", mine.min, theirs.min)
         self._index(f"the extent of loop {name!r}", mine.extent, theirs.extent)
@@ -129,7 +103,7 @@ class DescriptionMatcher:
         self._define(theirs.loop_var, mine.loop_var, mine.domain)
         self.stmt(mine.body, theirs.body)
 
-    def _realize(self, mine: BlockRealize, theirs: BlockRealize) -> None:
+    def _realize(self, mine: ir.BlockRealize, theirs: ir.BlockRealize) -> None:
         inner, wanted = mine.block, theirs.block
         name = inner.name_hint
         if len(inner.iter_vars) != len(wanted.iter_vars):
@@ -142,7 +116,7 @@ class DescriptionMatcher:
         self.expr(mine.predicate, theirs.predicate)
         self._block(inner, wanted)
 
-    def _block(self, mine: Block, theirs: Block) -> None:
+    def _block(self, mine: ir.Block, theirs: ir.Block) -> None:
         name = mine.name_hint
         for iter_var, other in zip(mine.iter_vars, theirs.iter_vars, strict=True):
             if iter_var.iter_type is not other.iter_type:
@@ -170,46 +144,48 @@ class DescriptionMatcher:
 
     # --- expressions ----------------------------------------------------------------------------
 
-    def expr(self, mine: PrimExpr, theirs: PrimExpr) -> None:
+    def expr(self, mine: ir.PrimExpr, theirs: ir.PrimExpr) -> None:
         """Compare two values, operator by operator."""
         if type(mine) is not type(theirs) or mine.dtype != theirs.dtype:
             raise Mismatch(f"expected `{theirs}`, found `{mine}`")
         match mine:
-            case Var():
+            case ir.Var():
                 if self._inner.get(theirs) is not mine:  # type: ignore[call-overload]
                     raise Mismatch(f"expected `{theirs}`, found `{mine}`")
-            case IntImm() | FloatImm() | StringImm():
+            case ir.IntImm() | ir.FloatImm() | ir.StringImm():
                 if mine.value != theirs.value:  # type: ignore[attr-defined]
                     raise Mismatch(f"expected `{theirs}`, found `{mine}`")
-            case BufferLoad():
+            case ir.BufferLoad():
                 self.access(mine, theirs)  # type: ignore[arg-type]
-            case Call() if mine.op is not theirs.op:  # type: ignore[attr-defined]
+            case ir.Call() if mine.op is not theirs.op:  # type: ignore[attr-defined]
                 raise Mismatch(f"expected `{theirs}`, found `{mine}`")
             case _:
                 self._generic(mine, theirs)
 
-    def _generic(self, mine: Node, theirs: Node) -> None:
-        pairs = list(children(mine)), list(children(theirs))
+    def _generic(self, mine: ir.Node, theirs: ir.Node) -> None:
+        pairs = list(ir.children(mine)), list(ir.children(theirs))
         if len(pairs[0]) != len(pairs[1]):
             raise Mismatch(f"expected `{_line(theirs)}`, found `{_line(mine)}`")
         for child, other in zip(*pairs, strict=True):
-            if isinstance(child, Stmt):
+            if isinstance(child, ir.Stmt):
                 self.stmt(child, other)  # type: ignore[arg-type]
             else:
                 self.expr(child, other)  # type: ignore[arg-type]
 
-    def _index(self, what: str, mine: PrimExpr, theirs: PrimExpr) -> None:
+    def _index(self, what: str, mine: ir.PrimExpr, theirs: ir.PrimExpr) -> None:
         """Compare two integers that may differ in width and in form."""
-        difference = subtract(mine, self._translate(theirs, mine.dtype))
-        if not is_zero(self.analyzer.simplify(difference)):
+        difference = ir.subtract(mine, self._translate(theirs, mine.dtype))
+        if not ir.is_zero(self.analyzer.simplify(difference)):
             raise Mismatch(f"{what} is `{mine}`, not `{theirs}`")
 
-    def _translate(self, theirs: PrimExpr, dtype: DType) -> PrimExpr:
+    def _translate(self, theirs: ir.PrimExpr, dtype: ir.DType) -> ir.PrimExpr:
         return translate(theirs, self._inner, dtype)
 
     # --- buffers --------------------------------------------------------------------------------
 
-    def access(self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore) -> None:
+    def access(
+        self, mine: ir.BufferLoad | ir.BufferStore, theirs: ir.BufferLoad | ir.BufferStore
+    ) -> None:
         """Compare where two loads or stores go."""
         buffer, wanted = mine.buffer, theirs.buffer
         if mine.predicate is not None or theirs.predicate is not None:
@@ -233,8 +209,8 @@ class DescriptionMatcher:
                 )
 
     def _offsets(
-        self, mine: BufferLoad | BufferStore, theirs: BufferLoad | BufferStore
-    ) -> tuple[PrimExpr, ...]:
+        self, mine: ir.BufferLoad | ir.BufferStore, theirs: ir.BufferLoad | ir.BufferStore
+    ) -> tuple[ir.PrimExpr, ...]:
         leading = len(mine.indices) - len(theirs.indices)
         if leading < 0:
             raise Mismatch(
@@ -243,10 +219,10 @@ class DescriptionMatcher:
             )
         offsets = list(mine.indices[:leading])
         for index, other in zip(mine.indices[leading:], theirs.indices, strict=True):
-            offsets.append(subtract(index, self._translate(other, index.dtype)))
+            offsets.append(ir.subtract(index, self._translate(other, index.dtype)))
         simple = tuple(self.analyzer.simplify(offset) for offset in offsets)
         for axis, offset in enumerate(simple):
-            if uses_var(offset, self._inner_mine.__contains__):
+            if ir.uses_var(offset, self._inner_mine.__contains__):
                 raise Mismatch(
                     f"index {axis} of {mine.buffer.name}, `{mine.indices[axis]}`, does not follow "
                     f"the description, which accesses {_access_text(theirs)}"
@@ -254,18 +230,20 @@ class DescriptionMatcher:
         return simple
 
 
-def translate(expr: PrimExpr, variables: Mapping[Var, Var], dtype: DType) -> PrimExpr:
+def translate(
+    expr: ir.PrimExpr, variables: Mapping[ir.Var, ir.Var], dtype: ir.DType
+) -> ir.PrimExpr:
     """An index of a description in terms of the program, its constants in that index type."""
-    if isinstance(expr, Var):
+    if isinstance(expr, ir.Var):
         return variables.get(expr, expr)
     own = {
-        Var: lambda var: variables.get(var, var),
-        IntImm: lambda node: node if node.dtype is dtype else const(node.value, dtype),
+        ir.Var: lambda var: variables.get(var, var),
+        ir.IntImm: lambda node: node if node.dtype is dtype else ir.const(node.value, dtype),
     }
-    return rewrite(expr, own)
+    return ir.rewrite(expr, own)
 
 
-def _check_kind(mine: Buffer, theirs: Buffer) -> None:
+def _check_kind(mine: ir.Buffer, theirs: ir.Buffer) -> None:
     if mine.dtype != theirs.dtype:
         raise Mismatch(f"{mine.name} holds {mine.dtype!s}, {theirs.name} {theirs.dtype!s}")
     if mine.scope != theirs.scope:
@@ -275,26 +253,30 @@ def _check_kind(mine: Buffer, theirs: Buffer) -> None:
         )
 
 
-def _access_text(access: BufferLoad | BufferStore) -> str:
+def _access_text(access: ir.BufferLoad | ir.BufferStore) -> str:
     return f"{access.buffer.name}[{', '.join(map(str, access.indices))}]"
 
 
-def _line(node: Node) -> str:
+def _line(node: ir.Node) -> str:
     return str(node).strip().splitlines()[-1].strip()
 
 
-_ARTICLES: dict[type, str] = {For: "a loop", BlockRealize: "a block", BufferStore: "a store"}
+_ARTICLES: dict[type, str] = {
+    ir.For: "a loop",
+    ir.BlockRealize: "a block",
+    ir.BufferStore: "a store",
+}
 
 
-def _article(stmt: Stmt) -> str:
+def _article(stmt: ir.Stmt) -> str:
     return _ARTICLES.get(type(stmt), type(stmt).__name__)
 
 
-def _kind(loop: For) -> str:
+def _kind(loop: ir.For) -> str:
     tag = "" if loop.thread_binding is None else f" ({loop.thread_binding.thread_tag})"
     return loop.kind.name.lower() + tag
 
 
-def _constant(extent: PrimExpr) -> int:
-    assert isinstance(extent, IntImm)
+def _constant(extent: ir.PrimExpr) -> int:
+    assert isinstance(extent, ir.IntImm)
     return extent.value

@@ -13,41 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from tilewright import ir
 from tilewright.arith import IndexMap
 from tilewright.errors import ScheduleError, TilewrightError
-from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Cast,
-    Div,
-    DType,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Op,
-    Or,
-    PrimExpr,
-    Select,
-    SizeVar,
-    StringImm,
-    Sub,
-    Var,
-)
 from tilewright.ir.json import checked_node
 from tilewright.support.decoding import decoding
 
@@ -91,9 +59,9 @@ class ObjectGraph:
             self._made[where] = self._make(self._records[where])
         return self._made[where]
 
-    def expr_at(self, position: Any) -> PrimExpr:
+    def expr_at(self, position: Any) -> ir.PrimExpr:
         found = self.object_at(position)
-        if not isinstance(found, PrimExpr):
+        if not isinstance(found, ir.PrimExpr):
             raise TypeError(f"object {position} is no expression")
         return found
 
@@ -115,8 +83,8 @@ class ObjectGraph:
 
 
 _CONTENT_KEYS = ("data", "attrs", "repr_str")
-_BINARY = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
-_COMPARISONS = (EQ, NE, LT, LE, GT, GE, And, Or)
+_BINARY = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)
+_COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or)
 
 
 def _nothing(graph: ObjectGraph, content: Any) -> None:
@@ -131,19 +99,19 @@ def _array(graph: ObjectGraph, positions: list[int] | None) -> tuple[Any, ...]:
     return tuple(graph.object_at(position) for position in positions or ())
 
 
-def _operator(graph: ObjectGraph, name: str) -> Op:
-    return Op.get(f"tir.{name.rpartition('.')[2]}")
+def _operator(graph: ObjectGraph, name: str) -> ir.Op:
+    return ir.Op.get(f"tir.{name.rpartition('.')[2]}")
 
 
-def _variable(kind: type[Var]) -> Callable[[ObjectGraph, Mapping[str, Any]], Var]:
-    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> Var:
-        return kind(str(graph.object_at(fields["name"])), DType(fields["dtype"]))
+def _variable(kind: type[ir.Var]) -> Callable[[ObjectGraph, Mapping[str, Any]], ir.Var]:
+    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Var:
+        return kind(str(graph.object_at(fields["name"])), ir.DType(fields["dtype"]))
 
     return make
 
 
-def _binary(kind: type[BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]], BinaryOp]:
-    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> BinaryOp:
+def _binary(kind: type[ir.BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]], ir.BinaryOp]:
+    def make(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.BinaryOp:
         a, b = graph.expr_at(fields["a"]), graph.expr_at(fields["b"])
         if a.dtype != b.dtype:
             raise TypeError(f"{kind.__name__} of {a.dtype} and {b.dtype}")
@@ -152,48 +120,48 @@ def _binary(kind: type[BinaryOp]) -> Callable[[ObjectGraph, Mapping[str, Any]], 
     return make
 
 
-def _int_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> IntImm:
-    return IntImm(DType(fields["dtype"]), int(fields["value"]))
+def _int_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.IntImm:
+    return ir.IntImm(ir.DType(fields["dtype"]), int(fields["value"]))
 
 
-def _float_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> FloatImm:
-    return FloatImm(DType(fields["dtype"]), float(fields["value"]))
+def _float_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.FloatImm:
+    return ir.FloatImm(ir.DType(fields["dtype"]), float(fields["value"]))
 
 
-def _string_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> StringImm:
-    return StringImm(str(graph.object_at(fields["value"])))
+def _string_imm(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.StringImm:
+    return ir.StringImm(str(graph.object_at(fields["value"])))
 
 
-def _cast(graph: ObjectGraph, fields: Mapping[str, Any]) -> Cast:
-    return Cast(DType(fields["dtype"]), graph.expr_at(fields["value"]))
+def _cast(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Cast:
+    return ir.Cast(ir.DType(fields["dtype"]), graph.expr_at(fields["value"]))
 
 
-def _not(graph: ObjectGraph, fields: Mapping[str, Any]) -> Not:
-    return Not(graph.expr_at(fields["a"]))
+def _not(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Not:
+    return ir.Not(graph.expr_at(fields["a"]))
 
 
-def _select(graph: ObjectGraph, fields: Mapping[str, Any]) -> Select:
+def _select(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Select:
     names = ("condition", "true_value", "false_value")
-    return Select(*(graph.expr_at(fields[name]) for name in names))
+    return ir.Select(*(graph.expr_at(fields[name]) for name in names))
 
 
-def _let(graph: ObjectGraph, fields: Mapping[str, Any]) -> Let:
+def _let(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Let:
     var = graph.object_at(fields["var"])
-    if not isinstance(var, Var):
+    if not isinstance(var, ir.Var):
         raise TypeError(f"object {fields['var']} is no variable")
-    return Let(var, graph.expr_at(fields["value"]), graph.expr_at(fields["body"]))
+    return ir.Let(var, graph.expr_at(fields["value"]), graph.expr_at(fields["body"]))
 
 
-def _call(graph: ObjectGraph, fields: Mapping[str, Any]) -> Call:
+def _call(graph: ObjectGraph, fields: Mapping[str, Any]) -> ir.Call:
     operator, arguments = graph.object_at(fields["op"]), _exprs(graph, fields["args"])
-    if not isinstance(operator, Op):
+    if not isinstance(operator, ir.Op):
         raise TypeError(f"object {fields['op']} is no operator")
-    return Call(DType(fields["dtype"]), operator, arguments)
+    return ir.Call(ir.DType(fields["dtype"]), operator, arguments)
 
 
 def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> IndexMap:
     initial, final = _exprs(graph, fields["initial_indices"]), fields["final_indices"]
-    variables = tuple(index for index in initial if isinstance(index, Var))
+    variables = tuple(index for index in initial if isinstance(index, ir.Var))
     if len(set(variables)) != len(initial):
         raise TypeError("indices that are no variables")
     inverse = graph.object_at(fields.get("inverse_index_map", 0))
@@ -202,9 +170,9 @@ def _index_map(graph: ObjectGraph, fields: Mapping[str, Any]) -> IndexMap:
     return IndexMap(variables, _exprs(graph, final), inverse)
 
 
-def _exprs(graph: ObjectGraph, position: Any) -> tuple[PrimExpr, ...]:
+def _exprs(graph: ObjectGraph, position: Any) -> tuple[ir.PrimExpr, ...]:
     found: tuple[Any, ...] = graph.object_at(position)
-    if not all(isinstance(item, PrimExpr) for item in found):
+    if not all(isinstance(item, ir.PrimExpr) for item in found):
         raise TypeError(f"object {position} does not hold expressions only")
     return found
 
@@ -216,8 +184,8 @@ EXPR_MAKERS: Mapping[str, Maker] = {
     "String": _text,
     "Array": _array,
     "Op": _operator,
-    "Var": _variable(Var),
-    "SizeVar": _variable(SizeVar),
+    "Var": _variable(ir.Var),
+    "SizeVar": _variable(ir.SizeVar),
     "IntImm": _int_imm,
     "FloatImm": _float_imm,
     "StringImm": _string_imm,

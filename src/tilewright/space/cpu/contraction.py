@@ -11,21 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.ir import (
-    Add,
-    Block,
-    BufferLoad,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterType,
-    Node,
-    PrimExpr,
-    Var,
-    free_vars,
-    post_order_visit,
-    uses_var,
-)
+from tilewright import ir
 from tilewright.ir.access import inputs_of
 from tilewright.space.conditions import iter_extent
 
@@ -47,7 +33,7 @@ class Contraction:
     periods: dict[int, int]
 
     @staticmethod
-    def of(block: Block, any_layout: bool = False) -> Contraction | None:
+    def of(block: ir.Block, any_layout: bool = False) -> Contraction | None:
         """The contraction that a block computes, if it is one.
 
         With `any_layout`, the right operand need not be contiguous along the vector axis: it is
@@ -56,25 +42,25 @@ class Contraction:
         return _Analysis(block, any_layout).result() if _has_form(block) else None
 
 
-def _has_form(block: Block) -> bool:
+def _has_form(block: ir.Block) -> bool:
     if block.init is None or len(block.writes) != 1 or not inputs_of(block):
         return False
     kinds = {iter_var.iter_type for iter_var in block.iter_vars}
-    if not kinds <= {IterType.DATA_PAR, IterType.COMM_REDUCE}:
+    if not kinds <= {ir.IterType.DATA_PAR, ir.IterType.COMM_REDUCE}:
         return False
     if None in map(iter_extent, block.iter_vars):
         return False
     written = block.writes[0].region
-    return bool(written) and isinstance(written[-1].min, Var)
+    return bool(written) and isinstance(written[-1].min, ir.Var)
 
 
 class _Analysis:
-    def __init__(self, block: Block, any_layout: bool) -> None:
+    def __init__(self, block: ir.Block, any_layout: bool) -> None:
         self._block = block
         self._any_layout = any_layout
         self._position = {iter_var.var: n for n, iter_var in enumerate(block.iter_vars)}
         vector = block.writes[0].region[-1].min
-        assert isinstance(vector, Var)
+        assert isinstance(vector, ir.Var)
         self._vector = vector
 
     def result(self) -> Contraction | None:
@@ -87,14 +73,14 @@ class _Analysis:
             return None  # some operand would be gathered
         right = streamed[-1] if streamed else None
         known = set() if right is None else self._positions_in(block.reads[right].region)
-        spatial = self._of_kind(IterType.DATA_PAR)
+        spatial = self._of_kind(ir.IterType.DATA_PAR)
         own = self._position[vector]
         rest = [n for n in spatial if n != own]
         return Contraction(
             vector=own,
             rows=tuple(n for n in rest if n not in known),
             batch=tuple(n for n in rest if n in known),
-            depth=tuple(self._of_kind(IterType.COMM_REDUCE)),
+            depth=tuple(self._of_kind(ir.IterType.COMM_REDUCE)),
             extents=tuple(iter_extent(iter_var) or 0 for iter_var in block.iter_vars),
             right=right,
             left=tuple(n for n, _ in inputs if n not in streamed),
@@ -102,18 +88,18 @@ class _Analysis:
             periods=self._periods(),
         )
 
-    def _is_streamed(self, indices: list[PrimExpr]) -> bool:
+    def _is_streamed(self, indices: list[ir.PrimExpr]) -> bool:
         """Does an operand lie along the vector axis as it should?"""
         if self._any_layout:
             return any(index is self._vector for index in indices)
         return is_plain_term(indices[-1], self._vector)
 
-    def _of_kind(self, kind: IterType) -> list[int]:
+    def _of_kind(self, kind: ir.IterType) -> list[int]:
         return [n for n, iter_var in enumerate(self._block.iter_vars) if iter_var.iter_type is kind]
 
-    def _inputs(self) -> Iterator[tuple[int, list[PrimExpr]]]:
+    def _inputs(self) -> Iterator[tuple[int, list[ir.PrimExpr]]]:
         # What only the initialisation reads is no operand.
-        used = {node.buffer for node in _nodes(self._block.body) if isinstance(node, BufferLoad)}
+        used = {node.buffer for node in _nodes(self._block.body) if isinstance(node, ir.BufferLoad)}
         used.discard(self._block.writes[0].buffer)
         for number, region in enumerate(self._block.reads):
             if region.buffer in used:
@@ -123,8 +109,8 @@ class _Analysis:
         found: set[int] = set()
         for axis in region:
             minimum = getattr(axis, "min", None)
-            if isinstance(minimum, PrimExpr):
-                found |= {self._position[v] for v in free_vars(minimum) if v in self._position}
+            if isinstance(minimum, ir.PrimExpr):
+                found |= {self._position[v] for v in ir.free_vars(minimum) if v in self._position}
         return found
 
     def _vector_limit(self) -> int | None:
@@ -133,7 +119,7 @@ class _Analysis:
             for index in indices:
                 for node in _nodes(index):
                     match node:
-                        case FloorDiv(a=a, b=IntImm(value=divisor)) if a is self._vector:
+                        case ir.FloorDiv(a=a, b=ir.IntImm(value=divisor)) if a is self._vector:
                             limits.append(divisor)
         return min(limits, default=None)
 
@@ -141,39 +127,39 @@ class _Analysis:
         found: dict[int, int] = {}
         for node in _nodes(self._block.body):
             match node:
-                case FloorMod(a=a, b=IntImm(value=period)):
-                    for var in free_vars(a):
+                case ir.FloorMod(a=a, b=ir.IntImm(value=period)):
+                    for var in ir.free_vars(a):
                         if var in self._position:
                             found[self._position[var]] = period
         return found
 
 
-def _nodes(root: Node) -> list[Node]:
-    found: list[Node] = []
-    post_order_visit(root, found.append)
+def _nodes(root: ir.Node) -> list[ir.Node]:
+    found: list[ir.Node] = []
+    ir.post_order_visit(root, found.append)
     return found
 
 
-def is_plain_term(index: PrimExpr, var: Var) -> bool:
+def is_plain_term(index: ir.PrimExpr, var: ir.Var) -> bool:
     """True when an index is `var` plus something without it."""
     match index:
-        case Var():
+        case ir.Var():
             return index is var
-        case Add(a=a, b=b):
+        case ir.Add(a=a, b=b):
             parts = [is_plain_term(a, var), is_plain_term(b, var)]
             return any(parts) and not _uses(b if parts[0] else a, var)
     return False
 
 
-def _is_strided(indices: list[PrimExpr], var: Var) -> bool:
+def _is_strided(indices: list[ir.PrimExpr], var: ir.Var) -> bool:
     """True when neighbours along `var` lie in different places, contiguous or not."""
     return any(_varies_fast(index, var) for index in indices)
 
 
-def _varies_fast(index: PrimExpr, var: Var) -> bool:
-    divided = [node for node in _nodes(index) if isinstance(node, FloorDiv) and node.a is var]
+def _varies_fast(index: ir.PrimExpr, var: ir.Var) -> bool:
+    divided = [node for node in _nodes(index) if isinstance(node, ir.FloorDiv) and node.a is var]
     return _uses(index, var) and not divided
 
 
-def _uses(expr: PrimExpr, var: Var) -> bool:
-    return uses_var(expr, lambda other: other is var)
+def _uses(expr: ir.PrimExpr, var: ir.Var) -> bool:
+    return ir.uses_var(expr, lambda other: other is var)

@@ -6,16 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferRegion,
-    IntImm,
-    PrimExpr,
-    expr_deep_equal,
-    floordiv,
-    floormod,
-)
+from tilewright import ir
 from tilewright.ir.annotation_keys import STREAM_STORES, TILING_STRUCTURE
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.primitives.get_blocks import neighbours
@@ -58,10 +49,10 @@ class PanelOperands:
         copy = sch.cache_read(block, number, "global")
         self.site.mark_packing(copy, region.buffer)
 
-        def panels(*indices: PrimExpr) -> tuple[PrimExpr, ...]:
+        def panels(*indices: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
             outer = list(indices)
             own = outer.pop(axis)
-            return (floordiv(own, wide), *outer, floormod(own, wide))
+            return (ir.floordiv(own, wide), *outer, ir.floormod(own, wide))
 
         sch.transform_layout(block, ("read", number), panels, assume_injective_transform=True)
         sch.annotate(copy, TILING_STRUCTURE, STRUCTURE)
@@ -85,7 +76,7 @@ class PanelOperands:
         sch.unroll(line)
         sch.vectorize(few)
 
-    def _vector_axis(self, region: BufferRegion, contraction: Contraction) -> int:
+    def _vector_axis(self, region: ir.BufferRegion, contraction: Contraction) -> int:
         """The axis of the right operand that vectors run along."""
         if not self.site.variant.turned:
             return len(region.region) - 1
@@ -135,9 +126,9 @@ def store_vectors(sch: Schedule, consumer: BlockRV, tile_loop: LoopRV, wide: int
     sch.vectorize(whole_vectors(sch, lanes, wide))
 
 
-def _is_large(result: Buffer, wide: int) -> bool:
+def _is_large(result: ir.Buffer, wide: int) -> bool:
     """Whether a result is better stored past the caches, in whole lines."""
-    extents = [extent.value for extent in result.shape if isinstance(extent, IntImm)]
+    extents = [extent.value for extent in result.shape if isinstance(extent, ir.IntImm)]
     if len(extents) < len(result.shape) or wide * result.dtype.itemsize % CACHE_LINE:
         return False
     return math.prod(extents) * result.dtype.itemsize >= LARGE_RESULT
@@ -157,7 +148,7 @@ def _multiply_add(site: TileSite, tiles: Tiles) -> None:
     site.sch.decompose_reduction(site.block, tiles.depth[0])
 
 
-def _is_elementwise(consumer: Block, maker: Block) -> bool:
+def _is_elementwise(consumer: ir.Block, maker: ir.Block) -> bool:
     """True when a block makes one element of its result from the same element of another's."""
     if len(consumer.writes) != 1 or not all_iters_spatial(consumer):
         return False
@@ -166,5 +157,5 @@ def _is_elementwise(consumer: Block, maker: Block) -> bool:
     for region in consumer.reads:
         if region.buffer is made:
             read = [axis.min for axis in region.region]
-            return len(read) == len(written) and all(map(expr_deep_equal, read, written))
+            return len(read) == len(written) and all(map(ir.expr_deep_equal, read, written))
     return False

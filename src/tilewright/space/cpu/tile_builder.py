@@ -13,22 +13,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
-from tilewright.ir import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    FloatImm,
-    IntImm,
-    PrimFunc,
-)
+from tilewright import ir
 from tilewright.ir.annotation_keys import (
     LAYOUT_REWRITE_PREPROC,
     SKIP_ZERO_TERMS,
     TILING_STRUCTURE,
 )
-from tilewright.ir.op import Op
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import is_spatial
 from tilewright.space.conditions import is_tiled
@@ -42,7 +32,7 @@ from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.layout_free import is_layout_free
 
 STRUCTURE = "register tile"
-_IF_THEN_ELSE = Op.get("tir.if_then_else")
+_IF_THEN_ELSE = ir.Op.get("tir.if_then_else")
 LEAST_USE = 0.8  # of what the best tile size makes of the registers
 RAGGED = 0.85  # what is left of the speed where tiles do not divide
 ROW_CHOICES = 6
@@ -85,16 +75,16 @@ class TileSite:
     cores: int
 
     @property
-    def stmt(self) -> Block:
+    def stmt(self) -> ir.Block:
         """The block as it is now."""
         return self.sch.get_sref(self.block).block
 
     @property
-    def func(self) -> PrimFunc:
+    def func(self) -> ir.PrimFunc:
         """The function around it."""
         return self.sch.mod[self.sch.state.function_of(self.sch.get_sref(self.block))]
 
-    def mark_packing(self, copy: BlockRV, source: Buffer) -> None:
+    def mark_packing(self, copy: BlockRV, source: ir.Buffer) -> None:
         """Tell whoever builds the program which copies are made of constants, once."""
         if is_layout_free(self.func, source):
             self.sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
@@ -379,13 +369,15 @@ def is_window(found: Contraction) -> bool:
     return math.prod(found.extents[n] for n in found.depth) <= WINDOW
 
 
-def pads(stmt: Block) -> bool:
+def pads(stmt: ir.Block) -> bool:
     """True for a block that copies elements, and puts zeros around them."""
     match stmt.body:
-        case BufferStore(value=Call(op=op, args=(_, BufferLoad(), IntImm() | FloatImm() as zero))):
+        case ir.BufferStore(
+            value=ir.Call(op=op, args=(_, ir.BufferLoad(), ir.IntImm() | ir.FloatImm() as zero))
+        ):
             return op is _IF_THEN_ELSE and zero.value == 0
     return False
 
 
-def _only_moves(stmt: Block) -> bool:
-    return isinstance(stmt.body, BufferStore) and isinstance(stmt.body.value, BufferLoad)
+def _only_moves(stmt: ir.Block) -> bool:
+    return isinstance(stmt.body, ir.BufferStore) and isinstance(stmt.body.value, ir.BufferLoad)

@@ -6,22 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.arith.numpy_eval import Values, evaluate_on_arrays
 from tilewright.errors import ArithError
-from tilewright.ir import (
-    BufferLoad,
-    BufferStore,
-    Cast,
-    ForKind,
-    Node,
-    PrimExpr,
-    Stmt,
-    Var,
-    const,
-    free_vars,
-    post_order_visit,
-    substitute,
-)
 from tilewright.nest.kernels import Kernel, Leaf, extent_of
 
 VECTOR_BYTES = 16
@@ -36,14 +23,14 @@ def vectors_fit(kernel: Kernel) -> bool:
 def _fits(leaf: Leaf) -> bool:
     for loop in leaf.loops:
         lanes = extent_of(loop)
-        if loop.kind is ForKind.VECTORIZED and lanes is not None and lanes > 1:
+        if loop.kind is ir.ForKind.VECTORIZED and lanes is not None and lanes > 1:
             lane = LaneView(leaf.realize.block.body, _bindings(leaf), loop.loop_var, lanes)
             if any(width > VECTOR_BYTES for width in lane.widths()):
                 return False
     return True
 
 
-def _bindings(leaf: Leaf) -> Mapping[Var, PrimExpr]:
+def _bindings(leaf: Leaf) -> Mapping[ir.Var, ir.PrimExpr]:
     variables = (iter_var.var for iter_var in leaf.realize.block.iter_vars)
     return dict(zip(variables, leaf.realize.iter_values, strict=True))
 
@@ -51,7 +38,9 @@ def _bindings(leaf: Leaf) -> Mapping[Var, PrimExpr]:
 class LaneView:
     """A statement as the lanes of a vectorised loop see it."""
 
-    def __init__(self, body: Stmt, bindings: Mapping[Var, PrimExpr], lane: Var, lanes: int) -> None:
+    def __init__(
+        self, body: ir.Stmt, bindings: Mapping[ir.Var, ir.PrimExpr], lane: ir.Var, lanes: int
+    ) -> None:
         self._body = body
         self._bindings = bindings
         self._lane = lane
@@ -59,32 +48,32 @@ class LaneView:
 
     def widths(self) -> Iterator[int]:
         """Bytes of every vector that the statement moves, converts or indexes with."""
-        nodes: list[Node] = []
-        post_order_visit(self._body, nodes.append)
+        nodes: list[ir.Node] = []
+        ir.post_order_visit(self._body, nodes.append)
         for node in nodes:
             match node:
-                case BufferStore(value=value, indices=indices):
+                case ir.BufferStore(value=value, indices=indices):
                     yield self._lanes * value.dtype.bits // 8
                     yield from self._index_widths(indices)
-                case BufferLoad(indices=indices) if self._varies(node):
+                case ir.BufferLoad(indices=indices) if self._varies(node):
                     yield self._lanes * node.dtype.bits // 8
                     yield from self._index_widths(indices)
-                case Cast() if self._varies(node):
+                case ir.Cast() if self._varies(node):
                     yield self._lanes * node.dtype.bits // 8
 
-    def _varies(self, expr: PrimExpr) -> bool:
-        bound = substitute(expr, self._bindings)
-        return any(var is self._lane for var in free_vars(bound))
+    def _varies(self, expr: ir.PrimExpr) -> bool:
+        bound = ir.substitute(expr, self._bindings)
+        return any(var is self._lane for var in ir.free_vars(bound))
 
-    def _index_widths(self, indices: tuple[PrimExpr, ...]) -> Iterator[int]:
+    def _index_widths(self, indices: tuple[ir.PrimExpr, ...]) -> Iterator[int]:
         """An access with gaps between its lanes needs a vector of indices."""
-        *outer, last = indices or (const(0),)
+        *outer, last = indices or (ir.const(0),)
         if self._has_gaps(last, 1) or any(self._has_gaps(index, 0) for index in outer):
             yield self._lanes * _INDEX_BYTES
 
-    def _has_gaps(self, index: PrimExpr, step: int) -> bool:
-        bound = substitute(index, self._bindings)
-        values: dict[Var, Values] = {var: np.zeros(1, np.int64) for var in free_vars(bound)}
+    def _has_gaps(self, index: ir.PrimExpr, step: int) -> bool:
+        bound = ir.substitute(index, self._bindings)
+        values: dict[ir.Var, Values] = {var: np.zeros(1, np.int64) for var in ir.free_vars(bound)}
         if self._lane not in values:
             return False
         values[self._lane] = np.arange(self._lanes)

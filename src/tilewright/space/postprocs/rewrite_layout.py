@@ -9,22 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.arith import IndexMap
-from tilewright.ir import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    Node,
-    PrimExpr,
-    Stmt,
-    Var,
-    children,
-    logical_and,
-    substitute,
-)
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.schedule import BlockRV, Schedule
 from tilewright.schedule.analysis import suggest_index_map
@@ -47,22 +33,22 @@ class RewriteLayout(Postproc):
 class _Read:
     """Where a buffer is read, in terms of the loops around."""
 
-    block: Block
-    indices: tuple[PrimExpr, ...]
-    loops: tuple[For, ...]
-    predicate: PrimExpr
+    block: ir.Block
+    indices: tuple[ir.PrimExpr, ...]
+    loops: tuple[ir.For, ...]
+    predicate: ir.PrimExpr
 
-    def layout(self, buffer: Buffer) -> IndexMap | None:
+    def layout(self, buffer: ir.Buffer) -> IndexMap | None:
         """The layout in which this read walks the buffer from front to back."""
         return suggest_index_map(buffer, self.indices, self.loops, self.predicate)
 
-    def position(self, buffer: Buffer) -> int:
+    def position(self, buffer: ir.Buffer) -> int:
         """The number of the buffer among the reads of the block."""
         regions = enumerate(self.block.reads)
         return next(index for index, region in regions if region.buffer is buffer)
 
 
-def rewrite_layout(sch: Schedule, function: str, buffer: Buffer) -> bool:
+def rewrite_layout(sch: Schedule, function: str, buffer: ir.Buffer) -> bool:
     """Give one buffer the layout that its last reader would like best; False if it stays."""
     body = sch.mod[function].body
     copies = _copies_of(body, buffer)
@@ -95,9 +81,9 @@ def _add_preprocessing(sch: Schedule, block: BlockRV, index: int) -> None:
     sch.annotate(copy, LAYOUT_REWRITE_PREPROC, True)
 
 
-def _copies_of(body: Stmt, buffer: Buffer) -> list[Block]:
+def _copies_of(body: ir.Stmt, buffer: ir.Buffer) -> list[ir.Block]:
     """The blocks that copy a buffer on, one after the other."""
-    chain: list[Block] = []
+    chain: list[ir.Block] = []
     for block in blocks_below(body):
         if _is_copy(block) and block.reads[0].buffer is buffer:
             chain.append(block)
@@ -105,51 +91,51 @@ def _copies_of(body: Stmt, buffer: Buffer) -> list[Block]:
     return chain
 
 
-def _is_copy(block: Block) -> bool:
+def _is_copy(block: ir.Block) -> bool:
     """One element goes from the one buffer that is read to the same place of the one written."""
     if block.init is not None or len(block.reads) != 1 or len(block.writes) != 1:
         return False
     match block.body:
-        case BufferStore(indices=to, value=BufferLoad(indices=source)):
+        case ir.BufferStore(indices=to, value=ir.BufferLoad(indices=source)):
             return len(to) == len(source) and all(a is b for a, b in zip(to, source, strict=True))
     return False
 
 
-def _reads(root: Stmt, buffer: Buffer) -> Iterator[_Read]:
+def _reads(root: ir.Stmt, buffer: ir.Buffer) -> Iterator[_Read]:
     """The reads of a buffer in program order."""
-    assert isinstance(root, BlockRealize)
+    assert isinstance(root, ir.BlockRealize)
     return _Reads(buffer).below(root.block.body, (), {}, None, None)
 
 
 class _Reads:
     """Finds reads and expresses them by the loops around."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: ir.Buffer) -> None:
         self.buffer = buffer
 
     def below(
         self,
-        node: Node,
-        loops: tuple[For, ...],
-        values: Mapping[Var, PrimExpr],
-        predicate: PrimExpr | None,
-        block: Block | None,
+        node: ir.Node,
+        loops: tuple[ir.For, ...],
+        values: Mapping[ir.Var, ir.PrimExpr],
+        predicate: ir.PrimExpr | None,
+        block: ir.Block | None,
     ) -> Iterator[_Read]:
         match node:
-            case For():
+            case ir.For():
                 loops = (*loops, node)
-            case BlockRealize(block=inner, iter_values=bound):
-                iter_vars: Sequence[Var] = [iter_var.var for iter_var in inner.iter_vars]
-                here = substitute(node.predicate, values)
-                predicate = here if predicate is None else logical_and(predicate, here)
-                new = [substitute(value, values) for value in bound]
+            case ir.BlockRealize(block=inner, iter_values=bound):
+                iter_vars: Sequence[ir.Var] = [iter_var.var for iter_var in inner.iter_vars]
+                here = ir.substitute(node.predicate, values)
+                predicate = here if predicate is None else ir.logical_and(predicate, here)
+                new = [ir.substitute(value, values) for value in bound]
                 values = {**values, **dict(zip(iter_vars, new, strict=True))}
                 block = block or inner  # what an inner block reads, the outer one reads, too
-            case BufferLoad() if node.buffer is self.buffer and block and predicate is not None:
-                indices = tuple(substitute(index, values) for index in node.indices)
+            case ir.BufferLoad() if node.buffer is self.buffer and block and predicate is not None:
+                indices = tuple(ir.substitute(index, values) for index in node.indices)
                 yield _Read(block, indices, loops, predicate)
         # What a block declares to read is no read, only what its statements do.
-        inside = (node.init, node.body) if isinstance(node, Block) else children(node)
+        inside = (node.init, node.body) if isinstance(node, ir.Block) else ir.children(node)
         for child in inside:
             if child is not None:
                 yield from self.below(child, loops, values, predicate, block)

@@ -11,20 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tilewright import ir
 from tilewright.errors import RegistryError
-from tilewright.ir import (
-    BufferLoad,
-    BufferStore,
-    DType,
-    IterType,
-    IterVar,
-    Node,
-    PrimExpr,
-    Var,
-    post_order_visit,
-    substitute,
-    uses_var,
-)
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest, intrins_for
 from tilewright.space.conditions import iter_extent
 
@@ -33,12 +21,12 @@ from tilewright.space.conditions import iter_extent
 class InstructionOperand:
     """A buffer of an instruction."""
 
-    dtype: DType
-    indices: tuple[PrimExpr, ...]  # in terms of the iterators of the description
+    dtype: ir.DType
+    indices: tuple[ir.PrimExpr, ...]  # in terms of the iterators of the description
     scope: str
 
     @staticmethod
-    def of(access: BufferLoad | BufferStore) -> InstructionOperand:
+    def of(access: ir.BufferLoad | ir.BufferStore) -> InstructionOperand:
         """The operand that a description reads or writes there."""
         return InstructionOperand(access.buffer.dtype, access.indices, access.buffer.scope)
 
@@ -48,10 +36,10 @@ class TensorTile:
     """An instruction as a unit of work; rows are 1 where it makes a single vector."""
 
     intrin: str
-    iters: tuple[IterVar, ...]  # of the description, in the order of its loops
-    lane: Var
-    row: Var | None
-    depth_iter: Var
+    iters: tuple[ir.IterVar, ...]  # of the description, in the order of its loops
+    lane: ir.Var
+    row: ir.Var | None
+    depth_iter: ir.Var
     out: InstructionOperand
     left: InstructionOperand
     right: InstructionOperand
@@ -71,12 +59,12 @@ class TensorTile:
         """Products in each result."""
         return self._extent(self.depth_iter)
 
-    def right_indices(self, lane: PrimExpr, depth: PrimExpr) -> tuple[PrimExpr, ...]:
+    def right_indices(self, lane: ir.PrimExpr, depth: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
         """Where an element of the right operand lies within a unit."""
-        values: Mapping[Var, PrimExpr] = {self.lane: lane, self.depth_iter: depth}
-        return tuple(substitute(index, values) for index in self.right.indices)
+        values: Mapping[ir.Var, ir.PrimExpr] = {self.lane: lane, self.depth_iter: depth}
+        return tuple(ir.substitute(index, values) for index in self.right.indices)
 
-    def _extent(self, var: Var) -> int:
+    def _extent(self, var: ir.Var) -> int:
         (iter_var,) = (iter_var for iter_var in self.iters if iter_var.var is var)
         return iter_extent(iter_var) or 0
 
@@ -85,15 +73,15 @@ class TensorTile:
         """The unit of an instruction; None if it computes something else."""
         loops, realize = description_nest(intrin.desc)
         block = realize.block
-        if not isinstance(block.body, BufferStore):
+        if not isinstance(block.body, ir.BufferStore):
             return None
         out = InstructionOperand.of(block.body)
         loads = _loads(block.body.value, block.body)
         if len(loads) != 2:
             return None
         left, right = map(InstructionOperand.of, loads)
-        spatial = [v.var for v in block.iter_vars if v.iter_type is IterType.DATA_PAR]
-        depth = [v.var for v in block.iter_vars if v.iter_type is IterType.COMM_REDUCE]
+        spatial = [v.var for v in block.iter_vars if v.iter_type is ir.IterType.DATA_PAR]
+        depth = [v.var for v in block.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE]
         lanes = [v for v in spatial if _uses(right, v) and not _uses(left, v)]
         rows = [v for v in spatial if _uses(left, v) and not _uses(right, v)]
         if len(lanes) != 1 or len(depth) != 1 or len(rows) > 1 or len(spatial) != 1 + len(rows):
@@ -151,17 +139,17 @@ def _accumulator_intrin(tile: TensorTile, kind: str, scope: str) -> str:
     )
 
 
-def _loads(value: PrimExpr, store: BufferStore) -> list[BufferLoad]:
+def _loads(value: ir.PrimExpr, store: ir.BufferStore) -> list[ir.BufferLoad]:
     """The operands of a product that is added to what is there, from left to right."""
-    found: list[BufferLoad] = []
+    found: list[ir.BufferLoad] = []
 
-    def look(node: Node) -> None:
-        if isinstance(node, BufferLoad) and node.buffer is not store.buffer:
+    def look(node: ir.Node) -> None:
+        if isinstance(node, ir.BufferLoad) and node.buffer is not store.buffer:
             found.append(node)
 
-    post_order_visit(value, look)
+    ir.post_order_visit(value, look)
     return found
 
 
-def _uses(operand: InstructionOperand, var: Var) -> bool:
-    return any(uses_var(index, lambda other: other is var) for index in operand.indices)
+def _uses(operand: InstructionOperand, var: ir.Var) -> bool:
+    return any(ir.uses_var(index, lambda other: other is var) for index in operand.indices)

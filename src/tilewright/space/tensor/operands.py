@@ -11,21 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright import ir
 from tilewright.errors import ScheduleError
-from tilewright.ir import (
-    Block,
-    BufferRegion,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    PrimFunc,
-    Var,
-    floordiv,
-    floormod,
-    replace,
-    uses_var,
-)
 from tilewright.ir.annotation_keys import LAYOUT_REWRITE_PREPROC
 from tilewright.ir.tensor_intrin import TensorIntrin, description_nest
 from tilewright.schedule import BlockRV, LoopRV, Schedule
@@ -65,7 +52,7 @@ def is_tensorizable(sch: Schedule, block: BlockRV, intrin: TensorIntrin) -> bool
     """True when `tensorize` will accept a block once its initialisation is apart."""
     sref = sch.get_sref(block)
     try:
-        tensorized_block(replace(sref.block, init=None), intrin, sref)
+        tensorized_block(ir.replace(sref.block, init=None), intrin, sref)
     except ScheduleError:
         return False
     return True
@@ -94,7 +81,7 @@ def pad_to_units(
     copies = {
         role: _copy(sch, block, role, mark_packing)
         for role in roles
-        if any(uses_var(axis.min, grown.__contains__) for axis in _region(stmt, role).region)
+        if any(ir.uses_var(axis.min, grown.__contains__) for axis in _region(stmt, role).region)
     }
     sch.pad_einsum(block, list(lacking))
     return copies
@@ -113,7 +100,7 @@ def _copy(sch: Schedule, block: BlockRV, role: Role, mark_packing: bool) -> Bloc
     return made
 
 
-def _region(block: Block, role: Role) -> BufferRegion:
+def _region(block: ir.Block, role: Role) -> ir.BufferRegion:
     kind, number = role
     return (block.reads if kind == "read" else block.writes)[number]
 
@@ -126,28 +113,28 @@ class MatchedOperand:
     """A buffer of the block, and how the instruction would index it."""
 
     role: Role
-    indices: tuple[Var, ...]  # iterators of the block
+    indices: tuple[ir.Var, ...]  # iterators of the block
     extents: tuple[int, ...]  # of the instruction
 
-    def lies_right(self, region: BufferRegion) -> bool:
+    def lies_right(self, region: ir.BufferRegion) -> bool:
         """True when the instruction finds its elements next to each other."""
         axes, shape = [axis.min for axis in region.region], region.buffer.shape
         last = axes[len(axes) - len(self.indices) :]
         if any(axis is not index for axis, index in zip(last, self.indices, strict=True)):
             return False
         rows = zip(shape[len(shape) - len(self.extents) + 1 :], self.extents[1:], strict=True)
-        return all(isinstance(have, IntImm) and have.value == want for have, want in rows)
+        return all(isinstance(have, ir.IntImm) and have.value == want for have, want in rows)
 
 
 @dataclass(frozen=True)
 class IntrinFit:
     """Iterators and buffers of a block that stand for those of a description."""
 
-    chosen: tuple[Var, ...]  # in the order of the description
+    chosen: tuple[ir.Var, ...]  # in the order of the description
     operands: tuple[MatchedOperand, ...]
 
     @staticmethod
-    def of(block: Block, desc: PrimFunc) -> IntrinFit | None:
+    def of(block: ir.Block, desc: ir.PrimFunc) -> IntrinFit | None:
         """What stands for what, None if the block computes something else."""
         target = description_nest(desc)[1].block
         matched = match_bodies(block, target)
@@ -155,13 +142,13 @@ class IntrinFit:
             return None
         pairs = list(matched.buffer_map.items())
         accesses = [(matched.mine[mine], matched.theirs[theirs]) for mine, theirs in pairs]
-        chosen: dict[PrimExpr, Var] = {}
+        chosen: dict[ir.PrimExpr, ir.Var] = {}
         for wanted in target.iter_vars:
             found = _stand_in(block.iter_vars, wanted, accesses)
             if found is None:
                 return None
             chosen[wanted.var] = found
-        extents: dict[PrimExpr, int] = {v.var: iter_extent(v) or 0 for v in target.iter_vars}
+        extents: dict[ir.PrimExpr, int] = {v.var: iter_extent(v) or 0 for v in target.iter_vars}
         operands = []
         for mine, theirs in pairs:
             indices = [index for index in matched.theirs[theirs] if index in chosen]
@@ -174,10 +161,10 @@ class IntrinFit:
 
 
 def _stand_in(
-    iters: Sequence[IterVar],
-    wanted: IterVar,
-    accesses: Sequence[tuple[Sequence[PrimExpr], Sequence[PrimExpr]]],
-) -> Var | None:
+    iters: Sequence[ir.IterVar],
+    wanted: ir.IterVar,
+    accesses: Sequence[tuple[Sequence[ir.PrimExpr], Sequence[ir.PrimExpr]]],
+) -> ir.Var | None:
     """The iterator that indexes the same operands; rather one that is an index by itself."""
     uses = [_contains(theirs, wanted.var) for _, theirs in accesses]
     candidates = [
@@ -191,17 +178,17 @@ def _stand_in(
     return next(reversed(plain or candidates), None)
 
 
-def _contains(indices: Sequence[PrimExpr], var: Var) -> bool:
-    return any(uses_var(index, lambda other: other is var) for index in indices)
+def _contains(indices: Sequence[ir.PrimExpr], var: ir.Var) -> bool:
+    return any(ir.uses_var(index, lambda other: other is var) for index in indices)
 
 
-def _axis_of(indices: Sequence[PrimExpr], var: Var) -> int | None:
+def _axis_of(indices: Sequence[ir.PrimExpr], var: ir.Var) -> int | None:
     """The axis that a variable indexes by itself; None if it is part of another index, too."""
     using = [axis for axis, index in enumerate(indices) if _contains([index], var)]
     return using[0] if len(using) == 1 and indices[using[0]] is var else None
 
 
-def _are_last(iters: Sequence[IterVar], chosen: Sequence[Var]) -> bool:
+def _are_last(iters: Sequence[ir.IterVar], chosen: Sequence[ir.Var]) -> bool:
     """True when each is the last of its kind before those that come after it."""
     kinds = {iter_var.var: iter_var.iter_type for iter_var in iters}
     left = list(iters)
@@ -224,10 +211,10 @@ class _Adapter:
         self._copies: dict[Role, BlockRV] = {}
 
     @property
-    def _stmt(self) -> Block:
+    def _stmt(self) -> ir.Block:
         return self._sch.get_sref(self._block).block
 
-    def run(self, desc: PrimFunc) -> bool:
+    def run(self, desc: ir.PrimFunc) -> bool:
         """Do all that is needed; False if the block does not fit or padding does not pay."""
         self._order()
         info = get_tensorize_loop_mapping(self._sch, self._block, desc, allow_padding=True)
@@ -249,7 +236,7 @@ class _Adapter:
             order = sorted(range(len(iters)), key=lambda n: place.get(iters[n].var, n))
             sch.reorder_block_iter_var(self._block, order)
         bound = realize_of(sch.get_sref(self._block)).iter_values
-        loops: dict[PrimExpr, LoopRV] = {
+        loops: dict[ir.PrimExpr, LoopRV] = {
             sch.get_sref(loop).loop.loop_var: loop for loop in sch.get_loops(self._block)
         }
         is_trivial = len(bound) == len(loops) and all(value in loops for value in bound)
@@ -279,15 +266,19 @@ class _Adapter:
         if None in axes or operand.lies_right(region):
             return
         units = {axis: n for axis, n in zip(axes, operand.extents, strict=True) if axis is not None}
-        spatial = {v.var for v in self._stmt.iter_vars if v.iter_type is IterType.DATA_PAR}
+        spatial = {v.var for v in self._stmt.iter_vars if v.iter_type is ir.IterType.DATA_PAR}
         outer = sorted(
-            range(len(indices)), key=lambda axis: not uses_var(indices[axis], spatial.__contains__)
+            range(len(indices)),
+            key=lambda axis: not ir.uses_var(indices[axis], spatial.__contains__),
         )
 
-        def panels(*at: PrimExpr) -> tuple[PrimExpr, ...]:
+        def panels(*at: ir.PrimExpr) -> tuple[ir.PrimExpr, ...]:
             return (
-                *(floordiv(at[axis], units[axis]) if axis in units else at[axis] for axis in outer),
-                *(floormod(at[axis], unit) for axis, unit in units.items()),
+                *(
+                    ir.floordiv(at[axis], units[axis]) if axis in units else at[axis]
+                    for axis in outer
+                ),
+                *(ir.floormod(at[axis], unit) for axis, unit in units.items()),
             )
 
         copy = self._copy(operand)
@@ -298,7 +289,7 @@ class _Adapter:
             self._sch.transform_block_layout(copy, panels)
 
 
-def _work_with(block: Block, lacking: Sequence[int]) -> float:
+def _work_with(block: ir.Block, lacking: Sequence[int]) -> float:
     """How many times the work there is with padding."""
     grown = [(v, amount) for v, amount in zip(block.iter_vars, lacking, strict=True) if amount]
     return math.prod(1 + amount / (iter_extent(iter_var) or 1) for iter_var, amount in grown)

@@ -8,20 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tilewright import ir
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    Buffer,
-    BufferLoad,
-    ExprOperators,
-    IntImm,
-    PrimExpr,
-    const,
-    convert,
-    floormod,
-    logical_and,
-    logical_not,
-    logical_or,
-)
 from tilewright.ir.intrinsics import if_then_else, power
 from tilewright.te.hybrid.names import AS_IR
 
@@ -31,7 +19,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
     ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b if isinstance(a, int) and isinstance(b, int) else floormod(a, b),
+    ast.Mod: lambda a, b: a % b if isinstance(a, int) and isinstance(b, int) else ir.floormod(a, b),
     ast.Pow: lambda a, b: a**b if isinstance(a, int) and isinstance(b, int) else power(a, b),
     ast.BitAnd: lambda a, b: a & b,
     ast.BitOr: lambda a, b: a | b,
@@ -50,7 +38,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: lambda a: -a,
     ast.UAdd: lambda a: a,
-    ast.Not: logical_not,
+    ast.Not: ir.logical_not,
     ast.Invert: lambda a: ~a,
 }
 
@@ -59,7 +47,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 class Scalar:
     """A variable that is assigned to: it lives in a buffer of one element."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
 
 
 class ScriptScope:
@@ -130,17 +118,17 @@ class ExpressionReader:
             self._scope.fail(node, f"{type(node).__name__} is not part of hybrid script")
         return reader(node)
 
-    def value(self, node: ast.expr) -> PrimExpr:
+    def value(self, node: ast.expr) -> ir.PrimExpr:
         """An expression that must yield a number."""
         found = self.read(node)
-        if isinstance(found, (int, float, ExprOperators)):
-            return convert(found)
+        if isinstance(found, (int, float, ir.ExprOperators)):
+            return ir.convert(found)
         self._scope.fail(node, f"expected a number, got {found!r}")
 
     def integer(self, node: ast.expr, purpose: str) -> int:
         """An expression that must be known while the script is read."""
         found = self.read(node)
-        if isinstance(found, IntImm):
+        if isinstance(found, ir.IntImm):
             return found.value
         if not isinstance(found, int):
             self._scope.fail(node, f"{purpose} must be a constant integer")
@@ -148,14 +136,14 @@ class ExpressionReader:
 
     def _constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, bool):
-            return const(node.value)
+            return ir.const(node.value)
         if not isinstance(node.value, (int, float, str)):
             self._scope.fail(node, f"the constant {node.value!r} is not part of hybrid script")
         return node.value
 
     def _name(self, node: ast.Name) -> Any:
         found = self._scope.lookup(node)
-        return BufferLoad(found.buffer, (const(0),)) if isinstance(found, Scalar) else found
+        return ir.BufferLoad(found.buffer, (ir.const(0),)) if isinstance(found, Scalar) else found
 
     def _binary(self, node: ast.BinOp) -> Any:
         return self.apply(node, node.op, self.read(node.left), self.read(node.right))
@@ -166,7 +154,7 @@ class ExpressionReader:
         if build is None:
             self._scope.fail(node, f"operator {type(operator).__name__} is not supported")
         for operand in (a, b):
-            if not isinstance(operand, (int, float, ExprOperators)):
+            if not isinstance(operand, (int, float, ir.ExprOperators)):
                 self._scope.fail(node, f"expected numbers around an operator, got {operand!r}")
         return build(a, b)
 
@@ -180,12 +168,12 @@ class ExpressionReader:
             build = _COMPARE.get(type(operator))
             if build is None:
                 self._scope.fail(node, f"comparison {type(operator).__name__} is not supported")
-            conditions.append(convert(build(a, b)))
-        return logical_and(*conditions)
+            conditions.append(ir.convert(build(a, b)))
+        return ir.logical_and(*conditions)
 
     def _logical(self, node: ast.BoolOp) -> Any:
         values = [self.value(item) for item in node.values]
-        return logical_and(*values) if isinstance(node.op, ast.And) else logical_or(*values)
+        return ir.logical_and(*values) if isinstance(node.op, ast.And) else ir.logical_or(*values)
 
     def _conditional(self, node: ast.IfExp) -> Any:
         condition = self.value(node.test)
@@ -198,11 +186,11 @@ class ExpressionReader:
             if not -len(base) <= position < len(base):
                 self._scope.fail(node, f"shape index {position} is out of range")
             return base[position]
-        if not isinstance(base, Buffer):
+        if not isinstance(base, ir.Buffer):
             self._scope.fail(node, f"{ast.unparse(node.value)} cannot be indexed")
-        return BufferLoad(base, self.indices(node, base))
+        return ir.BufferLoad(base, self.indices(node, base))
 
-    def indices(self, node: ast.Subscript, buffer: Buffer) -> tuple[PrimExpr, ...]:
+    def indices(self, node: ast.Subscript, buffer: ir.Buffer) -> tuple[ir.PrimExpr, ...]:
         """The indices of an element of `buffer`."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(parts) != buffer.ndim:
@@ -213,9 +201,9 @@ class ExpressionReader:
 
     def _attribute(self, node: ast.Attribute) -> Any:
         base = self.read(node.value)
-        if isinstance(base, Buffer) and node.attr == "shape":
+        if isinstance(base, ir.Buffer) and node.attr == "shape":
             return base.shape
-        if isinstance(base, Buffer) and node.attr == "dtype":
+        if isinstance(base, ir.Buffer) and node.attr == "dtype":
             return str(base.dtype)
         self._scope.fail(node, f"attribute {node.attr!r} is not supported, only shape and dtype")
 

@@ -8,29 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    AssertStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    DType,
-    For,
-    ForKind,
-    IfThenElse,
-    IntImm,
-    IterType,
-    IterVar,
-    PrimExpr,
-    Range,
-    Stmt,
-    Var,
-    cast,
-    const,
-    convert,
-    decl_buffer,
-    seq,
-    subtract,
-)
+from tilewright import ir
 from tilewright.te.hybrid.expressions import ExpressionReader, Scalar, ScriptScope
 from tilewright.te.hybrid.names import (
     ALLOCATE,
@@ -45,21 +23,21 @@ from tilewright.te.hybrid.names import (
 class ParsedScript:
     """A script as statements on buffers."""
 
-    body: Stmt
-    outputs: tuple[Buffer, ...]
+    body: ir.Stmt
+    outputs: tuple[ir.Buffer, ...]
     returns_tuple: bool
-    temporaries: tuple[Buffer, ...]
+    temporaries: tuple[ir.Buffer, ...]
 
 
 @dataclass(frozen=True)
 class _Loop:
     """A loop header: `for name in kind(begin, end)`."""
 
-    kind: ForKind
-    begin: PrimExpr
-    extent: PrimExpr
+    kind: ir.ForKind
+    begin: ir.PrimExpr
+    extent: ir.PrimExpr
     step: int
-    thread: IterVar | None
+    thread: ir.IterVar | None
 
 
 class ScriptReader:
@@ -73,12 +51,12 @@ class ScriptReader:
         for name, value in arguments.items():
             self._scope.define(name, value)
         self._expressions = ExpressionReader(self._scope)
-        self._outputs: list[Buffer] = []
-        self._temporaries: list[Buffer] = []
-        self._returned: tuple[Buffer, ...] | None = None
+        self._outputs: list[ir.Buffer] = []
+        self._temporaries: list[ir.Buffer] = []
+        self._returned: tuple[ir.Buffer, ...] | None = None
         self._returns_tuple = False
         self._assignments = _count_assignments(definition)
-        self._readers: dict[type[ast.stmt], Callable[[Any], Stmt | None]] = {
+        self._readers: dict[type[ast.stmt], Callable[[Any], ir.Stmt | None]] = {
             ast.Assign: self._assign,
             ast.AugAssign: self._augmented_assign,
             ast.For: self._for,
@@ -99,16 +77,16 @@ class ScriptReader:
                 self._scope.fail(self._definition, f"output tensor {buffer.name} must be returned")
         return ParsedScript(body, self._returned, self._returns_tuple, tuple(self._temporaries))
 
-    def _block(self, statements: Sequence[ast.stmt]) -> Stmt:
-        result: list[Stmt | None] = []
+    def _block(self, statements: Sequence[ast.stmt]) -> ir.Stmt:
+        result: list[ir.Stmt | None] = []
         for position, node in enumerate(statements):
             if isinstance(node, ast.Assert):
                 result.append(self._assert_before(node, statements[position + 1 :]))
-                return seq(result)
+                return ir.seq(result)
             result.append(self._statement(node))
-        return seq(result)
+        return ir.seq(result)
 
-    def _statement(self, node: ast.stmt) -> Stmt | None:
+    def _statement(self, node: ast.stmt) -> ir.Stmt | None:
         if self._returned is not None:
             self._scope.fail(node, "nothing may follow the return")
         reader = self._readers.get(type(node))
@@ -120,14 +98,14 @@ class ScriptReader:
         if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
             self._scope.fail(node, "an expression on its own has no effect")
 
-    def _assert(self, node: ast.Assert) -> Stmt:
+    def _assert(self, node: ast.Assert) -> ir.Stmt:
         return self._assert_before(node, [])
 
-    def _assert_before(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> Stmt:
+    def _assert_before(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> ir.Stmt:
         """An assertion holds for all that follows it in its block."""
         message = node.msg.value if isinstance(node.msg, ast.Constant) else ast.unparse(node.test)
         condition = self._expressions.value(node.test)
-        return AssertStmt(condition, str(message), self._block(rest))
+        return ir.AssertStmt(condition, str(message), self._block(rest))
 
     def _return(self, node: ast.Return) -> None:
         values = node.value
@@ -145,7 +123,7 @@ class ScriptReader:
 
     # --- assignments ---
 
-    def _assign(self, node: ast.Assign) -> Stmt | None:
+    def _assign(self, node: ast.Assign) -> ir.Stmt | None:
         if len(node.targets) != 1:
             self._scope.fail(node, "assign to one target at a time")
         target = node.targets[0]
@@ -157,10 +135,10 @@ class ScriptReader:
             if any(not isinstance(item, ast.Name) for item in target.elts):
                 self._scope.fail(node, "a tuple assignment needs names on the left")
             pairs = zip(target.elts, node.value.elts, strict=True)
-            return seq([self._assign_one(node, left, right) for left, right in pairs])
+            return ir.seq([self._assign_one(node, left, right) for left, right in pairs])
         return self._assign_one(node, target, node.value)
 
-    def _assign_one(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> Stmt | None:
+    def _assign_one(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> ir.Stmt | None:
         if isinstance(target, ast.Name) and isinstance(value, ast.Call):
             made = self._allocation(target.id, value)
             if made is not None:
@@ -172,17 +150,17 @@ class ScriptReader:
             return None
         return self._store(node, target, self._as_value(value, found))
 
-    def _as_value(self, node: ast.expr, found: Any) -> PrimExpr:
-        if isinstance(found, (tuple, str, Buffer)):
+    def _as_value(self, node: ast.expr, found: Any) -> ir.PrimExpr:
+        if isinstance(found, (tuple, str, ir.Buffer)):
             self._scope.fail(node, f"expected a number, got {ast.unparse(node)}")
-        return convert(found)
+        return ir.convert(found)
 
     def _is_constant(self, name: str, value: Any) -> bool:
         """A name that is assigned once, with a value known now, needs no memory."""
-        known = isinstance(value, (int, float, IntImm, tuple, str))
+        known = isinstance(value, (int, float, ir.IntImm, tuple, str))
         return known and self._assignments[name] == 1
 
-    def _allocation(self, name: str, call: ast.Call) -> Buffer | None:
+    def _allocation(self, name: str, call: ast.Call) -> ir.Buffer | None:
         if not isinstance(call.func, ast.Name) or call.func.id not in (OUTPUT_TENSOR, ALLOCATE):
             return None
         arguments = [self._expressions.read(item) for item in call.args]
@@ -193,60 +171,60 @@ class ScriptReader:
         if call.func.id == OUTPUT_TENSOR:
             if self._scope.is_local(name):
                 self._scope.fail(call, f"output tensor {name} hides another {name}")
-            buffer = decl_buffer(extents, str(dtype), name)
+            buffer = ir.decl_buffer(extents, str(dtype), name)
             self._outputs.append(buffer)
             return buffer
         scope = arguments[2] if len(arguments) > 2 else named.get("scope", "global")
-        buffer = decl_buffer(extents, str(dtype), name, scope=str(scope))
+        buffer = ir.decl_buffer(extents, str(dtype), name, scope=str(scope))
         self._temporaries.append(buffer)
         return buffer
 
-    def _store(self, node: ast.stmt, target: ast.expr, value: PrimExpr) -> Stmt:
+    def _store(self, node: ast.stmt, target: ast.expr, value: ir.PrimExpr) -> ir.Stmt:
         if isinstance(target, ast.Name):
             buffer = self._scalar(node, target.id, value.dtype)
-            return BufferStore(buffer, cast(buffer.dtype, value), (const(0),))
+            return ir.BufferStore(buffer, ir.cast(buffer.dtype, value), (ir.const(0),))
         if not isinstance(target, ast.Subscript):
             self._scope.fail(node, f"cannot assign to {ast.unparse(target)}")
         base = self._expressions.read(target.value)
-        if not isinstance(base, Buffer):
+        if not isinstance(base, ir.Buffer):
             self._scope.fail(node, f"{ast.unparse(target.value)} cannot be assigned to")
         indices = self._expressions.indices(target, base)
-        return BufferStore(base, cast(base.dtype, value), indices)
+        return ir.BufferStore(base, ir.cast(base.dtype, value), indices)
 
-    def _scalar(self, node: ast.stmt, name: str, dtype: DType) -> Buffer:
+    def _scalar(self, node: ast.stmt, name: str, dtype: ir.DType) -> ir.Buffer:
         known = self._scope.find(name) if self._scope.is_local(name) else None
         if isinstance(known, Scalar):
             return known.buffer
         if known is not None:
             self._scope.fail(node, f"{name} is not a variable, it cannot be assigned to")
-        buffer = decl_buffer((1,), dtype, name, scope="global")
+        buffer = ir.decl_buffer((1,), dtype, name, scope="global")
         self._temporaries.append(buffer)
         self._scope.define(name, Scalar(buffer))
         return buffer
 
-    def _augmented_assign(self, node: ast.AugAssign) -> Stmt:
+    def _augmented_assign(self, node: ast.AugAssign) -> ir.Stmt:
         target: Any = node.target
         if isinstance(target, ast.Name):
             known = self._scope.lookup(target)
             if not isinstance(known, Scalar):
                 self._scope.fail(node, f"{target.id} is not a variable, it cannot be assigned to")
-            old: PrimExpr = BufferLoad(known.buffer, (const(0),))
+            old: ir.PrimExpr = ir.BufferLoad(known.buffer, (ir.const(0),))
         else:
             old = self._expressions.value(target)
         new = self._expressions.apply(node, node.op, old, self._expressions.read(node.value))
-        return self._store(node, target, convert(new))
+        return self._store(node, target, ir.convert(new))
 
     # --- control flow ---
 
-    def _if(self, node: ast.If) -> Stmt:
+    def _if(self, node: ast.If) -> ir.Stmt:
         condition = self._expressions.value(node.test)
-        if isinstance(condition, IntImm):
+        if isinstance(condition, ir.IntImm):
             return self._block(node.body if condition.value else node.orelse)
         then_case = self._block(node.body)
         else_case = self._block(node.orelse) if node.orelse else None
-        return IfThenElse(condition, then_case, else_case)
+        return ir.IfThenElse(condition, then_case, else_case)
 
-    def _for(self, node: ast.For) -> Stmt:
+    def _for(self, node: ast.For) -> ir.Stmt:
         if not isinstance(node.target, ast.Name):
             self._scope.fail(node, "a loop needs one name as its variable")
         call = node.iter
@@ -258,20 +236,20 @@ class ScriptReader:
         if kind == CONST_RANGE:
             return self._unrolled_now(node, name, call)
         loop = self._header(node, kind, call)
-        var = Var(name, loop.extent.dtype)
-        meaning: PrimExpr = var * loop.step + loop.begin if loop.step != 1 else var
+        var = ir.Var(name, loop.extent.dtype)
+        meaning: ir.PrimExpr = var * loop.step + loop.begin if loop.step != 1 else var
         with self._scope.inner(**{name: meaning}):
             body = self._block(node.body)
-        begin = const(0, loop.begin.dtype) if loop.step != 1 else loop.begin
-        return For(var, begin, loop.extent, loop.kind, body, loop.thread)
+        begin = ir.const(0, loop.begin.dtype) if loop.step != 1 else loop.begin
+        return ir.For(var, begin, loop.extent, loop.kind, body, loop.thread)
 
-    def _unrolled_now(self, node: ast.For, name: str, call: ast.Call) -> Stmt:
+    def _unrolled_now(self, node: ast.For, name: str, call: ast.Call) -> ir.Stmt:
         bounds = [self._expressions.integer(a, "a bound of const_range") for a in call.args]
         bodies = []
         for value in range(*bounds):
             with self._scope.inner(**{name: value}):
                 bodies.append(self._block(node.body))
-        return seq(bodies)
+        return ir.seq(bodies)
 
     def _header(self, node: ast.For, kind: str, call: ast.Call) -> _Loop:
         if kind == BIND:
@@ -283,16 +261,16 @@ class ScriptReader:
         if not 1 <= len(call.args) <= 3:
             self._scope.fail(node, f"{kind} takes one to three arguments")
         bounds = [self._expressions.value(argument) for argument in call.args]
-        begin, end = (const(0), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+        begin, end = (ir.const(0), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
         step = 1
         if len(bounds) == 3:
             step = self._expressions.integer(call.args[2], "the step of a loop")
             if step < 1:
                 self._scope.fail(node, f"the step of a loop must be positive, got {step}")
-        extent = subtract(end, begin)
+        extent = ir.subtract(end, begin)
         if step != 1:
             extent = (extent + (step - 1)) // step
-        return _Loop(loop_kind, cast(extent.dtype, begin), extent, step, None)
+        return _Loop(loop_kind, ir.cast(extent.dtype, begin), extent, step, None)
 
     def _thread_header(self, node: ast.For, call: ast.Call) -> _Loop:
         if len(call.args) != 2:
@@ -301,9 +279,11 @@ class ScriptReader:
         if not isinstance(tag, str):
             self._scope.fail(node, "the first argument of bind is a thread tag")
         extent = self._expressions.value(call.args[1])
-        zero = const(0, extent.dtype)
-        thread = IterVar(Range(zero, extent), Var(tag, extent.dtype), IterType.THREAD_INDEX, tag)
-        return _Loop(ForKind.THREAD_BINDING, zero, extent, 1, thread)
+        zero = ir.const(0, extent.dtype)
+        thread = ir.IterVar(
+            ir.Range(zero, extent), ir.Var(tag, extent.dtype), ir.IterType.THREAD_INDEX, tag
+        )
+        return _Loop(ir.ForKind.THREAD_BINDING, zero, extent, 1, thread)
 
 
 def _count_assignments(definition: ast.FunctionDef) -> Counter[str]:

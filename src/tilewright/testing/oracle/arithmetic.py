@@ -12,25 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    BinaryOp,
-    Div,
-    DType,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Sub,
-)
+from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
 
 Value: TypeAlias = Any  # a NumPy scalar or array
@@ -58,30 +40,30 @@ def _maximum(a: Value, b: Value) -> Value:
     return select((a > b) | (a != a), a, b)
 
 
-_ANY_TYPE: dict[type[BinaryOp], Binary] = {
-    Add: operator.add,
-    Sub: operator.sub,
-    Mul: operator.mul,
-    Min: _minimum,
-    Max: _maximum,
-    EQ: operator.eq,
-    NE: operator.ne,
-    LT: operator.lt,
-    LE: operator.le,
-    GT: operator.gt,
-    GE: operator.ge,
+_ANY_TYPE: dict[type[ir.BinaryOp], Binary] = {
+    ir.Add: operator.add,
+    ir.Sub: operator.sub,
+    ir.Mul: operator.mul,
+    ir.Min: _minimum,
+    ir.Max: _maximum,
+    ir.EQ: operator.eq,
+    ir.NE: operator.ne,
+    ir.LT: operator.lt,
+    ir.LE: operator.le,
+    ir.GT: operator.gt,
+    ir.GE: operator.ge,
 }
-_FLOATS: dict[type[BinaryOp], Binary] = {Div: operator.truediv, Mod: np.fmod}
-_INTEGERS: dict[type[BinaryOp], Binary] = {
-    Div: _trunc_divide,
-    Mod: lambda a, b: a - _trunc_divide(a, b) * b,
-    FloorDiv: operator.floordiv,
-    FloorMod: operator.mod,
+_FLOATS: dict[type[ir.BinaryOp], Binary] = {ir.Div: operator.truediv, ir.Mod: np.fmod}
+_INTEGERS: dict[type[ir.BinaryOp], Binary] = {
+    ir.Div: _trunc_divide,
+    ir.Mod: lambda a, b: a - _trunc_divide(a, b) * b,
+    ir.FloorDiv: operator.floordiv,
+    ir.FloorMod: operator.mod,
 }
 INTEGER_DIVISIONS = frozenset(_INTEGERS)
 
 
-def binary_operator(node_class: type[BinaryOp], dtype: DType) -> Binary | None:
+def binary_operator(node_class: type[ir.BinaryOp], dtype: ir.DType) -> Binary | None:
     """The function for an operator on operands of `dtype`, or None where it has no meaning."""
     by_type = _FLOATS if dtype.is_float else _INTEGERS
     found = _ANY_TYPE.get(node_class) or by_type.get(node_class)
@@ -90,17 +72,17 @@ def binary_operator(node_class: type[BinaryOp], dtype: DType) -> Binary | None:
     return _narrow(found, dtype)
 
 
-def is_narrow(dtype: DType) -> bool:
+def is_narrow(dtype: ir.DType) -> bool:
     """True for integers of fewer bits than NumPy computes with."""
     return dtype.is_integral and dtype.bits < 8
 
 
-def widen(value: Value, dtype: DType) -> Value:
+def widen(value: Value, dtype: ir.DType) -> Value:
     """A 4-bit integer as an 8-bit one; other values as they are."""
     return value.astype(np.int8 if dtype.is_int else np.uint8) if is_narrow(dtype) else value
 
 
-def _narrow(function: Binary, dtype: DType) -> Binary:
+def _narrow(function: Binary, dtype: ir.DType) -> Binary:
     target = to_numpy(dtype.element_of)
 
     def compute(a: Value, b: Value) -> Value:
@@ -110,7 +92,7 @@ def _narrow(function: Binary, dtype: DType) -> Binary:
     return compute
 
 
-def caster(source: DType, target: DType) -> Callable[[Value], Value]:
+def caster(source: ir.DType, target: ir.DType) -> Callable[[Value], Value]:
     """The function that converts values of one type to another, lane by lane."""
     if target.is_bool:
         return lambda value: value != 0
@@ -124,7 +106,7 @@ def caster(source: DType, target: DType) -> Callable[[Value], Value]:
     return lambda value: value.astype(kind)
 
 
-def constant(value: int | float, dtype: DType) -> Value:
+def constant(value: int | float, dtype: ir.DType) -> Value:
     """A Python number as a NumPy scalar; integers wrap."""
     kind = to_numpy(dtype)
     if dtype.is_float or dtype.is_bool:

@@ -12,28 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.ir import (
-    And,
-    BinaryOp,
-    Broadcast,
-    Buffer,
-    BufferLoad,
-    Call,
-    Cast,
-    FloatImm,
-    GlobalVar,
-    IntImm,
-    Let,
-    Not,
-    Or,
-    PrimExpr,
-    Ramp,
-    Select,
-    Shuffle,
-    StringImm,
-    Var,
-    Visitor,
-)
+from tilewright import ir
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.oracle.arithmetic import (
     INTEGER_DIVISIONS,
@@ -91,18 +70,18 @@ def narrowed(mask: Mask, condition: Value, lanes: int) -> Mask:
     return mask & wide if lanes == 1 else lane_mask(mask, lanes) & wide
 
 
-class ExpressionCompiler(Visitor):
+class ExpressionCompiler(ir.Visitor):
     """Turns expressions into evaluators; slots are shared with the statements around them."""
 
     def __init__(self, call_function: Callable[[str, Sequence[Value]], Value]) -> None:
         self.slots: dict[Any, int] = {}
         self._call_function = call_function
 
-    def slot(self, key: Var | Buffer) -> int:
+    def slot(self, key: ir.Var | ir.Buffer) -> int:
         """The place of a variable or buffer in the frame."""
         return self.slots.setdefault(key, len(self.slots))
 
-    def compile(self, expr: PrimExpr) -> Evaluator:
+    def compile(self, expr: ir.PrimExpr) -> Evaluator:
         evaluator: Evaluator = self.visit(expr)
         return evaluator
 
@@ -111,7 +90,7 @@ class ExpressionCompiler(Visitor):
 
     # --- leaves ---
 
-    def visit_var(self, node: Var) -> Evaluator:
+    def visit_var(self, node: ir.Var) -> Evaluator:
         slot, name = self.slot(node), node.name
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
@@ -122,21 +101,21 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def visit_int_imm(self, node: IntImm) -> Evaluator:
+    def visit_int_imm(self, node: ir.IntImm) -> Evaluator:
         value = constant(node.value, node.dtype)
         return lambda frame, mask: value
 
-    def visit_float_imm(self, node: FloatImm) -> Evaluator:
+    def visit_float_imm(self, node: ir.FloatImm) -> Evaluator:
         value = constant(node.value, node.dtype)
         return lambda frame, mask: value
 
-    def visit_string_imm(self, node: StringImm) -> Evaluator:
+    def visit_string_imm(self, node: ir.StringImm) -> Evaluator:
         value = node.value
         return lambda frame, mask: value
 
     # --- operators ---
 
-    def visit_binary_op(self, node: BinaryOp) -> Evaluator:
+    def visit_binary_op(self, node: ir.BinaryOp) -> Evaluator:
         a, b = self.compile(node.a), self.compile(node.b)
         function = binary_operator(type(node), node.a.dtype)
         if function is None:
@@ -150,7 +129,7 @@ class ExpressionCompiler(Visitor):
 
     @staticmethod
     def _checked_division(
-        node: BinaryOp, compute: Callable[[Value, Value], Value], a: Evaluator, b: Evaluator
+        node: ir.BinaryOp, compute: Callable[[Value, Value], Value], a: Evaluator, b: Evaluator
     ) -> Evaluator:
         lanes = node.dtype.lanes
 
@@ -166,7 +145,7 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def visit_and(self, node: And) -> Evaluator:
+    def visit_and(self, node: ir.And) -> Evaluator:
         a, b, lanes = self.compile(node.a), self.compile(node.b), node.dtype.lanes
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
@@ -177,7 +156,7 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def visit_or(self, node: Or) -> Evaluator:
+    def visit_or(self, node: ir.Or) -> Evaluator:
         a, b, lanes = self.compile(node.a), self.compile(node.b), node.dtype.lanes
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
@@ -188,16 +167,16 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def visit_not(self, node: Not) -> Evaluator:
+    def visit_not(self, node: ir.Not) -> Evaluator:
         a = self.compile(node.a)
         return lambda frame, mask: ~a(frame, mask)
 
-    def visit_cast(self, node: Cast) -> Evaluator:
+    def visit_cast(self, node: ir.Cast) -> Evaluator:
         value = self.compile(node.value)
         convert = caster(node.value.dtype, node.dtype)
         return lambda frame, mask: convert(value(frame, mask))
 
-    def visit_select(self, node: Select) -> Evaluator:
+    def visit_select(self, node: ir.Select) -> Evaluator:
         condition, wide = self.compile(node.condition), node.condition.dtype.lanes == 1
         true_value, false_value = self.compile(node.true_value), self.compile(node.false_value)
         spread = wide and node.dtype.lanes > 1
@@ -210,7 +189,7 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def visit_let(self, node: Let) -> Evaluator:
+    def visit_let(self, node: ir.Let) -> Evaluator:
         slot, value, body = self.slot(node.var), self.compile(node.value), self.compile(node.body)
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
@@ -221,7 +200,7 @@ class ExpressionCompiler(Visitor):
 
     # --- vectors ---
 
-    def visit_ramp(self, node: Ramp) -> Evaluator:
+    def visit_ramp(self, node: ir.Ramp) -> Evaluator:
         base, stride = self.compile(node.base), self.compile(node.stride)
         steps = np.arange(node.lanes).astype(to_numpy(node.base.dtype.element_of))
         if node.base.dtype.lanes == 1:
@@ -236,13 +215,13 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def visit_broadcast(self, node: Broadcast) -> Evaluator:
+    def visit_broadcast(self, node: ir.Broadcast) -> Evaluator:
         value, lanes = self.compile(node.value), node.lanes
         if node.value.dtype.lanes > 1:
             return lambda frame, mask: np.tile(value(frame, mask), lanes)
         return lambda frame, mask: np.repeat(value(frame, mask)[..., None], lanes, axis=-1)
 
-    def visit_shuffle(self, node: Shuffle) -> Evaluator:
+    def visit_shuffle(self, node: ir.Shuffle) -> Evaluator:
         scalar = [vector.dtype.lanes == 1 for vector in node.vectors]
         vectors = [self.compile(vector) for vector in node.vectors]
         indices = [self.compile(index) for index in node.indices]
@@ -263,7 +242,7 @@ class ExpressionCompiler(Visitor):
 
     # --- memory ---
 
-    def resolver(self, buffer: Buffer) -> Callable[[Frame], View]:
+    def resolver(self, buffer: ir.Buffer) -> Callable[[Frame], View]:
         """Finds the view of a buffer; one that was never declared is made at its first use."""
         slot, data_slot = self.slot(buffer), self.slot(buffer.data)
         shape = [self.compile(extent) for extent in buffer.shape]
@@ -285,7 +264,7 @@ class ExpressionCompiler(Visitor):
 
         return resolve
 
-    def visit_buffer_load(self, node: BufferLoad) -> Evaluator:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> Evaluator:
         resolve, indices = self.resolver(node.buffer), self.indices(node.indices, node.dtype.lanes)
         if node.dtype.lanes > 1:
             return self._vector_load(node, resolve, indices)
@@ -300,7 +279,7 @@ class ExpressionCompiler(Visitor):
         return evaluate
 
     def _vector_load(
-        self, node: BufferLoad, resolve: Callable[[Frame], View], indices: list[Evaluator]
+        self, node: ir.BufferLoad, resolve: Callable[[Frame], View], indices: list[Evaluator]
     ) -> Evaluator:
         predicate = None if node.predicate is None else self.compile(node.predicate)
         lanes = node.dtype.lanes
@@ -313,7 +292,7 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def indices(self, indices: Sequence[PrimExpr], lanes: int) -> list[Evaluator]:
+    def indices(self, indices: Sequence[ir.PrimExpr], lanes: int) -> list[Evaluator]:
         """Evaluators of indices; beside a vector, a scalar index gets a lane axis."""
         evaluators = [self.compile(index) for index in indices]
         if lanes == 1:
@@ -325,8 +304,8 @@ class ExpressionCompiler(Visitor):
 
     # --- calls ---
 
-    def visit_call(self, node: Call) -> Evaluator:
-        if isinstance(node.op, GlobalVar):
+    def visit_call(self, node: ir.Call) -> Evaluator:
+        if isinstance(node.op, ir.GlobalVar):
             return self._function_call(node.op.name, node)
         name = node.op.name.removeprefix("tir.")
         lazy = _LAZY_CALLS.get(name)
@@ -340,11 +319,11 @@ class ExpressionCompiler(Visitor):
         compute = function
         return lambda frame, mask: compute(*[arg(frame, mask) for arg in args])
 
-    def _function_call(self, name: str, node: Call) -> Evaluator:
+    def _function_call(self, name: str, node: ir.Call) -> Evaluator:
         args, call = [self.compile(arg) for arg in node.args], self._call_function
         return lambda frame, mask: call(name, [arg(frame, mask) for arg in args])
 
-    def if_then_else(self, node: Call) -> Evaluator:
+    def if_then_else(self, node: ir.Call) -> Evaluator:
         condition, true_value, false_value = (self.compile(arg) for arg in node.args)
         lanes, spread = node.args[0].dtype.lanes, node.dtype.lanes > node.args[0].dtype.lanes
 
@@ -358,7 +337,7 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def ret(self, node: Call) -> Evaluator:
+    def ret(self, node: ir.Call) -> Evaluator:
         value = self.compile(node.args[0])
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
@@ -366,7 +345,7 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def assume(self, node: Call) -> Evaluator:
+    def assume(self, node: ir.Call) -> Evaluator:
         condition, lanes = self.compile(node.args[0]), node.args[0].dtype.lanes
 
         def evaluate(frame: Frame, mask: Mask) -> Value:
@@ -378,9 +357,9 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def address_of(self, node: Call) -> Evaluator:
+    def address_of(self, node: ir.Call) -> Evaluator:
         load = node.args[0]
-        if not isinstance(load, BufferLoad):
+        if not isinstance(load, ir.BufferLoad):
             raise OracleUnsupportedError(f"address_of needs a buffer element, got {load}")
         resolve, indices = self.resolver(load.buffer), self.indices(load.indices, 1)
         step = load.buffer.dtype.itemsize * load.buffer.dtype.lanes
@@ -392,18 +371,18 @@ class ExpressionCompiler(Visitor):
 
         return evaluate
 
-    def access_pointer(self, node: Call) -> Evaluator:
+    def access_pointer(self, node: ir.Call) -> Evaluator:
         kind, data, offset = node.args[0].dtype, self.compile(node.args[1]), node.args[2]
         start, step = self.compile(offset), kind.itemsize * kind.lanes
         return lambda frame, mask: data(frame, mask).at(int(start(frame, mask)) * step)
 
-    def is_null(self, node: Call) -> Evaluator:
+    def is_null(self, node: ir.Call) -> Evaluator:
         value = self.compile(node.args[0])
         return lambda frame, mask: np.bool_(value(frame, mask) is None)
 
-    def extern_call(self, node: Call) -> Evaluator:
+    def extern_call(self, node: ir.Call) -> Evaluator:
         name, arguments = node.args[0], node.args[1:]
-        if not isinstance(name, StringImm):
+        if not isinstance(name, ir.StringImm):
             raise OracleUnsupportedError(f"a call by name needs a string, got {name}")
         text, args = name.value, [self.compile(arg) for arg in arguments]
         kinds = [_pointed_type(arg) for arg in arguments]
@@ -429,11 +408,11 @@ def _with_lane_axis(evaluator: Evaluator) -> Evaluator:
     return lambda frame, mask: evaluator(frame, mask)[..., None]
 
 
-def _pointed_type(arg: PrimExpr) -> np.dtype[Any]:
+def _pointed_type(arg: ir.PrimExpr) -> np.dtype[Any]:
     """The element type behind a pointer argument; bytes if nothing tells it."""
-    if isinstance(arg, Var) and arg.type_annotation is not None:
+    if isinstance(arg, ir.Var) and arg.type_annotation is not None:
         return to_numpy(arg.type_annotation.element_type.element_of)
-    if isinstance(arg, Call) and arg.args:
+    if isinstance(arg, ir.Call) and arg.args:
         first = arg.args[0]
         if not first.dtype.is_handle:
             return to_numpy(first.dtype.element_of)
@@ -441,7 +420,7 @@ def _pointed_type(arg: PrimExpr) -> np.dtype[Any]:
 
 
 # Calls that decide themselves what to evaluate.
-_LAZY_CALLS: dict[str, Callable[[ExpressionCompiler, Call], Evaluator]] = {
+_LAZY_CALLS: dict[str, Callable[[ExpressionCompiler, ir.Call], Evaluator]] = {
     "if_then_else": ExpressionCompiler.if_then_else,
     "ret": ExpressionCompiler.ret,
     "assume": ExpressionCompiler.assume,

@@ -13,33 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir import (
-    AttrStmt,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
-    CallEffect,
-    Evaluate,
-    For,
-    GlobalVar,
-    IfThenElse,
-    Let,
-    LetStmt,
-    Op,
-    PrimExpr,
-    SeqStmt,
-    Stmt,
-    Var,
-    Visitor,
-    expr_deep_equal,
-    has_load,
-    is_no_op,
-    pre_order_visit,
-    substitute,
-    uses_var,
-)
+from tilewright import ir
 
 # Calls by name run code of the user that need not understand arrays of iterations.
 _SCALAR_ONLY = frozenset(
@@ -62,21 +36,21 @@ _SCALAR_ONLY = frozenset(
 class GridPlan:
     """A nest that can be computed at once over its `parallel` loops."""
 
-    parallel: tuple[For, ...]
-    sequential: tuple[For, ...]
-    body: Stmt
-    writes: tuple[tuple[Buffer, tuple[PrimExpr, ...]], ...]
-    other_data: tuple[Var, ...]  # pointers that are read and must not overlap what is written
+    parallel: tuple[ir.For, ...]
+    sequential: tuple[ir.For, ...]
+    body: ir.Stmt
+    writes: tuple[tuple[ir.Buffer, tuple[ir.PrimExpr, ...]], ...]
+    other_data: tuple[ir.Var, ...]  # pointers that are read and must not overlap what is written
 
 
-def plan_grid(loop: For) -> GridPlan | None:
+def plan_grid(loop: ir.For) -> GridPlan | None:
     """How to compute the nest that starts at `loop` at once, or None if nothing shows it may be."""
     chain, body = _perfect_nest(loop)
     accesses = _Accesses({each.loop_var for each in chain})
     accesses.visit(body)
     if accesses.rejected or not accesses.stores:
         return None
-    writes: dict[Var, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
+    writes: dict[ir.Var, tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]] = {}
     for buffer, indices in accesses.stores:
         if not _agrees(writes.setdefault(buffer.data, (buffer, indices)), buffer, indices):
             return None
@@ -98,12 +72,13 @@ def plan_grid(loop: For) -> GridPlan | None:
     )
 
 
-def _perfect_nest(loop: For) -> tuple[list[For], Stmt]:
+def _perfect_nest(loop: ir.For) -> tuple[list[ir.For], ir.Stmt]:
     """Loops right inside each other with independent bounds, and what they run."""
     chain, body = [loop], loop.body
     outer = {loop.loop_var}
-    while isinstance(body, For) and not any(
-        uses_var(bound, outer.__contains__) or has_load(bound) for bound in (body.min, body.extent)
+    while isinstance(body, ir.For) and not any(
+        ir.uses_var(bound, outer.__contains__) or ir.has_load(bound)
+        for bound in (body.min, body.extent)
     ):
         chain.append(body)
         outer.add(body.loop_var)
@@ -112,77 +87,90 @@ def _perfect_nest(loop: For) -> tuple[list[For], Stmt]:
 
 
 def _agrees(
-    known: tuple[Buffer, tuple[PrimExpr, ...]], buffer: Buffer, indices: tuple[PrimExpr, ...]
+    known: tuple[ir.Buffer, tuple[ir.PrimExpr, ...]],
+    buffer: ir.Buffer,
+    indices: tuple[ir.PrimExpr, ...],
 ) -> bool:
-    return known[0] is buffer and expr_deep_equal(known[1], indices)
+    return known[0] is buffer and ir.expr_deep_equal(known[1], indices)
 
 
-class _Accesses(Visitor):
+class _Accesses(ir.Visitor):
     """All accesses of a body, their indices written in terms of loop variables alone."""
 
-    _ALLOWED = (BufferStore, SeqStmt, IfThenElse, LetStmt, For, BlockRealize, AttrStmt, Evaluate)
+    _ALLOWED = (
+        ir.BufferStore,
+        ir.SeqStmt,
+        ir.IfThenElse,
+        ir.LetStmt,
+        ir.For,
+        ir.BlockRealize,
+        ir.AttrStmt,
+        ir.Evaluate,
+    )
 
-    def __init__(self, chain_vars: set[Var]) -> None:
+    def __init__(self, chain_vars: set[ir.Var]) -> None:
         self.rejected = False
-        self.stores: list[tuple[Buffer, tuple[PrimExpr, ...]]] = []
-        self.loads: list[tuple[Buffer, tuple[PrimExpr, ...]]] = []
+        self.stores: list[tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]] = []
+        self.loads: list[tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]] = []
         self._chain_vars = chain_vars
-        self._inner_vars: set[Var] = set()
-        self._uniform: list[PrimExpr] = []
-        self._meaning: dict[Var, PrimExpr] = {}
+        self._inner_vars: set[ir.Var] = set()
+        self._uniform: list[ir.PrimExpr] = []
+        self._meaning: dict[ir.Var, ir.PrimExpr] = {}
 
     # --- questions about what was found ---
 
-    def loops_in(self, indices: tuple[PrimExpr, ...]) -> set[Var]:
-        found: set[Var] = set()
+    def loops_in(self, indices: tuple[ir.PrimExpr, ...]) -> set[ir.Var]:
+        found: set[ir.Var] = set()
         for index in indices:
-            pre_order_visit(index, lambda node: _note(node, self._chain_vars, found))
+            ir.pre_order_visit(index, lambda node: _note(node, self._chain_vars, found))
         return found
 
-    def is_varying(self, write: tuple[Buffer, tuple[PrimExpr, ...]]) -> bool:
+    def is_varying(self, write: tuple[ir.Buffer, tuple[ir.PrimExpr, ...]]) -> bool:
         """True if an index depends on inner loops or on memory."""
-        return any(uses_var(i, self._inner_vars.__contains__) or has_load(i) for i in write[1])
+        return any(
+            ir.uses_var(i, self._inner_vars.__contains__) or ir.has_load(i) for i in write[1]
+        )
 
-    def uniform_exprs_use(self, parallel: set[Var]) -> bool:
+    def uniform_exprs_use(self, parallel: set[ir.Var]) -> bool:
         """True if the bounds of an inner loop are not the same for all parallel iterations."""
-        return any(uses_var(e, parallel.__contains__) or has_load(e) for e in self._uniform)
+        return any(ir.uses_var(e, parallel.__contains__) or ir.has_load(e) for e in self._uniform)
 
     # --- the walk ---
 
-    def _resolved(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        meaning: Mapping[Var, PrimExpr] = self._meaning
-        return tuple(substitute(index, meaning) for index in indices)
+    def _resolved(self, indices: tuple[ir.PrimExpr, ...]) -> tuple[ir.PrimExpr, ...]:
+        meaning: Mapping[ir.Var, ir.PrimExpr] = self._meaning
+        return tuple(ir.substitute(index, meaning) for index in indices)
 
-    def visit_stmt(self, node: Stmt) -> None:
+    def visit_stmt(self, node: ir.Stmt) -> None:
         if isinstance(node, self._ALLOWED):
             self.generic_visit(node)
         else:
             self.rejected = True
 
-    def visit_evaluate(self, node: Evaluate) -> None:
-        self.rejected = self.rejected or not is_no_op(node)
+    def visit_evaluate(self, node: ir.Evaluate) -> None:
+        self.rejected = self.rejected or not ir.is_no_op(node)
 
-    def visit_attr_stmt(self, node: AttrStmt) -> None:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
         self.rejected = self.rejected or node.attr_key in ("thread_extent", "virtual_thread")
         self.generic_visit(node)
 
-    def visit_for(self, node: For) -> None:
+    def visit_for(self, node: ir.For) -> None:
         self._inner_vars.add(node.loop_var)
         self._uniform += self._resolved((node.min, node.extent))
         self.generic_visit(node)
 
-    def visit_let_stmt(self, node: LetStmt) -> None:
+    def visit_let_stmt(self, node: ir.LetStmt) -> None:
         self._define(node)
 
-    def visit_let(self, node: Let) -> None:
+    def visit_let(self, node: ir.Let) -> None:
         self._define(node)
 
-    def _define(self, node: Let | LetStmt) -> None:
+    def _define(self, node: ir.Let | ir.LetStmt) -> None:
         self.visit(node.value)
         self._meaning[node.var] = self._resolved((node.value,))[0]
         self.visit(node.body)
 
-    def visit_block_realize(self, node: BlockRealize) -> None:
+    def visit_block_realize(self, node: ir.BlockRealize) -> None:
         block = node.block
         if block.alloc_buffers or block.match_buffers:
             self.rejected = True
@@ -195,26 +183,26 @@ class _Accesses(Visitor):
             self.visit(block.init)
         self.visit(block.body)
 
-    def visit_buffer_store(self, node: BufferStore) -> None:
+    def visit_buffer_store(self, node: ir.BufferStore) -> None:
         self.stores.append((node.buffer, self._resolved(node.indices)))
         self.generic_visit(node)
 
-    def visit_buffer_load(self, node: BufferLoad) -> None:
+    def visit_buffer_load(self, node: ir.BufferLoad) -> None:
         self.loads.append((node.buffer, self._resolved(node.indices)))
         self.generic_visit(node)
 
-    def visit_call(self, node: Call) -> None:
+    def visit_call(self, node: ir.Call) -> None:
         op = node.op
-        if isinstance(op, GlobalVar) or _has_effect(op) or op.name in _SCALAR_ONLY:
+        if isinstance(op, ir.GlobalVar) or _has_effect(op) or op.name in _SCALAR_ONLY:
             self.rejected = True
         self.generic_visit(node)
 
 
-def _has_effect(op: Op) -> bool:
-    return op.effect > CallEffect.READ_STATE
+def _has_effect(op: ir.Op) -> bool:
+    return op.effect > ir.CallEffect.READ_STATE
 
 
-def _note(node: Any, wanted: set[Var], found: set[Var]) -> bool:
-    if isinstance(node, Var) and node in wanted:
+def _note(node: Any, wanted: set[ir.Var], found: set[ir.Var]) -> bool:
+    if isinstance(node, ir.Var) and node in wanted:
         found.add(node)
     return True

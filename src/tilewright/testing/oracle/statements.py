@@ -6,32 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.errors import KernelAssertError
-from tilewright.ir import (
-    Allocate,
-    AllocateConst,
-    AssertStmt,
-    AttrStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    For,
-    IfThenElse,
-    IntImm,
-    IterType,
-    IterVar,
-    LetStmt,
-    MatchBufferRegion,
-    PrimExpr,
-    Range,
-    SeqStmt,
-    Stmt,
-    Var,
-    While,
-)
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.testing.oracle.arithmetic import Value
 from tilewright.testing.oracle.errors import OracleError
@@ -62,15 +38,15 @@ class StatementCompiler(ExpressionCompiler):
         super().__init__(call_function)
         self._vectorize = vectorize
         self._track = track
-        self._binders: dict[Var, MatchBufferRegion] = {}
+        self._binders: dict[ir.Var, ir.MatchBufferRegion] = {}
 
-    def statement(self, stmt: Stmt) -> Runner:
+    def statement(self, stmt: ir.Stmt) -> Runner:
         runner: Runner = self.visit(stmt)
         return runner
 
     # --- plain statements ---
 
-    def visit_seq_stmt(self, node: SeqStmt) -> Runner:
+    def visit_seq_stmt(self, node: ir.SeqStmt) -> Runner:
         runners = [self.statement(each) for each in node.seq]
 
         def run(frame: Frame, mask: Mask) -> None:
@@ -79,7 +55,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_evaluate(self, node: Evaluate) -> Runner:
+    def visit_evaluate(self, node: ir.Evaluate) -> Runner:
         value = self.compile(node.value)
 
         def run(frame: Frame, mask: Mask) -> None:
@@ -87,7 +63,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_let_stmt(self, node: LetStmt) -> Runner:
+    def visit_let_stmt(self, node: ir.LetStmt) -> Runner:
         slot, value, body = self.slot(node.var), self.compile(node.value), self.statement(node.body)
 
         def run(frame: Frame, mask: Mask) -> None:
@@ -96,14 +72,14 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_attr_stmt(self, node: AttrStmt) -> Runner:
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> Runner:
         body = self.statement(node.body)
         if node.attr_key not in ("thread_extent", "virtual_thread"):
             return body
-        var = node.node.var if isinstance(node.node, IterVar) else node.node
+        var = node.node.var if isinstance(node.node, ir.IterVar) else node.node
         return self._loop(var, None, self.compile(node.value), body)
 
-    def visit_assert_stmt(self, node: AssertStmt) -> Runner:
+    def visit_assert_stmt(self, node: ir.AssertStmt) -> Runner:
         condition, body = self.compile(node.condition), self.statement(node.body)
         message = node.message
 
@@ -114,12 +90,12 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_if_then_else(self, node: IfThenElse) -> Runner:
+    def visit_if_then_else(self, node: ir.IfThenElse) -> Runner:
         condition, then_case = self.compile(node.condition), self.statement(node.then_case)
         else_case = None if node.else_case is None else self.statement(node.else_case)
         return _guarded(condition, then_case, else_case)
 
-    def visit_while(self, node: While) -> Runner:
+    def visit_while(self, node: ir.While) -> Runner:
         condition, body = self.compile(node.condition), self.statement(node.body)
 
         def run(frame: Frame, mask: Mask) -> None:
@@ -128,7 +104,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_buffer_store(self, node: BufferStore) -> Runner:
+    def visit_buffer_store(self, node: ir.BufferStore) -> Runner:
         lanes = node.value.dtype.lanes
         resolve, value = self.resolver(node.buffer), self.compile(node.value)
         indices = self.indices(node.indices, lanes)
@@ -150,7 +126,7 @@ class StatementCompiler(ExpressionCompiler):
 
     # --- memory ---
 
-    def visit_allocate(self, node: Allocate) -> Runner:
+    def visit_allocate(self, node: ir.Allocate) -> Runner:
         slot, body = self.slot(node.buffer_var), self.statement(node.body)
         extents = [self.compile(extent) for extent in node.extents]
         itemsize, name = node.dtype.itemsize * node.dtype.lanes, node.buffer_var.name
@@ -165,7 +141,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_allocate_const(self, node: AllocateConst) -> Runner:
+    def visit_allocate_const(self, node: ir.AllocateConst) -> Runner:
         slot, body = self.slot(node.buffer_var), self.statement(node.body)
         array = np.array(node.data).astype(to_numpy(node.dtype))
         name = node.buffer_var.name
@@ -176,7 +152,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def visit_decl_buffer(self, node: DeclBuffer) -> Runner:
+    def visit_decl_buffer(self, node: ir.DeclBuffer) -> Runner:
         slot, body = self.slot(node.buffer), self.statement(node.body)
 
         def run(frame: Frame, mask: Mask) -> None:
@@ -185,7 +161,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def _allocation(self, buffer: Buffer) -> Callable[[Frame], None]:
+    def _allocation(self, buffer: ir.Buffer) -> Callable[[Frame], None]:
         slot, data_slot = self.slot(buffer), self.slot(buffer.data)
         extents = [self.compile(extent) for extent in buffer.shape]
         strides = [self.compile(stride) for stride in buffer.strides]
@@ -202,7 +178,7 @@ class StatementCompiler(ExpressionCompiler):
 
     # --- blocks ---
 
-    def visit_block_realize(self, node: BlockRealize) -> Runner:
+    def visit_block_realize(self, node: ir.BlockRealize) -> Runner:
         predicate = self.compile(node.predicate)
         block = node.block
         bindings = [
@@ -216,11 +192,11 @@ class StatementCompiler(ExpressionCompiler):
                 bind(frame, mask)
             body(frame, mask)
 
-        if isinstance(node.predicate, IntImm) and node.predicate.value:
+        if isinstance(node.predicate, ir.IntImm) and node.predicate.value:
             return run_bound
         return _guarded(predicate, run_bound, None)
 
-    def _binding(self, iter_var: IterVar, value: PrimExpr, block_name: str) -> Runner:
+    def _binding(self, iter_var: ir.IterVar, value: ir.PrimExpr, block_name: str) -> Runner:
         slot, evaluate, name = self.slot(iter_var.var), self.compile(value), iter_var.var.name
         if iter_var.dom is None:
             raise OracleError(f"iterator {name} of block {block_name!r} has no domain")
@@ -243,9 +219,9 @@ class StatementCompiler(ExpressionCompiler):
 
         return bind
 
-    def _bounds(self, domain: Range) -> Callable[[Frame], tuple[int, int]]:
+    def _bounds(self, domain: ir.Range) -> Callable[[Frame], tuple[int, int]]:
         """The first value of a range and the one after its last."""
-        if isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm):
+        if isinstance(domain.min, ir.IntImm) and isinstance(domain.extent, ir.IntImm):
             known = domain.min.value, domain.min.value + domain.extent.value
             return lambda frame: known
         begin, extent = self.compile(domain.min), self.compile(domain.extent)
@@ -256,7 +232,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return evaluate
 
-    def visit_block(self, node: Block) -> Runner:
+    def visit_block(self, node: ir.Block) -> Runner:
         allocations = [self._allocation(buffer) for buffer in node.alloc_buffers]
         matches = [self._match(match) for match in node.match_buffers]
         init = None if node.init is None else self._guarded_init(node, node.init)
@@ -273,13 +249,13 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def _guarded_init(self, block: Block, init: Stmt) -> Runner:
+    def _guarded_init(self, block: ir.Block, init: ir.Stmt) -> Runner:
         """`init` runs where every reduction iterator stands at its first value."""
         runner = self.statement(init)
         starts = [
             (self.slot(each.var), self.compile(each.dom.min))
             for each in block.iter_vars
-            if each.iter_type == IterType.COMM_REDUCE and each.dom is not None
+            if each.iter_type == ir.IterType.COMM_REDUCE and each.dom is not None
         ]
 
         def first(frame: Frame, mask: Mask) -> Value:
@@ -290,7 +266,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return _guarded(first, runner, None)
 
-    def _match(self, match: MatchBufferRegion) -> Runner:
+    def _match(self, match: ir.MatchBufferRegion) -> Runner:
         source, target = match.source, match.buffer
         resolve = self.resolver(source.buffer)
         begins = [self.compile(each.min) for each in source.region]
@@ -319,9 +295,13 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def _unify(self, expr: PrimExpr, match: MatchBufferRegion) -> Callable[[Frame, int], None]:
+    def _unify(
+        self, expr: ir.PrimExpr, match: ir.MatchBufferRegion
+    ) -> Callable[[Frame, int], None]:
         """Give a variable that the match introduces its value, or check any other expression."""
-        if isinstance(expr, Var) and (expr not in self.slots or self._binders.get(expr) is match):
+        if isinstance(expr, ir.Var) and (
+            expr not in self.slots or self._binders.get(expr) is match
+        ):
             self._binders[expr] = match
             slot, convert = self.slot(expr), to_numpy(expr.dtype).type
 
@@ -343,13 +323,13 @@ class StatementCompiler(ExpressionCompiler):
 
     # --- loops ---
 
-    def visit_for(self, node: For) -> Runner:
+    def visit_for(self, node: ir.For) -> Runner:
         plan = plan_grid(node) if self._vectorize else None
         if plan is not None:
             return self._grid_loop(node, plan)
         return self._plain_for(node)
 
-    def _plain_for(self, node: For) -> Runner:
+    def _plain_for(self, node: ir.For) -> Runner:
         thread = node.thread_binding.var if node.thread_binding is not None else None
         body = self.statement(node.body)
         run = self._loop(node.loop_var, self.compile(node.min), self.compile(node.extent), body)
@@ -361,11 +341,11 @@ class StatementCompiler(ExpressionCompiler):
 
     def _loop(
         self,
-        var: Var,
+        var: ir.Var,
         begin: Evaluator | None,
         extent: Evaluator,
         body: Runner,
-        alias: Var | None = None,
+        alias: ir.Var | None = None,
     ) -> Runner:
         slot, kind = self.slot(var), to_numpy(var.dtype)
         also = slot if alias is None else self.slot(alias)
@@ -378,7 +358,7 @@ class StatementCompiler(ExpressionCompiler):
 
         return run
 
-    def _grid_loop(self, node: For, plan: GridPlan) -> Runner:
+    def _grid_loop(self, node: ir.For, plan: GridPlan) -> Runner:
         self._vectorize = False
         grid = GridRunner(self, plan, self.statement(plan.body))
         self._vectorize = True

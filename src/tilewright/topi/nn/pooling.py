@@ -6,22 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright import te
+from tilewright import ir, te
 from tilewright.errors import TensorExpressionError
-from tilewright.ir import (
-    DType,
-    ExprLike,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Select,
-    Var,
-    cast,
-    const,
-    logical_and,
-    maximum,
-    minimum,
-)
 from tilewright.ir.intrinsics import if_then_else, lower_limit
 from tilewright.te import Tensor
 from tilewright.topi.axes import (
@@ -56,7 +42,7 @@ class _WindowAxis:
     """The windows of a pooling along one spatial axis."""
 
     axis: int
-    extent: PrimExpr  # of the data
+    extent: ir.PrimExpr  # of the data
     kernel: int
     stride: int
     dilation: int
@@ -69,47 +55,47 @@ class _WindowAxis:
         """The distance between the first and the last element of a window."""
         return (self.kernel - 1) * self.dilation
 
-    def outputs(self, name: str) -> PrimExpr:
+    def outputs(self, name: str) -> ir.PrimExpr:
         """How many windows there are."""
         padded = self.extent + self.before + (self.after + self.beyond)
         count = (padded - (self.reach + 1)) // self.stride + 1
-        if isinstance(count, IntImm) and count.value <= 0:
+        if isinstance(count, ir.IntImm) and count.value <= 0:
             raise TensorExpressionError(
                 f"pooling: a window of {self.reach + 1} does not fit the padded extent {padded} of "
                 f"axis {self.axis} of {name}"
             )
         return count
 
-    def covered(self, index: Var, include_pad: bool) -> PrimExpr:
+    def covered(self, index: ir.Var, include_pad: bool) -> ir.PrimExpr:
         """How many elements of a window are counted in an average."""
         start = index * self.stride - self.before
         if include_pad:
             # The border given by the user counts, what `ceil_mode` adds does not.
-            end = minimum(start + self.reach, self.extent + self.after - 1)
+            end = ir.minimum(start + self.reach, self.extent + self.after - 1)
             return (end - start) // self.dilation + 1
-        end = minimum(start + self.reach, self.extent - 1)
+        end = ir.minimum(start + self.reach, self.extent - 1)
         # Steps of the window that fall left of the data are skipped.
-        skipped = (maximum(const(0) - start, 0) + (self.dilation - 1)) // self.dilation
+        skipped = (ir.maximum(ir.const(0) - start, 0) + (self.dilation - 1)) // self.dilation
         return (end - (start + skipped * self.dilation)) // self.dilation + 1
 
 
-def _padded(data: Tensor, windows: Sequence[_WindowAxis], value: PrimExpr) -> Tensor:
+def _padded(data: Tensor, windows: Sequence[_WindowAxis], value: ir.PrimExpr) -> Tensor:
     """The data with its border; the data itself if there is none."""
     widths = {w.axis: (w.before, w.after + w.beyond) for w in windows}
     if not any(map(sum, widths.values())):
         return data
     shape = [extent + sum(widths.get(d, (0, 0))) for d, extent in enumerate(data.shape)]
 
-    def element(*i: Var) -> ExprLike:
+    def element(*i: ir.Var) -> ir.ExprLike:
         conditions = []
-        own: list[ExprLike] = list(i)
+        own: list[ir.ExprLike] = list(i)
         for d, (left, right) in widths.items():
             own[d] = i[d] - left
             if left:
                 conditions.append(i[d] >= left)
             if right:
                 conditions.append(i[d] < data.shape[d] + left)
-        return if_then_else(logical_and(*conditions), data(*own), value)
+        return if_then_else(ir.logical_and(*conditions), data(*own), value)
 
     return compute_ax(shape, element, "pad_temp", "injective,pad")
 
@@ -124,19 +110,19 @@ class _Pooling:
     max_tag: str
 
     @property
-    def wide(self) -> DType:
+    def wide(self) -> ir.DType:
         dtype = self.data.dtype
         return dtype if self.pool_type == "max" else dtype.accumulator
 
-    def reduce(self, value: PrimExpr, axes: Sequence[IterVar]) -> ExprLike:
+    def reduce(self, value: ir.PrimExpr, axes: Sequence[ir.IterVar]) -> ir.ExprLike:
         reducer = LARGEST if self.pool_type == "max" else te.sum
         return reducer(value.astype(self.wide), axis=axes)
 
     def tensor(
         self,
-        shape: Sequence[PrimExpr],
-        element: Callable[..., ExprLike],
-        count: Callable[[Sequence[Var]], PrimExpr],
+        shape: Sequence[ir.PrimExpr],
+        element: Callable[..., ir.ExprLike],
+        count: Callable[[Sequence[ir.Var]], ir.PrimExpr],
     ) -> Tensor:
         """The largest element of each window, or the sum divided by the `count` of elements."""
         attrs = {"schedule_rule": f"meta_schedule.{self.name}_{self.pool_type}"}
@@ -144,7 +130,7 @@ class _Pooling:
             return compute_ax(shape, element, f"{self.name}_max", self.max_tag, attrs)
         total = compute_ax(shape, element, f"{self.name}_sum", "pool_sum")
 
-        def average(*i: Var) -> ExprLike:
+        def average(*i: ir.Var) -> ir.ExprLike:
             return (total(*i) / count(i)).astype(self.data.dtype)
 
         return compute_ax(shape, average, f"{self.name}_avg", ELEMENTWISE, attrs)
@@ -221,20 +207,20 @@ def _pool(
     for w in windows:
         shape[w.axis] = w.outputs(data.name)
     axes = [te.reduce_axis((0, w.kernel), name=f"rv{n}") for n, w in enumerate(windows)]
-    border = lower_limit(data.dtype) if pool_type == "max" else const(0, data.dtype)
+    border = lower_limit(data.dtype) if pool_type == "max" else ir.const(0, data.dtype)
     padded = _padded(data, windows, border)
 
-    def element(*i: Var) -> ExprLike:
-        own: list[ExprLike] = list(i)
+    def element(*i: ir.Var) -> ir.ExprLike:
+        own: list[ir.ExprLike] = list(i)
         for w, axis in zip(windows, axes, strict=True):
             own[w.axis] = i[w.axis] * w.stride + axis.var * w.dilation
         return pooling.reduce(padded(*own), axes)
 
-    def count(i: Sequence[Var]) -> PrimExpr:
-        found: PrimExpr = const(1)
+    def count(i: Sequence[ir.Var]) -> ir.PrimExpr:
+        found: ir.PrimExpr = ir.const(1)
         for w in windows:
             found = found * w.covered(i[w.axis], include_pad)
-        return cast(pooling.wide, found if include_pad else maximum(found, 1))
+        return ir.cast(pooling.wide, found if include_pad else ir.maximum(found, 1))
 
     return pooling.tensor(shape, element, count)
 
@@ -254,14 +240,14 @@ def adaptive_pool(
     return _adaptive(data, dict(zip(axes, sizes, strict=True)), pool_type, "adaptive_pool")
 
 
-def _window(index: PrimExpr, size: int, extent: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+def _window(index: ir.PrimExpr, size: int, extent: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr]:
     """The start and the length of the window of one of `size` outputs along an axis."""
-    if isinstance(extent, IntImm) and extent.value % size == 0:
+    if isinstance(extent, ir.IntImm) and extent.value % size == 0:
         length = extent.value // size
-        return index * length, const(length, extent.dtype)
+        return index * length, ir.const(length, extent.dtype)
     start, scaled = index * extent // size, (index + 1) * extent
     # The quotient rounded up, written so that it simplifies well.
-    end = Select((scaled % size).equal(0), scaled // size, scaled // size + 1)
+    end = ir.Select((scaled % size).equal(0), scaled // size, scaled // size + 1)
     return start, end - start
 
 
@@ -276,24 +262,24 @@ def _adaptive(data: Tensor, sizes: Mapping[int, int], pool_type: str, what: str)
                 f"{what}: axis {d} of {data.name} has no elements, and the max of none is not "
                 "defined"
             )
-        shape[d] = const(size, data.shape[d].dtype)
+        shape[d] = ir.const(size, data.shape[d].dtype)
     pooling = _Pooling(data, pool_type, "adaptive_pool", COMM_REDUCE)
 
-    def windows(i: Sequence[Var]) -> list[tuple[PrimExpr, PrimExpr]]:
+    def windows(i: Sequence[ir.Var]) -> list[tuple[ir.PrimExpr, ir.PrimExpr]]:
         return [_window(i[d], size, data.shape[d]) for d, size in sizes.items()]
 
-    def element(*i: Var) -> ExprLike:
-        own: list[ExprLike] = list(i)
+    def element(*i: ir.Var) -> ir.ExprLike:
+        own: list[ir.ExprLike] = list(i)
         axes = []
         for n, (d, (start, length)) in enumerate(zip(sizes, windows(i), strict=True)):
             axes.append(te.reduce_axis((0, length), name=f"rv{n}"))
             own[d] = start + axes[n].var
         return pooling.reduce(data(*own), axes)
 
-    def count(i: Sequence[Var]) -> PrimExpr:
-        found: PrimExpr = const(1, pooling.wide)
+    def count(i: Sequence[ir.Var]) -> ir.PrimExpr:
+        found: ir.PrimExpr = ir.const(1, pooling.wide)
         for _, length in windows(i):
-            found = found * cast(pooling.wide, length)
+            found = found * ir.cast(pooling.wide, length)
         return found
 
     return pooling.tensor(shape, element, count)
