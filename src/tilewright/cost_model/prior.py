@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.cost_model.gpu_prior import estimate_on_gpu
 from tilewright.ir import ForKind, PrimFunc, Var
 from tilewright.ir.annotation_keys import VECTOR_REDUCTION
 from tilewright.nest.access import MemoryAccess
@@ -71,14 +72,17 @@ class AnalyticPrior:
         self, context: TaskContext, candidates: Sequence[MeasureCandidate]
     ) -> npt.NDArray[np.float64]:
         """The logarithm (base 2) of the seconds that each candidate would take."""
-        machine = Machine.of(getattr(context, "target", None))
-        seconds = [_seconds_of(candidate, machine) for candidate in candidates]
+        target: Target | None = getattr(context, "target", None)
+        seconds = [_seconds_of(candidate, target) for candidate in candidates]
         return np.log2(np.array(seconds, np.float64))
 
 
-def _seconds_of(candidate: MeasureCandidate, machine: Machine) -> float:
+def _seconds_of(candidate: MeasureCandidate, target: Target | None) -> float:
     func = entry_function(candidate.sch.mod)
-    return estimate(func, machine, candidate.reading_of(func))
+    reading = candidate.reading_of(func)
+    if target is not None and target.kind.name == "cuda":
+        return estimate_on_gpu(func, target, reading)
+    return estimate(func, Machine.of(target), reading)
 
 
 def estimate(func: PrimFunc, machine: Machine, reading: Reading | None = None) -> float:

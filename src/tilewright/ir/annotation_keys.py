@@ -63,6 +63,10 @@ SOFTWARE_PIPELINE_ORDER: Final = "software_pipeline_order"
 SOFTWARE_PIPELINE_ASYNC_STAGES: Final = "software_pipeline_async_stages"
 MANIFEST_SHARED_MEMORY_LOCAL_STAGE: Final = "tir.manifest_shared_memory_local_stage"
 DOUBLE_BUFFER_SCOPE: Final = "double_buffer_scope"
+# On the loop over the tiles of a kernel: steps of the sum that are in shared memory at a time (0:
+# as many as there is room for), and the warp groups that multiply; see lowering/gpu/tile_kernels.
+TILE_STAGES: Final = "tilewright.tile_stages"
+TILE_CONSUMERS: Final = "tilewright.tile_consumers"
 
 # --- written by post-processors -----------------------------------------------------------------
 

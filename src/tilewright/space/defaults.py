@@ -234,9 +234,17 @@ _KERNELS = (
     _spec("SpatialPass"),
 )
 
+# The same for GPUs of NVIDIA.
+_CUDA_KERNELS = (
+    _CUSTOM,
+    _CONSTANTS,
+    _spec("WarpGroupTiling"),
+)
+
 SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
         "kernels": _KERNELS,
+        "cuda-kernels": _CUDA_KERNELS,
         "llvm": (*_CPU_HEAD, _CPU_RFACTOR, *_CPU_TAIL),
         "vnni": _x86("dot_16x4_vnni"),
         "avx512": _x86("dot_16x4_avx512"),
@@ -269,6 +277,7 @@ _GPU = (
 POSTPROCS: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(
     {
         "kernels": (_STATIC_LOOPS, _REDUCTIONS),
+        "cuda-kernels": (_STATIC_LOOPS, _spec("VerifyTileKernels")),
         "llvm": (*_PLAIN, _LAYOUTS),
         "vnni": _INTRIN_CPU,
         "avx512": _INTRIN_CPU,
@@ -297,7 +306,7 @@ _MUTATE_C = (_TILE_SIZE, _MUTATE_LOCATION, (_spec("MutateUnroll"), 0.03))
 MUTATORS: Mapping[str, tuple[tuple[MemberSpec, float], ...]] = MappingProxyType(
     {
         **dict.fromkeys(("llvm", "vnni", "avx512", "dotprod", "asimd", "hexagon"), _MUTATE_CPU),
-        "kernels": ((_spec("MutateCategorical"), 1.0),),
+        **dict.fromkeys(("kernels", "cuda-kernels"), ((_spec("MutateCategorical"), 1.0),)),
         "c": _MUTATE_C,
         "cuda": _MUTATE_GPU,
         "cuda-tensorcore": _MUTATE_GPU,

@@ -37,6 +37,7 @@ _SCOPES = (
     "m16n8k8.matrixA",
     "m16n8k8.matrixB",
     "m16n8k8.matrixC",
+    "wgmma.accumulator",
     "amx.tmm",
     "metal.simdgroup",
 )

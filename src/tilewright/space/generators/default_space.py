@@ -29,7 +29,9 @@ from tilewright.space.generators.post_order_apply import PostOrderApply
 from tilewright.space.layout_free import blocks_below
 from tilewright.space.rules import MultiLevelTilingWithIntrin, WideAccumulators
 
-KERNELS = "kernels"
+# The list of our rules, by the kind of target.
+_KERNELS = {"cuda": "cuda-kernels"}
+_CPU_KERNELS = "kernels"
 
 
 @space_generators.register("tilewright")
@@ -39,14 +41,19 @@ class DefaultSpace(SpaceGenerator):
     has_baselines: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self.kernels = PostOrderApply(sch_rules=KERNELS, postprocs=KERNELS, mutator_probs=KERNELS)
+        self.kernels = _space_of(_CPU_KERNELS)
         self.general = PostOrderApply()
         self._chosen: tuple[PostOrderApply, ...] = (self.general,)
         self._is_cpu = False
+        self._has_kernels = False
         self._intrin_rules: list[MultiLevelTilingWithIntrin] = []
 
     def _initialize_with_tune_context(self, context: TaskContext) -> None:
         self._is_cpu = context.target is not None and context.target.is_cpu
+        kind = None if context.target is None else _KERNELS.get(context.target.kind.name)
+        if kind is not None:
+            self.kernels = _space_of(kind)
+        self._has_kernels = self._is_cpu or kind is not None
         self.kernels._initialize_with_tune_context(context)
         self.general._initialize_with_tune_context(context)
         rules = list(self.general.sch_rules)
@@ -76,7 +83,7 @@ class DefaultSpace(SpaceGenerator):
         }
 
     def generate_design_space(self, mod: IRModule) -> list[Schedule]:
-        if self._is_cpu:
+        if self._has_kernels:
             self._chosen = (self.kernels,)
             sketches = self.kernels.generate_design_space(mod)
             complete = [sketch for sketch in sketches if _is_complete(sketch)]
@@ -94,6 +101,11 @@ class DefaultSpace(SpaceGenerator):
         if not any(rule.computes(block) for rule in self._intrin_rules for block in blocks):
             return []
         return [s for s in self.general.generate_design_space(mod) if _will_be_tensorized(s)]
+
+
+def _space_of(kind: str) -> PostOrderApply:
+    """The space of one list of members."""
+    return PostOrderApply(sch_rules=kind, postprocs=kind, mutator_probs=kind)
 
 
 def _is_complete(sketch: Schedule) -> bool:

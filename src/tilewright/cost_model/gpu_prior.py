@@ -1,0 +1,64 @@
+"""An estimate of a candidate on a GPU, from its loops alone.
+
+A tile kernel takes, for each step of the sum, as long as its products or its copies take, whichever
+is longer; tiles that do not fit on the GPU at once come in rounds. The rates are those seen on an
+H200 under load, where the clock is below its maximum.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import ir
+from tilewright.lowering.gpu.tile_kernels.layout import Layout
+from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
+from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
+from tilewright.nest.nests import StoreNest, nests_in
+from tilewright.nest.reading import Reading, read
+from tilewright.target import Target
+
+_LAUNCH = 2.0e-6  # seconds until the first tile arrives, and after the last one
+_HERTZ = 1.45e9
+_COPY_RATE = 104e9  # bytes a second into the shared memory of one processor
+_MEMORY_RATE = 4.2e12  # bytes a second, of the whole GPU
+_OUTPUT_BYTES = 64  # a cycle
+_THREADS = 132 * 128  # that compute at the same time
+_OPERATION = 1e-9  # seconds of a thread
+_NARROW_STEP = 13  # cycles of an instruction at least
+
+
+def estimate_on_gpu(func: ir.PrimFunc, target: Target, reading: Reading | None = None) -> float:
+    """Seconds that one run of a scheduled function takes, roughly."""
+    total = 1e-7
+    loops = list(tile_loops(func.body))
+    for loop in loops:
+        total += _tile_seconds(loop, processors_of(target))
+    inside = {loop.loop_var for loop in loops}
+    for nest in nests_in(reading or read(func)):
+        if not any(each.var in inside for each in nest.loops):
+            total += _nest_seconds(nest)
+    return total
+
+
+def _nest_seconds(nest: StoreNest) -> float:
+    """Of other loops: the bytes that move, or the operations of threads."""
+    accesses = (nest.store, *nest.loads)
+    moved = sum(access.footprints(nest.loops)[0] for access in accesses)
+    threads = [each.extent for each in nest.loops if each.kind == ir.ForKind.THREAD_BINDING]
+    runs = math.prod(each.extent for each in nest.loops)
+    parallel = min(math.prod(threads), _THREADS)
+    return _LAUNCH + max(moved / _MEMORY_RATE, runs / parallel * _OPERATION)
+
+
+def _tile_seconds(loop: ir.For, processors: int) -> float:
+    layout = Layout.of(read_tile_form(loop), SHARED_BYTES)
+    tiles, steps = loop.extent, layout.form.steps.extent
+    assert isinstance(tiles, ir.IntImm)
+    assert isinstance(steps, ir.IntImm)
+    per_instruction = max(layout.columns / 2, (2048 + 32 * layout.columns) / 128, _NARROW_STEP)
+    instructions = layout.form.consumers * layout.matrices * layout.depth_steps
+    products = instructions * per_instruction / _HERTZ
+    copies = layout.stage_bytes / _COPY_RATE
+    output = layout.form.row.extent * layout.columns * layout.output_dtype.itemsize
+    tile = steps.value * max(products, copies) + output / _OUTPUT_BYTES / _HERTZ
+    return _LAUNCH + math.ceil(tiles.value / processors) * tile

@@ -1,0 +1,197 @@
+"""Sizes of a tile kernel: threads, registers, and who lies where in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright import ir
+from tilewright.lowering.gpu.tile_kernels.tensor_maps import ROW_BYTES, OperandMap, operand_map
+from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, refused
+
+WARP_GROUP = 128  # threads that run `wgmma` together
+MATRIX_ROWS = 64  # of one `wgmma`
+_STEP_BYTES = 32  # of the sum, in one `wgmma`
+_ATOM = 1024  # bytes: tiles begin at multiples
+_MOST_STAGES = 8
+# Registers of the threads that fetch, and of those that multiply, by the number of groups of these.
+_REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
+_TYPES = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "int8": "s8",
+    "uint8": "u8",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tile kernel with all sizes settled."""
+
+    form: TileForm
+    left: OperandMap
+    right: OperandMap
+    shared_limit: int
+
+    @staticmethod
+    def of(form: TileForm, shared_limit: int) -> Layout:
+        """The sizes for a form; refused where no such kernel exists."""
+        made = Layout(
+            form,
+            operand_map(form.left, "left_map"),
+            operand_map(form.right, "right_map"),
+            shared_limit,
+        )
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse what the instructions cannot do."""
+        form = self.form
+        if not self.left.is_depth_first and self.left.panel != MATRIX_ROWS:
+            raise refused("tiles of a left operand with contiguous columns have 64 of them a row")
+        if form.consumers not in _REGISTERS:
+            raise refused(f"it has {form.consumers} groups that multiply, expected 1 to 3")
+        if form.row.extent % (MATRIX_ROWS * form.consumers):
+            raise refused(f"{form.row.extent} rows are not 64 for each of {form.consumers} groups")
+        if form.column.extent % 16 or not 16 <= form.column.extent <= 256:
+            raise refused(f"it has {form.column.extent} columns, expected 16 to 256 in steps of 16")
+        if self.sums > 160:
+            raise refused(f"each thread would have {self.sums} sums in registers, at most 160 fit")
+        if self.bytes > self.shared_limit:
+            raise refused(
+                f"it needs {self.bytes} bytes of shared memory, {self.shared_limit} exist"
+            )
+
+    # --- threads and registers ------------------------------------------------------------------
+
+    @property
+    def threads(self) -> int:
+        """Of a block: the groups that multiply, and one that fetches."""
+        return WARP_GROUP * (self.form.consumers + 1)
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a thread that fetches, and of one that multiplies."""
+        return _REGISTERS[self.form.consumers]
+
+    @property
+    def rows(self) -> int:
+        """Of the result, for each group that multiplies."""
+        return self.form.row.extent // self.form.consumers
+
+    @property
+    def matrices(self) -> int:
+        """`wgmma` instructions that cover these rows."""
+        return self.rows // MATRIX_ROWS
+
+    @property
+    def columns(self) -> int:
+        """Of the result in a tile."""
+        return self.form.column.extent
+
+    @property
+    def sums_of_matrix(self) -> int:
+        """Registers of a thread that hold the results of one instruction."""
+        return self.columns // 2
+
+    @property
+    def sums(self) -> int:
+        """Registers of a thread that hold results."""
+        return self.matrices * self.sums_of_matrix
+
+    @property
+    def depth_steps(self) -> int:
+        """Instructions along the sum in one tile."""
+        return ROW_BYTES // _STEP_BYTES
+
+    @cached_property
+    def instruction(self) -> str:
+        """The name of the device function that multiplies."""
+        dtype = str(self.form.left.copy.store.buffer.dtype)
+        other = str(self.form.right.copy.store.buffer.dtype)
+        sums = "s32" if self.form.sums.dtype.is_int else "f32"
+        if dtype not in _TYPES or other not in _TYPES:
+            raise refused(f"there is no instruction for {dtype} and {other}")
+        depth = _STEP_BYTES // ir.DType(dtype).itemsize
+        turned = f"t{int(not self.left.is_depth_first)}{int(not self.right.is_depth_first)}"
+        shape = f"m64n{self.columns}k{depth}"
+        return f"tw_wgmma_{shape}_{sums}_{_TYPES[dtype]}_{_TYPES[other]}_{turned}"
+
+    # --- shared memory --------------------------------------------------------------------------
+
+    @cached_property
+    def stages(self) -> int:
+        """Steps of the sum in shared memory at a time; more hide more of the time a copy takes."""
+        if self.form.stages:
+            return self.form.stages
+        least = _ATOM + self.form.row.extent * self.least_part * self.output_dtype.itemsize
+        room = (self.shared_limit - least) // (self.stage_bytes + 16)
+        return max(2, min(room, _MOST_STAGES))
+
+    @property
+    def left_bytes(self) -> int:
+        """Of a tile of the left operand."""
+        return self.form.row.extent * ROW_BYTES
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of the tiles of both operands."""
+        return self.left_bytes + self.columns * ROW_BYTES
+
+    @property
+    def output_offset(self) -> int:
+        """Where results are put in order before they are written."""
+        return self.stages * self.stage_bytes
+
+    @property
+    def full_offset(self) -> int:
+        """Where the barriers of filled stages are; those of emptied ones follow."""
+        return self.output_offset + self.output_bytes
+
+    @property
+    def empty_offset(self) -> int:
+        """Where the barriers of emptied stages are."""
+        return self.full_offset + 8 * self.stages
+
+    @property
+    def bytes(self) -> int:
+        """All of it, with room to begin at an atom."""
+        return _ATOM + self.empty_offset + 8 * self.stages
+
+    @property
+    def output_dtype(self) -> ir.DType:
+        """Of the result."""
+        return self.form.output.store.buffer.dtype
+
+    @cached_property
+    def least_part(self) -> int:
+        """The fewest columns that can be put in order at a time."""
+        return next(n for n in range(16, self.columns + 1, 16) if self._fits(n))
+
+    def _fits(self, columns: int) -> bool:
+        """Whether a tile has a whole number of such parts, and these of panels."""
+        width = ROW_BYTES // self.output_dtype.itemsize // 2
+        return self.columns % columns == 0 and columns % width == 0
+
+    @cached_property
+    def part(self) -> int:
+        """The columns that are put in order at a time: as many as there is room for."""
+        width = self.output_dtype.itemsize * self.form.row.extent
+        used = _ATOM + self.output_offset + 16 * self.stages
+        parts = [n for n in range(16, self.columns + 1, 16) if self._fits(n)]
+        fitting = [n for n in parts if used + n * width <= self.shared_limit]
+        return max(fitting, default=self.least_part)
+
+    @property
+    def output_panel(self) -> int:
+        """Columns of a row in the output's part of shared memory."""
+        width = ROW_BYTES // self.output_dtype.itemsize
+        return width if self.part % width == 0 else width // 2
+
+    @property
+    def output_bytes(self) -> int:
+        """Of the results that are put in order at a time."""
+        return self.form.row.extent * self.part * self.output_dtype.itemsize

@@ -1,0 +1,59 @@
+"""`LowerTileKernels`: loops over tiles that a schedule marked become kernels with roles."""
+
+from __future__ import annotations
+
+from tilewright import ir
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.gpu.tile_kernels.layout import Layout
+from tilewright.lowering.gpu.tile_kernels.roles import TileKernel
+from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, read_tile_form, tile_loops
+from tilewright.target import Target
+
+# Of Hopper, the only architecture with these instructions.
+SHARED_BYTES = 232448
+_PROCESSORS = 132
+
+
+def processors_of(target: Target | None) -> int:
+    """How many blocks of threads run at a time, one on each processor."""
+    attrs = {} if target is None else target.attrs
+    return int(str(attrs.get("multi_processor_count", _PROCESSORS)))
+
+
+@register_pass
+class LowerTileKernels(FunctionPass):
+    """Give the threads of tile kernels their roles."""
+
+    def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
+        """Replace each marked loop; the buffers of its tiles go."""
+        found = {loop: read_tile_form(loop) for loop in tile_loops(func.body)}
+        if not found:
+            return func
+        gone = {buffer for form in found.values() for buffer in _tile_buffers(form)}
+
+        def kernel(loop: ir.For) -> ir.Stmt:
+            form = found.get(loop)
+            if form is None:
+                return loop
+            layout = Layout.of(form, SHARED_BYTES)
+            assert isinstance(loop.extent, ir.IntImm)
+            return TileKernel(layout, min(loop.extent.value, processors_of(target))).statement()
+
+        def without_tiles(block: ir.Block) -> ir.Block:
+            kept = tuple(buffer for buffer in block.alloc_buffers if buffer not in gone)
+            return ir.updated(block, alloc_buffers=kept)
+
+        def visit(node: ir.Stmt) -> ir.Stmt:
+            if isinstance(node, ir.For) and node in found:
+                return kernel(node)
+            made = ir.map_children(
+                node, lambda child: visit(child) if isinstance(child, ir.Stmt) else child
+            )
+            return without_tiles(made) if isinstance(made, ir.Block) else made
+
+        return func.with_body(visit(func.body))
+
+
+def _tile_buffers(form: TileForm) -> tuple[ir.Buffer, ...]:
+    copies = (form.left.copy, form.right.copy)
+    return (form.sums, *(copy.store.buffer for copy in copies))

@@ -1,0 +1,248 @@
+"""The end of a tile kernel: sums become results, which go to memory by bulk copies.
+
+Threads hold the sums of one instruction as `wgmma` leaves them: thread t of a warp group has, for
+each 8 columns, two neighbours of row `16 * (t / 32) + t % 32 / 4` and of the row 8 below. They are
+put into shared memory in the order that bulk copies read, without two threads in the same bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright import ir
+from tilewright.ir.intrinsics import (
+    bitwise_and,
+    bitwise_xor,
+    call_extern,
+    if_then_else,
+    shift_right,
+)
+from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordinates
+from tilewright.lowering.gpu.tile_kernels.tile_form import refused
+
+if TYPE_CHECKING:
+    from tilewright.lowering.gpu.tile_kernels.layout import Layout
+    from tilewright.lowering.gpu.tile_kernels.roles import _Place
+
+_UINT32 = ir.DType("uint32")
+_PACKS = {"float16": "tw_pack_f16", "bfloat16": "tw_pack_bf16"}
+
+
+def _run(name: str, *args: ir.ExprLike) -> ir.Stmt:
+    return ir.Evaluate(call_extern("void", name, *args))
+
+
+def _word(value: int) -> ir.PrimExpr:
+    return ir.const(value, _UINT32)
+
+
+@dataclass(frozen=True)
+class OutputWriter:
+    """Writes the results of one tile."""
+
+    layout: Layout
+
+    @property
+    def _sums(self) -> ir.BufferLoad:
+        loads = ir.nodes_of(self.layout.form.output.store.value, ir.BufferLoad)
+        for load in loads:
+            if load.buffer is self.layout.form.sums:
+                return load
+        raise refused("its output does not use the sums")
+
+    @property
+    def row(self) -> ir.Var:
+        """The iterator of the output along rows of the tile."""
+        return self._iterator(-2)
+
+    @property
+    def column(self) -> ir.Var:
+        """The iterator of the output along columns of the tile."""
+        return self._iterator(-1)
+
+    def _iterator(self, position: int) -> ir.Var:
+        index = self._sums.indices[position]
+        if not isinstance(index, ir.Var):
+            raise refused(f"its output reads the sums at `{index}`, expected a plain iterator")
+        return index
+
+    def write(
+        self, sums: ir.Buffer, output: TensorMap, place: Mapping[ir.Var, ir.PrimExpr], at: _Place
+    ) -> ir.Stmt:
+        """All parts of a tile, one after another through the same shared memory."""
+        axes = self.layout.form.output.axes
+        origin = {var: ir.substitute(axis.origin, place) for var, axis in axes.items()}
+        parts = [
+            self._part(sums, output, origin, at, first)
+            for first in range(0, self.layout.columns, self.layout.part)
+        ]
+        return ir.seq(parts)
+
+    def _part(
+        self,
+        sums: ir.Buffer,
+        output: TensorMap,
+        origin: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+        first: int,
+    ) -> ir.Stmt:
+        layout = self.layout
+        consumer = ir.floordiv(at.warp, 4)
+        is_leader = ir.logical_and(ir.equal(ir.floormod(at.warp, 4), 0), ir.equal(at.lane, 0))
+        barrier = _run("tw_named_barrier", ir.add(consumer, 1), 128)
+        base = at.base + _word(layout.output_offset)
+        width = layout.output_panel * layout.output_dtype.itemsize
+        panel = layout.form.row.extent * width
+        copies = []
+        for number in range(layout.part // layout.output_panel):
+            shift = ir.cast(_UINT32, consumer) * _word(layout.rows * width)
+            source = base + _word(number * panel) + shift
+            begin = {
+                **origin,
+                self.row: origin[self.row] + consumer * layout.rows,
+            }
+            to = coordinates(output, begin, {self.column: first + number * layout.output_panel})
+            copies.append(_run(f"tw_store_{len(to)}d", output.var, source, *to))
+        put = self._put_pairs if layout.output_dtype.itemsize == 4 else self._put_matrices
+        return ir.seq(
+            [
+                ir.IfThenElse(is_leader, _run("tw_bulk_wait_read_0")),
+                barrier,
+                *(put(sums, origin, at, first, matrix) for matrix in range(layout.matrices)),
+                _run("tw_fence_async_shared"),
+                barrier,
+                ir.IfThenElse(is_leader, ir.seq([*copies, _run("tw_bulk_commit")])),
+            ]
+        )
+
+    # --- into shared memory ---------------------------------------------------------------------
+
+    def _address(
+        self, at: _Place, row: ir.PrimExpr, column: ir.PrimExpr, chunk: ir.PrimExpr
+    ) -> ir.PrimExpr:
+        """Of a chunk of 16 bytes in the panel of a column."""
+        layout = self.layout
+        width = layout.output_panel * layout.output_dtype.itemsize
+        number = ir.floordiv(column, layout.output_panel)
+        mixed = bitwise_and(row, 7) if width == 128 else bitwise_and(shift_right(row, 1), 3)
+        offset = (
+            number * (layout.form.row.extent * width) + row * width + bitwise_xor(chunk, mixed) * 16
+        )
+        return at.base + _word(layout.output_offset) + ir.cast(_UINT32, offset)
+
+    def _first_row(self, at: _Place, matrix: int) -> ir.PrimExpr:
+        """The first row of a warp in a matrix."""
+        layout = self.layout
+        group, warp = ir.floordiv(at.warp, 4), ir.floormod(at.warp, 4)
+        return group * layout.rows + warp * 16 + 64 * matrix
+
+    def _put_matrices(
+        self,
+        sums: ir.Buffer,
+        origin: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+        first: int,
+        matrix: int,
+    ) -> ir.Stmt:
+        """Results of 16 bits: a warp stores 16 columns at a time."""
+        layout = self.layout
+        pack = _PACKS.get(str(layout.output_dtype))
+        if pack is None:
+            raise refused(f"results of {layout.output_dtype!s} cannot be written by bulk copies")
+        step = ir.Var("columns", ir.INT32)
+        lane, top = at.lane, self._first_row(at, matrix)
+        row = top + ir.floormod(lane, 8) + ir.floormod(ir.floordiv(lane, 8), 2) * 8
+        column = step * 16
+        within = ir.floordiv(ir.floormod(column, layout.output_panel), 8)
+        pairs = []
+        for pair in range(4):
+            values = [
+                _unrounded(self._value(sums, origin, at, matrix, first, column, 2 * pair + n))
+                for n in (0, 1)
+            ]
+            pairs.append(call_extern(_UINT32, pack, *values))
+        address = self._address(at, row, column, within + ir.floordiv(lane, 16))
+        body = _run("tw_store_matrices", address, *pairs)
+        count = ir.const(layout.part // 16)
+        return ir.For(step, ir.const(0), count, ir.ForKind.UNROLLED, body)
+
+    def _put_pairs(
+        self,
+        sums: ir.Buffer,
+        origin: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+        first: int,
+        matrix: int,
+    ) -> ir.Stmt:
+        """Results of 32 bits: each thread stores two neighbours at a time."""
+        layout = self.layout
+        step = ir.Var("columns", ir.INT32)
+        lane, top = at.lane, self._first_row(at, matrix)
+        stores = []
+        for half in range(4):
+            column = step * 16 + 8 * (half // 2) + ir.floormod(lane, 4) * 2
+            row = top + ir.floordiv(lane, 4) + 8 * (half % 2)
+            chunk = ir.floordiv(ir.floormod(column, layout.output_panel), 4)
+            address = self._address(at, row, column, chunk)
+            address = address + ir.cast(_UINT32, ir.floormod(column, 4) * 4)
+            values = [
+                self._value(sums, origin, at, matrix, first, step * 16, 2 * half + neighbour)
+                for neighbour in (0, 1)
+            ]
+            kind = "f32" if layout.output_dtype.is_float else "s32"
+            stores.append(_run(f"tw_store_pair_{kind}", address, *values))
+        count = ir.const(layout.part // 16)
+        return ir.For(step, ir.const(0), count, ir.ForKind.UNROLLED, ir.seq(stores))
+
+    def _value(
+        self,
+        sums: ir.Buffer,
+        origin: Mapping[ir.Var, ir.PrimExpr],
+        at: _Place,
+        matrix: int,
+        first: int,
+        column: ir.PrimExpr,
+        element: int,
+    ) -> ir.PrimExpr:
+        """A result: the one of eight sums of a thread in 16 columns, after the output's formula."""
+        layout = self.layout
+        register = matrix * layout.sums_of_matrix + first // 2 + ir.floordiv(column, 2) + element
+        row = self._first_row(at, matrix) + ir.floordiv(at.lane, 4) + 8 * (element // 2 % 2)
+        here = column + (first + 8 * (element // 4) + element % 2) + ir.floormod(at.lane, 4) * 2
+        place = {
+            **origin,
+            self.row: origin[self.row] + row,
+            self.column: origin[self.column] + here,
+        }
+        own = self._sums.buffer
+
+        def load(node: ir.BufferLoad) -> ir.PrimExpr:
+            if node.buffer is own:
+                return sums[register]
+            return self._guarded(node, place)
+
+        formula = ir.rewrite(layout.form.output.store.value, {ir.BufferLoad: load})
+        return ir.substitute(formula, place)
+
+    def _guarded(self, node: ir.BufferLoad, place: Mapping[ir.Var, ir.PrimExpr]) -> ir.PrimExpr:
+        """Another operand of the formula; tiles may reach over its end."""
+        axes = self.layout.form.output.axes
+        inside: ir.PrimExpr = ir.TRUE
+        for var in (self.row, self.column):
+            if axes[var].is_divided and any(
+                ir.uses_var(index, lambda used, own=var: used is own)  # type: ignore[misc]
+                for index in node.indices
+            ):
+                inside = ir.logical_and(inside, ir.less(place[var], axes[var].size))
+        if ir.is_true(inside):
+            return node
+        return if_then_else(inside, node, ir.const(0, node.dtype))
+
+
+def _unrounded(value: ir.PrimExpr) -> ir.PrimExpr:
+    """A result in float32: packing rounds it."""
+    if isinstance(value, ir.Cast) and value.value.dtype is ir.FLOAT32:
+        return value.value
+    return ir.cast("float32", value)

@@ -1,0 +1,206 @@
+"""The form of a program that becomes a tile kernel, read from TensorIR.
+
+Blocks of threads copy tiles of both operands to shared memory, multiply them into an accumulator,
+and write that out:
+
+    for tile in T.thread_binding(tiles, "blockIdx.x", annotations={"tilewright.tile_stages": 4}):
+        for k in range(steps):
+            left[...] = A[...]
+            right[...] = B[...]
+            sums[...] += left[...] * right[...]
+        C[...] = f(sums[...], ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.errors import LowerError
+from tilewright.ir.annotation_keys import TILE_CONSUMERS, TILE_STAGES
+
+ACCUMULATOR = "wgmma.accumulator"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An iterator of a block over a tile: `origin + 0 .. extent - 1` of `0 .. size - 1`."""
+
+    var: ir.Var
+    origin: ir.PrimExpr
+    extent: int
+    size: int
+
+    @property
+    def is_divided(self) -> bool:
+        """True where tiles may reach over the end."""
+        return self.size % self.extent != 0
+
+
+@dataclass(frozen=True)
+class TileBlock:
+    """A block in perfect loops, with what each of its iterators runs over in one tile."""
+
+    block: ir.Block
+    axes: Mapping[ir.Var, Axis]
+
+    @property
+    def store(self) -> ir.BufferStore:
+        """The one statement of the block."""
+        if not isinstance(self.block.body, ir.BufferStore):
+            raise refused(f"block {self.block.name_hint!r} does more than one store")
+        return self.block.body
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One factor of the products: its copy, and its iterators in the copy."""
+
+    copy: TileBlock
+    row: ir.Var  # along rows or columns of the result
+    depth: ir.Var  # along the sum
+
+
+@dataclass(frozen=True)
+class TileForm:
+    """A tile kernel as the schedule says it."""
+
+    tiles: ir.For
+    steps: ir.For
+    left: Operand
+    right: Operand
+    product: TileBlock
+    row: Axis  # of the result
+    column: Axis
+    depth: Axis
+    output: TileBlock
+    sums: ir.Buffer
+    stages: int  # tiles in shared memory at a time; 0: as many as there is room for
+    consumers: int  # warp groups that multiply
+
+
+def refused(reason: str) -> LowerError:
+    """The error for a program that is marked as a tile kernel but has another form."""
+    return LowerError(f"a loop with {TILE_STAGES!r} must be a tile kernel, but {reason}")
+
+
+def read_tile_form(tiles: ir.For) -> TileForm:
+    """The tile kernel below a loop over tiles."""
+    *before, output = statements_of(tiles.body)
+    if len(before) != 1 or not isinstance(before[0], ir.For):
+        raise refused("the loop over tiles holds other statements than the sums and the output")
+    steps = before[0]
+    parts = statements_of(steps.body)
+    if len(parts) != 3:
+        raise refused(f"its body has {len(parts)} statements, expected two copies and a product")
+    *copies, product = (_tile_block(part) for part in parts)
+    return _with_product(tiles, steps, {c.store.buffer: c for c in copies}, product, output)
+
+
+def statements_of(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    """A sequence as a tuple."""
+    return stmt.seq if isinstance(stmt, ir.SeqStmt) else (stmt,)
+
+
+def _with_product(
+    tiles: ir.For,
+    steps: ir.For,
+    copies: Mapping[ir.Buffer, TileBlock],
+    product: TileBlock,
+    output: ir.Stmt,
+) -> TileForm:
+    store = product.store
+    left, right = _factors(store)
+    (depth,) = (v.var for v in product.block.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE)
+    row = _other_var(left, depth)
+    column = _other_var(right, depth)
+    stages = _annotation(tiles, TILE_STAGES, 0)
+    consumers = _annotation(tiles, TILE_CONSUMERS, 1)
+    return TileForm(
+        tiles,
+        steps,
+        _operand(left, copies, row, depth),
+        _operand(right, copies, column, depth),
+        product,
+        product.axes[row],
+        product.axes[column],
+        product.axes[depth],
+        _tile_block(output),
+        store.buffer,
+        stages,
+        consumers,
+    )
+
+
+def _annotation(loop: ir.For, key: str, least: int) -> int:
+    value = ir.constant_value(ir.convert(loop.annotations.get(key, least)))
+    if not isinstance(value, int) or value < least:
+        raise refused(f"{key!r} is {value!r}, expected a number from {least} on")
+    return value
+
+
+def _factors(store: ir.BufferStore) -> tuple[ir.BufferLoad, ir.BufferLoad]:
+    """The two loads whose product is added."""
+    match store.value:
+        case ir.Add(a=ir.BufferLoad(buffer=sums), b=ir.Mul(a=a, b=b)) if sums is store.buffer:
+            pair = _uncast(a), _uncast(b)
+            if isinstance(pair[0], ir.BufferLoad) and isinstance(pair[1], ir.BufferLoad):
+                return pair[0], pair[1]
+    raise refused(f"`{store.value}` is not a sum of products of two operands")
+
+
+def _uncast(expr: ir.PrimExpr) -> ir.PrimExpr:
+    return expr.value if isinstance(expr, ir.Cast) else expr
+
+
+def _other_var(load: ir.BufferLoad, depth: ir.Var) -> ir.Var:
+    """The iterator of the result in the last two indices of a factor."""
+    others = [index for index in load.indices[-2:] if index is not depth]
+    if len(others) != 1 or not isinstance(others[0], ir.Var):
+        raise refused(f"`{load}` is not indexed by one iterator of the result and one of the sum")
+    return others[0]
+
+
+def _operand(
+    load: ir.BufferLoad, copies: Mapping[ir.Buffer, TileBlock], row: ir.Var, depth: ir.Var
+) -> Operand:
+    """The copy of a factor, with the iterators of the product named in it."""
+    copy = copies.get(load.buffer)
+    if copy is None:
+        raise refused(f"{load.buffer.name} is not copied to shared memory in the same loop")
+    place = dict(zip(load.indices, copy.store.indices, strict=True))
+    return Operand(copy, _variable(place[row]), _variable(place[depth]))
+
+
+def _variable(index: ir.PrimExpr) -> ir.Var:
+    if not isinstance(index, ir.Var):
+        raise refused(f"a copy writes element `{index}`, expected a plain iterator")
+    return index
+
+
+def _tile_block(stmt: ir.Stmt) -> TileBlock:
+    loops: dict[ir.Var, ir.For] = {}
+    while isinstance(stmt, ir.For):
+        loops[stmt.loop_var] = stmt
+        stmt = stmt.body
+    if not isinstance(stmt, ir.BlockRealize):
+        raise refused("its parts are not single blocks in loops")
+    start = {var: loop.min for var, loop in loops.items()}
+    axes = {}
+    for iter_var, value in stmt.bindings:
+        inner = [var for var in loops if ir.uses_var(value, lambda used, own=var: used is own)]  # type: ignore[misc]
+        extent = loops[inner[0]].extent if inner else ir.const(1)
+        if len(inner) > 1 or not isinstance(extent, ir.IntImm) or iter_var.dom is None:
+            raise refused(f"iterator {iter_var.var.name!r} has no constant tile of its own")
+        size = iter_var.dom.extent
+        if not isinstance(size, ir.IntImm):
+            raise refused(f"iterator {iter_var.var.name!r} has a symbolic extent")
+        origin = ir.substitute(value, start)
+        axes[iter_var.var] = Axis(iter_var.var, origin, extent.value, size.value)
+    return TileBlock(stmt.block, axes)
+
+
+def tile_loops(stmt: ir.Stmt) -> Iterator[ir.For]:
+    """The loops over tiles whose kernels are written in this form."""
+    return (loop for loop in ir.nodes_of(stmt, ir.For) if TILE_STAGES in loop.annotations)

@@ -1,0 +1,185 @@
+"""Windows of a convolution: which element of an image each (row, depth) of a product reads.
+
+With `row = (n * P + p) * Q + q` and `depth = (r * S + s) * C + c` that is
+`X[n, p * stride + r * dilation - pad, q * stride + s * dilation - pad, c]`. The numbers are found
+by evaluating the indices at a few points, then proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.arith import Analyzer
+from tilewright.lowering.gpu.tile_kernels.tile_form import Axis, refused
+
+
+@dataclass(frozen=True)
+class WindowAxis:
+    """How windows move along the height or the width of the image."""
+
+    outputs: int
+    taps: int
+    stride: int
+    dilation: int
+    pad: int
+
+    def index(self, output: ir.PrimExpr, tap: ir.PrimExpr) -> ir.PrimExpr:
+        """The coordinate in the image."""
+        return output * self.stride + tap * self.dilation - self.pad
+
+    def upper(self, extent: int) -> int:
+        """The upper corner of the box of positions, counted from the last of the image."""
+        last = (self.outputs - 1) * self.stride - self.pad
+        return last - (extent - 1)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a two-dimensional convolution."""
+
+    shape: tuple[int, int, int, int]  # of the image: n, height, width, channels
+    height: WindowAxis
+    width: WindowAxis
+
+    def position(self, row: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr, ir.PrimExpr]:
+        """Width, height and image of the upper left corner of a window."""
+        pixels, zero = self.height.outputs * self.width.outputs, ir.const(0)
+        p = ir.floordiv(ir.floormod(row, pixels), self.width.outputs)
+        q = ir.floormod(row, self.width.outputs)
+        return self.width.index(q, zero), self.height.index(p, zero), ir.floordiv(row, pixels)
+
+    def tap(self, depth: ir.PrimExpr) -> tuple[ir.PrimExpr, ir.PrimExpr, ir.PrimExpr]:
+        """The first channel, and the offsets of a tap in width and height."""
+        channels = self.shape[3]
+        number = ir.floordiv(depth, channels)
+        s, r = ir.floormod(number, self.width.taps), ir.floordiv(number, self.width.taps)
+        return ir.floormod(depth, channels), s * self.width.dilation, r * self.height.dilation
+
+    def indices(self, row: ir.PrimExpr, depth: ir.PrimExpr) -> Sequence[ir.PrimExpr]:
+        """The element that is read."""
+        w, h, n = self.position(row)
+        c, s, r = self.tap(depth)
+        return n, h + r, w + s, c
+
+
+def read_windows(load: ir.BufferLoad, guard: ir.PrimExpr | None, row: Axis, depth: Axis) -> Windows:
+    """The windows that a copy gathers; refused if it gathers something else."""
+    shape = [ir.constant_value(extent) for extent in load.buffer.shape]
+    if len(shape) != 4 or load.buffer.strides or not all(isinstance(n, int) for n in shape):
+        raise refused(f"`{load}` is neither a plain tile nor the windows of a convolution")
+    n, height, width, c = (int(extent or 0) for extent in shape)
+    if depth.size % c or c % depth.extent:
+        raise refused(
+            f"{c} channels of {load.buffer.name} are not a multiple of the {depth.extent} of a tile"
+        )
+    if row.size % n:
+        raise refused(f"`{load}` is not the windows of a convolution")
+    at = _evaluator(load, row, depth)
+    windows = _guessed(at, (n, height, width, c), row.size // n, depth.size // c)
+    _prove(windows, load, guard, (row, depth))
+    return windows
+
+
+def _evaluator(
+    load: ir.BufferLoad, row: Axis, depth: Axis
+) -> Callable[[int, int], tuple[int, ...]]:
+    def at(i: int, k: int) -> tuple[int, ...]:
+        values = {row.var: ir.const(i), depth.var: ir.const(k)}
+        found = [Analyzer().simplify(ir.substitute(index, values)) for index in load.indices]
+        if not all(isinstance(value, ir.IntImm) for value in found):
+            raise refused(f"`{load}` depends on more than the tile")
+        return tuple(int(value.value) for value in found if isinstance(value, ir.IntImm))
+
+    return at
+
+
+def _guessed(
+    at: Callable[[int, int], tuple[int, ...]],
+    shape: tuple[int, int, int, int],
+    pixels: int,
+    taps: int,
+) -> Windows:
+    """Windows that agree with some points."""
+    channels, start = shape[3], at(0, 0)
+    columns = next((q for q in range(1, pixels) if at(q, 0)[1] != start[1]), pixels)
+    across = next((s for s in range(1, taps) if at(0, s * channels)[1] != start[1]), taps)
+
+    def step(axis: int, i: int, k: int, is_there: bool) -> int:
+        return at(i, k)[axis] - start[axis] if is_there else 1
+
+    rows, down = pixels // columns, taps // across
+    width = WindowAxis(
+        columns,
+        across,
+        step(2, 1, 0, columns > 1),
+        step(2, 0, channels, across > 1),
+        -start[2],
+    )
+    height = WindowAxis(
+        rows,
+        down,
+        step(1, columns, 0, rows > 1),
+        step(1, 0, across * channels, down > 1),
+        -start[1],
+    )
+    return Windows(shape, height, width)
+
+
+def _prove(
+    windows: Windows, load: ir.BufferLoad, guard: ir.PrimExpr | None, axes: tuple[Axis, Axis]
+) -> None:
+    analyzer = Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, ir.Range(ir.const(0), ir.const(axis.size)))
+    expected = windows.indices(axes[0].var, axes[1].var)
+    for index, wanted in zip(load.indices, expected, strict=True):
+        if not analyzer.can_prove_equal(index, wanted):
+            raise refused(f"`{index}` of {load.buffer.name} is not that of a window: `{wanted}`")
+    check_guard(analyzer, load, guard)
+
+
+def check_guard(analyzer: Analyzer, load: ir.BufferLoad, guard: ir.PrimExpr | None) -> None:
+    """Zeros are read exactly where an index is outside: that is what the hardware does."""
+    conditions = [] if guard is None else list(ir.conjuncts(guard))
+    needed: list[ir.PrimExpr] = []
+    for index, extent in zip(load.indices, load.buffer.shape, strict=True):
+        bound = analyzer.const_int_bound(index)
+        if bound.min_value < 0:
+            needed.append(ir.GE(index, ir.const(0, index.dtype)))
+        if not analyzer.can_prove(index < extent):
+            needed.append(ir.LT(index, extent))
+    for condition in conditions:
+        needed = [each for each in needed if not _same(analyzer, each, condition)]
+    if needed:
+        raise refused(f"`{load}` is read outside of {load.buffer.name}")
+    if not all(_is_bound(analyzer, load, condition) for condition in conditions):
+        raise refused(f"`{guard}` is more than the bounds of {load.buffer.name}")
+
+
+def _is_bound(analyzer: Analyzer, load: ir.BufferLoad, condition: ir.PrimExpr) -> bool:
+    bounds = [
+        made
+        for index, extent in zip(load.indices, load.buffer.shape, strict=True)
+        for made in (ir.GE(index, ir.const(0, index.dtype)), ir.LT(index, extent))
+    ]
+    return any(_same(analyzer, bound, condition) for bound in bounds)
+
+
+def _same(analyzer: Analyzer, a: ir.PrimExpr, b: ir.PrimExpr) -> bool:
+    """Whether two comparisons of integers say the same."""
+    slacks = _slack(a), _slack(b)
+    if slacks[0] is None or slacks[1] is None:
+        return False
+    return analyzer.can_prove_equal(slacks[0], slacks[1])
+
+
+def _slack(condition: ir.PrimExpr) -> ir.PrimExpr | None:
+    """What is not negative exactly where a comparison holds."""
+    match condition:
+        case ir.GE(a=a, b=b) | ir.LE(a=b, b=a):
+            return a - b
+        case ir.GT(a=a, b=b) | ir.LT(a=b, b=a):
+            return a - b - 1
+    return None

@@ -1,0 +1,183 @@
+"""`WarpGroupTiling`: matrix products and convolutions on the tensor cores of Hopper.
+
+The block becomes a product of matrices by fusing iterators. A block of threads computes a tile of
+the result: tiles of both operands go through shared memory, and what comes after the sum is done on
+the way out. How threads share the work is left to `lowering/gpu/tile_kernels`.
+
+One sketch for each way to share a tile among warp groups; decisions are the width of a tile and the
+order of tiles, which decides what they find in the cache.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from tilewright import ir, te
+from tilewright.errors import LowerError, ScheduleError
+from tilewright.ir.access import inputs_of
+from tilewright.ir.annotation_keys import TILE_CONSUMERS, TILE_STAGES, TILING_STRUCTURE
+from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
+from tilewright.schedule import BlockRV, LoopRV, Schedule
+from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
+from tilewright.space.base import NotApplied, ScheduleRule, TaskContext, schedule_rules
+from tilewright.space.conditions import why_not_free
+from tilewright.space.tvm.tensor_core_layout import Reindexed, transform_for_tensorization
+from tilewright.target import Target
+
+STRUCTURE = "warp groups"
+_ROW_BYTES = 128  # of the sum in one step
+# Types of both operands and of their sum.
+_TYPES = (
+    ("float16", "float32"),
+    ("bfloat16", "float32"),
+    ("float8_e4m3fn", "float32"),
+    ("float8_e5m2", "float32"),
+    ("int8", "int32"),
+)
+
+
+class _Shape(NamedTuple):
+    """Rows of a tile, the warp groups that share them, and the columns to choose from."""
+
+    rows: int
+    groups: int
+    columns: tuple[int, ...]
+
+
+_SHAPES = (
+    _Shape(64, 1, (32, 64, 96, 128, 192, 256)),
+    _Shape(128, 1, (32, 64, 96, 128)),
+    _Shape(128, 2, (64, 96, 128, 192, 256)),
+    _Shape(256, 2, (64, 96, 128)),
+)
+_ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
+
+
+@schedule_rules.register("WarpGroupTiling")
+class WarpGroupTiling(ScheduleRule):
+    """Tiles contractions for the warp groups of Hopper."""
+
+    def __init__(self) -> None:
+        self._target: Target | None = None
+
+    def _initialize_with_tune_context(self, context: TaskContext) -> None:
+        self._target = context.target
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """One sketch for each shape that fits."""
+        if self._target is None or not str(self._target.attrs.get("arch", "")).startswith("sm_90"):
+            return NotApplied(sch, "the target has no warp groups (they came with sm_90)")
+        sref = sch.get_sref(block)
+        if taken := why_not_free(sref):
+            return NotApplied(sch, taken)
+        dtypes = _types_of(sref.block)
+        if dtypes is None:
+            return NotApplied(sch, "its types are not those of tensor cores")
+        sketches, reason = [], "it is not a product of two matrices"
+        for shape in _SHAPES:
+            made = sch.copy()
+            try:
+                tiled = _tile(made, block, dtypes, shape)
+                if tiled:
+                    LowerTileKernels()(made.mod, self._target)
+            except (ScheduleError, LowerError) as error:
+                reason = str(error).rpartition("but ")[2]
+                continue
+            if tiled:
+                sketches.append(made)
+        return sketches or NotApplied(sch, reason)
+
+
+def _types_of(block: ir.Block) -> tuple[str, str] | None:
+    """The types of both operands and of the sum, if there is an instruction for them."""
+    inputs = {str(region.buffer.dtype) for region in inputs_of(block).values()}
+    if len(inputs_of(block)) != 2 or len(inputs) != 1 or len(block.writes) != 1:
+        return None
+    found = (*inputs, str(block.writes[0].buffer.dtype))
+    return found if found in _TYPES else None
+
+
+@functools.cache
+def _product(operand: str, sums: str) -> ir.PrimFunc:
+    """A product of matrices of these types."""
+    left = te.placeholder((16, 16), operand, name="left")
+    right = te.placeholder((16, 16), operand, name="right")
+    k = te.reduce_axis((0, 16), name="k")
+    product = te.compute(
+        (16, 16),
+        lambda i, j: te.sum(left[i, k].astype(sums) * right[k, j].astype(sums), axis=k),
+        name="product",
+    )
+    return te.create_prim_func([left, right, product])
+
+
+def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: _Shape) -> bool:
+    """Tile a block; False if it is not a product of matrices."""
+    mapping = get_auto_tensorize_mapping_info(sch, block, _product(*dtypes))
+    if mapping is None:
+        return False
+    copies = transform_for_tensorization(sch, block, mapping)
+    *batch, rows, columns, depth = sch.get_loops(block)
+    widths = _columns_of(_extent(sch, columns), shape)
+    width = sch.sample_categorical(widths, [1 / len(widths)] * len(widths))
+    row, inner_row = sch.split(rows, [None, shape.rows])
+    column, inner_column = sch.split(columns, [None, width])
+    step, inner_depth = sch.split(depth, [None, _ROW_BYTES // ir.DType(dtypes[0]).itemsize])
+    orders = _orders_of(_extent(sch, row))
+    order = sch.sample_categorical(orders, [1 / len(orders)] * len(orders))
+    outer, together = sch.split(row, [None, order])
+    sch.reorder(*batch, outer, column, together, step, inner_row, inner_column, inner_depth)
+    tiles = sch.fuse(*batch, outer, column, together)
+    sch.bind(tiles, "blockIdx.x")
+    sch.annotate(tiles, TILE_STAGES, 0)
+    sch.annotate(tiles, TILE_CONSUMERS, shape.groups)
+    output = sch.cache_write(block, 0, "wgmma.accumulator")
+    sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
+    for position, copy in enumerate(copies.reads):
+        tile = sch.cache_read(block, position, "shared.dyn")
+        sch.compute_at(tile, step, preserve_unit_loops=True)
+        _inline_producers(sch, copy)
+        sch.annotate(tile, TILING_STRUCTURE, STRUCTURE)
+    _inline_consumers(sch, output, copies)
+    for each in (block, output):
+        sch.annotate(each, TILING_STRUCTURE, STRUCTURE)
+    return True
+
+
+def _extent(sch: Schedule, loop: LoopRV) -> int:
+    extent = sch.get(loop).extent
+    assert isinstance(extent, ir.IntImm)
+    return extent.value
+
+
+def _columns_of(count: int, shape: _Shape) -> list[int]:
+    """Widths of tiles that are not much wider than the result."""
+    enough = next((w for w in shape.columns if w >= count), shape.columns[-1])
+    return [width for width in shape.columns if width <= enough]
+
+
+def _orders_of(rows: int) -> list[int]:
+    """Rows of tiles that may be done together, where few of them are missing in the end."""
+    return [n for n in _ORDERS if n <= rows and -rows % n <= rows // 8]
+
+
+def _inline_producers(sch: Schedule, copy: BlockRV) -> None:
+    """Read what an operand is made of, instead of the operand: padding, say."""
+    producers = sch.get_producers(copy)
+    sch.compute_inline(copy)
+    for producer in producers:
+        try:
+            _inline_producers(sch, producer)
+        except ScheduleError:
+            continue  # it is computed before
+
+
+def _inline_consumers(sch: Schedule, output: BlockRV, copies: Reindexed) -> None:
+    """Do on the way out what is done to each result."""
+    sch.reverse_compute_inline(copies.write)
+    while len(consumers := sch.get_consumers(output)) == 1:
+        try:
+            sch.reverse_compute_inline(consumers[0])
+        except ScheduleError:
+            return  # it is done afterwards
