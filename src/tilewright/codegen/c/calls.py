@@ -44,7 +44,7 @@ def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
     if isinstance(node.op, GlobalVar):
         args = ", ".join(printer.text(arg) for arg in node.args)
         return f"{function_name(node.op.name)}({args})", POSTFIX
-    rule = find_intrin_rule("c", node.op.name)
+    rule = find_intrin_rule(printer.target_kind, node.op.name)
     replacement = node if rule is None else rule(node)
     if replacement is not None and replacement is not node:
         return printer.write(convert(replacement))
@@ -65,7 +65,7 @@ def _print_builtin(printer: ExpressionPrinter, node: Call, name: str) -> Printed
         return f"{helper}({', '.join(printer.text(arg) for arg in node.args)})", POSTFIX
     spell = _SPECIAL.get(name)
     if spell is None:
-        raise CodegenError(f"the C backend cannot express tir.{name}: `{node}`")
+        raise CodegenError(f"the {printer.language} backend cannot express tir.{name}: `{node}`")
     return spell(printer, node)
 
 

@@ -7,7 +7,7 @@ the lane. `vectors.py` prints those that the compiler's vector extension express
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from tilewright import ir
 from tilewright.codegen.c.calls import POSTFIX, TERNARY, UNARY, extern_prototype, print_call
@@ -52,7 +52,10 @@ _NAMED: dict[type[ir.BinaryOp], str] = {
 
 
 class ExpressionPrinter(ir.Visitor):
-    """Prints the expressions of one function."""
+    """Prints the expressions of one function; a dialect of C spells some things in its own way."""
+
+    language: ClassVar[str] = "C"  # as messages name it
+    target_kind: ClassVar[str] = "c"  # whose intrinsic rules apply
 
     def __init__(self, prelude: Prelude, externs: dict[str, str]) -> None:
         self.prelude = prelude
@@ -60,6 +63,22 @@ class ExpressionPrinter(ir.Visitor):
         self.supply = NameSupply()
         self._externs = externs
         self._lane: str | None = None
+
+    # --- spelling ---
+
+    def type_name(self, dtype: ir.DType) -> str:
+        """The type of one lane."""
+        return c_type(dtype)
+
+    def pointer_type(self, dtype: ir.DType) -> str:
+        return f"{self.type_name(dtype)} *"
+
+    def integer(self, value: int, dtype: ir.DType) -> str:
+        return integer_literal(value, dtype)
+
+    def fresh_name(self, name: str) -> str:
+        """A name that nothing else has here."""
+        return self.supply.fresh(identifier(name))
 
     # --- what statements ask for ---
 
@@ -89,7 +108,7 @@ class ExpressionPrinter(ir.Visitor):
 
     def define(self, var: ir.Var) -> str:
         """A name for a variable from here on."""
-        name = self.names[var] = self.supply.fresh(identifier(var.name))
+        name = self.names[var] = self.fresh_name(var.name)
         return name
 
     def declare_extern(self, name: str, result: ir.DType, args: tuple[ir.PrimExpr, ...]) -> None:
@@ -112,7 +131,7 @@ class ExpressionPrinter(ir.Visitor):
         if dtype.is_integral and dtype.bits < 8:
             return f"{self.prelude.helper('wrap', dtype)}({text})", POSTFIX
         if is_promoted(dtype):
-            return f"({c_type(dtype)})({text})", UNARY
+            return f"({self.type_name(dtype)})({text})", UNARY
         return text, precedence
 
     def infix(
@@ -132,7 +151,9 @@ class ExpressionPrinter(ir.Visitor):
     # --- scalars ---
 
     def generic_visit(self, node: Any) -> Any:
-        raise CodegenError(f"the C backend cannot express {type(node).__name__}: `{node}`")
+        raise CodegenError(
+            f"the {self.language} backend cannot express {type(node).__name__}: `{node}`"
+        )
 
     def visit_var(self, node: ir.Var) -> Printed:
         name = self.names.get(node)
@@ -141,7 +162,7 @@ class ExpressionPrinter(ir.Visitor):
         return (f"{name}[{self._lane}]" if node.dtype.lanes > 1 else name), POSTFIX
 
     def visit_int_imm(self, node: ir.IntImm) -> Printed:
-        text = integer_literal(node.value, node.dtype)
+        text = self.integer(node.value, node.dtype)
         return text, UNARY if text.startswith("-") else POSTFIX
 
     def visit_float_imm(self, node: ir.FloatImm) -> Printed:
@@ -154,17 +175,21 @@ class ExpressionPrinter(ir.Visitor):
     def visit_binary_op(self, node: ir.BinaryOp) -> Printed:
         named = _NAMED.get(type(node))
         if is_small_float(node.a.dtype):
-            return self._small_float_binary(node)
+            return self.small_float_binary(node)
         if named is not None:
             helper = self.prelude.helper(named, node.dtype)
             return f"{helper}({self.text(node.a)}, {self.text(node.b)})", POSTFIX
         if isinstance(node, ir.Mod) and node.dtype.is_float:
             suffix = "" if node.dtype.bits == 64 else "f"
             return f"fmod{suffix}({self.text(node.a)}, {self.text(node.b)})", POSTFIX
+        return self.plain_infix(node)
+
+    def plain_infix(self, node: ir.BinaryOp) -> Printed:
+        """An operator that the language has."""
         sign, precedence = _INFIX[type(node)]
         return self.infix(sign, precedence, node.a, node.b, node.dtype)
 
-    def _small_float_binary(self, node: ir.BinaryOp) -> Printed:
+    def small_float_binary(self, node: ir.BinaryOp) -> Printed:
         a, b = self.as_float(node.a), self.as_float(node.b)
         named = _NAMED.get(type(node))
         if named is not None:
@@ -193,8 +218,8 @@ class ExpressionPrinter(ir.Visitor):
         if target.is_integral and target.bits < 8:
             return self.cut(f"(int32_t)({self.as_float(node.value)})", UNARY, target)
         if is_small_float(source):
-            return f"({c_type(target)}){self.as_float(node.value)}", UNARY
-        return f"({c_type(target)}){self.operand(node.value, UNARY)}", UNARY
+            return f"({self.type_name(target)}){self.as_float(node.value)}", UNARY
+        return f"({self.type_name(target)}){self.operand(node.value, UNARY)}", UNARY
 
     def visit_let(self, node: ir.Let) -> Printed:
         if node.var.dtype.lanes > 1:
@@ -217,7 +242,7 @@ class ExpressionPrinter(ir.Visitor):
             raise CodegenError(f"the memory of buffer {buffer.name} is not defined here")
         annotation = buffer.data.type_annotation
         if annotation is None or annotation.element_type.element_of is not buffer.dtype.element_of:
-            pointer = f"(({c_type(buffer.dtype)} *){pointer})"
+            pointer = f"(({self.pointer_type(buffer.dtype)}){pointer})"
         return f"{pointer}[{self.text(index)}]"
 
     def visit_buffer_load(self, node: ir.BufferLoad) -> Printed:

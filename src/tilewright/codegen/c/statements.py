@@ -68,6 +68,15 @@ class StatementPrinter(ExpressionPrinter):
         self._depth -= 1
         self.line("}")
 
+    @contextmanager
+    def _otherwise(self) -> Iterator[None]:
+        """The second branch of the `if` that was just closed."""
+        self.lines[-1] += " else {"
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
     def _return(self, value: str) -> None:
         for name in reversed(self._heap):
             self.line(f"free({name});")
@@ -110,11 +119,8 @@ class StatementPrinter(ExpressionPrinter):
         with self._braces(f"if ({self.text(node.condition)})"):
             self.visit(node.then_case)
         if node.else_case is not None:
-            self.lines[-1] += " else {"
-            self._depth += 1
-            self.visit(node.else_case)
-            self._depth -= 1
-            self.line("}")
+            with self._otherwise():
+                self.visit(node.else_case)
 
     def visit_while(self, node: ir.While) -> None:
         with self._braces(f"while ({self.text(node.condition)})"):
@@ -148,7 +154,7 @@ class StatementPrinter(ExpressionPrinter):
 
     def _loop(self, node: ir.For, begin: str, end: str) -> None:
         var = self.define(node.loop_var)
-        kind = c_type(node.loop_var.dtype)
+        kind = self.type_name(node.loop_var.dtype)
         with self._braces(f"for ({kind} {var} = {begin}; {var} < {end}; ++{var})"):
             self.visit(node.body)
 

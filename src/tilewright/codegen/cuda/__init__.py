@@ -1,1 +1,17 @@
-"""CUDA C++ for GPUs of NVIDIA."""
+"""Kernels as readable CUDA C++ without headers, for NVRTC and nvcc.
+
+types.py        types, constants and names
+prelude.py      functions and types that a kernel needs
+small_floats.py structures for floats of 16 and 8 bits
+expressions.py  expressions, vectors one lane at a time
+calls.py        builtin operators: mathematics, addresses, warps, atomics
+ptx.py          instructions that C++ has no name for: mma, ldmatrix, cp.async
+wmma.py         matrix fragments
+vectors.py      loads and stores of whole vectors
+statements.py   statements
+module.py       the file
+"""
+
+from tilewright.codegen.cuda.module import generate_source
+
+__all__ = ["generate_source"]
