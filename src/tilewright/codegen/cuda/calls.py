@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.codegen.c.calls import POSTFIX, UNARY
+from tilewright.codegen.cuda.hopper_functions import device_function
 from tilewright.errors import CodegenError
 
 if TYPE_CHECKING:
@@ -171,6 +172,9 @@ def _extern(printer: KernelPrinter, node: ir.Call) -> Printed:
     name, args = text_of(node, 0), node.args[1:]
     if name == "__dp4a":
         return _dot_of_bytes(printer, ir.replace(node, args=args))
+    text = device_function(name)
+    if text is not None:
+        printer.prelude.need(name, text)
     return f"{name}({', '.join(_argument(printer, arg) for arg in args)})", POSTFIX
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 # A wait that lasts longer than about a second is a mistake: the kernel ends with an error then.
 _MOST_TRIES = 300000
 
-MAP_TYPE = "struct __align__(64) tw_tensor_map { unsigned long long words[16]; };"
+MAP_TYPE = "struct __align__(64) tw_tensor_map { unsigned long long words[16]; };\n"
 
 
 class _Plain(NamedTuple):

@@ -6,6 +6,7 @@ import math
 
 from tilewright import ir
 from tilewright.codegen.cuda import mma, ptx  # noqa: F401  they register operators
+from tilewright.codegen.cuda.hopper_functions import MAP_TYPE
 from tilewright.codegen.cuda.prelude import CudaPrelude
 from tilewright.codegen.cuda.statements import KernelPrinter
 from tilewright.codegen.cuda.types import arch_number, cuda_identifier
@@ -55,6 +56,9 @@ def _parameter(printer: KernelPrinter, param: ir.Var, restrict: str, is_written:
     if not param.dtype.is_handle:
         return f"{printer.type_name(param.dtype)} {printer.define(param)}"
     annotation = param.type_annotation
+    if annotation is not None and annotation.storage_scope == "tensormap":
+        printer.prelude.need("tw_tensor_map", MAP_TYPE)
+        return f"const __grid_constant__ tw_tensor_map {printer.define(param)}"
     kind = "void*" if annotation is None else printer.pointer_type(annotation.element_type)
     return f"{'' if is_written else 'const '}{kind} {restrict}{printer.define(param)}"
 
