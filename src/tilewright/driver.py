@@ -19,7 +19,7 @@ from tilewright.errors import ArgumentError
 from tilewright.intrin.agreement import disagreement
 from tilewright.ir import IRModule, PrimFunc, as_module
 from tilewright.ir.tensor_intrin import TensorIntrin, install_numeric_check
-from tilewright.lowering.host_abi import signature_of
+from tilewright.lowering.host_abi import is_kernel, signature_of
 from tilewright.lowering.pipeline import Stage, Stages, Watcher, run_pipeline
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.runtime import extern_symbols as externs
@@ -243,6 +243,7 @@ def compile_lowered(lowered: IRModule, target: Target, *, may_abort: bool = Fals
     functions = tuple(
         FunctionInfo(name, signature_of(func), bool(func.attrs.get(NO_ALIAS, False)))
         for name, func in lowered.functions.items()
+        if not is_kernel(func)
     )
     info = ModuleInfo(
         functions,

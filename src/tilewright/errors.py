@@ -14,7 +14,8 @@
     ├── RuntimeFailure          a compiled function that could not run
     │   ├── ArgumentError       a wrong argument: shape, dtype, device, contiguity, alignment
     │   │   └── OverlapError    an array that is written overlaps another one
-    │   └── KernelAssertError   an assertion inside the compiled function failed
+    │   ├── KernelAssertError   an assertion inside the compiled function failed
+    │   └── DeviceError         a GPU that is missing, lacks something, or failed
     ├── TuneError               a task that cannot be tuned, or options that make no sense
     │   ├── DatabaseError       a database that cannot be opened or asked
     │   │   └── StoredDataError stored data that is damaged; names the row
@@ -86,6 +87,14 @@ class OverlapError(ArgumentError):
 
 class KernelAssertError(RuntimeFailure):
     """An assertion inside a compiled function failed."""
+
+
+class DeviceError(RuntimeFailure):
+    """A GPU that is missing, lacks something, or failed; `is_lost`: this process has to end."""
+
+    def __init__(self, message: str, *, is_lost: bool = False) -> None:
+        super().__init__(message)
+        self.is_lost = is_lost
 
 
 class RegistryError(TilewrightError, KeyError, ValueError):

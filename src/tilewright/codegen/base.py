@@ -49,6 +49,10 @@ class Backend(ABC):
     kind: ClassVar[str]
     device: ClassVar[str] = "cpu"  # where its functions run, as `runtime.device` names it
     stages: ClassVar[tuple[str, ...]] = ()  # the formats of `texts` that a build goes through
+    # Suffixes of text files -> the format of `texts` that goes into them.
+    text_files: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {".ll": "ll", ".s": "asm", ".c": "c"}
+    )
     exporters: ClassVar[Mapping[str, Exporter]] = MappingProxyType({})  # by suffix of the file
 
     @abstractmethod

@@ -11,9 +11,6 @@ from tilewright.codegen.registry import find_backend
 from tilewright.errors import RuntimeFailure
 from tilewright.support.files import write_whole
 
-# Suffixes of text files -> the source that goes into them.
-_TEXTS = {".ll": "ll", ".s": "asm", ".c": "c"}
-
 
 def export_library(
     path: Path,
@@ -24,12 +21,13 @@ def export_library(
 ) -> tuple[Path, ...]:
     """Write a module in the form that the suffix of `path` names; returns the files written."""
     try:
-        if path.suffix in _TEXTS:
-            write_whole(path, source_of(_TEXTS[path.suffix]))
+        backend = find_backend(artifact.kind)
+        texts, exporters = backend.text_files, backend.exporters
+        if path.suffix in texts:
+            write_whole(path, source_of(texts[path.suffix]))
             return (path,)
-        exporters = find_backend(artifact.kind).exporters
         if path.suffix not in exporters:
-            known = ", ".join([*exporters, *_TEXTS])
+            known = ", ".join([*exporters, *texts])
             raise RuntimeFailure(
                 f"cannot export {path.name}: expected a name that ends in one of {known}"
             )

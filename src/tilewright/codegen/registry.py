@@ -12,7 +12,11 @@ BACKENDS: Family[Backend] = Family("backend", "tilewright.backend")
 DEFAULT_KIND = "llvm"
 
 # Loaded when first asked for: the code generators are large.
-_OURS = {"c": "tilewright.codegen.c.backend", "llvm": "tilewright.codegen.llvm.backend"}
+_OURS = {
+    "c": "tilewright.codegen.c.backend",
+    "cuda": "tilewright.codegen.cuda.backend",
+    "llvm": "tilewright.codegen.llvm.backend",
+}
 
 
 def register_backend(backend: type[Backend]) -> type[Backend]:

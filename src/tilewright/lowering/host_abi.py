@@ -20,6 +20,8 @@ from tilewright.lowering.base import function_pass
 from tilewright.lowering.rewriters import ADDRESS_OF
 
 SIGNATURE_ATTR = "tilewright.signature"
+CALLING_CONV = "calling_conv"
+_DEVICE_KERNEL = 2
 Extent = int | str  # a number, the name of a symbolic one, or arithmetic on such names
 
 
@@ -232,6 +234,11 @@ def HostABI(func: ir.PrimFunc) -> ir.PrimFunc:
     attrs = {**func.attrs, SIGNATURE_ATTR: tuple(builder.specs)}
     attrs.setdefault("global_symbol", func.name)
     return ir.replace(func, params=tuple(builder.params), buffer_map={}, attrs=attrs)
+
+
+def is_kernel(func: ir.PrimFunc) -> bool:
+    """Whether a function is launched on a device by others, so that nobody else calls it."""
+    return bool(func.attrs.get(CALLING_CONV) == _DEVICE_KERNEL)
 
 
 def signature_of(func: ir.PrimFunc) -> tuple[ArgumentSpec, ...]:

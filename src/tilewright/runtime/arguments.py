@@ -74,9 +74,11 @@ class ArgumentBinder:
         signature: Sequence[ArgumentSpec],
         no_alias: bool,
         device: str = "cpu",
+        alignment: int = 1,
     ) -> None:
         self.function = function
         self.device = device
+        self.alignment = alignment  # of all arrays, whatever their elements
         self.signature = tuple(signature)
         self.no_alias = no_alias
         self._known: dict[tuple[object, ...], _Checked] = {}
@@ -136,6 +138,7 @@ class ArgumentBinder:
                 f"({expected}), got {len(args)}"
             )
         views = [self._view(position, arg) for position, arg in enumerate(args)]
+        self._check_devices(views)
         symbols = self._symbolic_values(args, views)
         parts: list[bytes] = []
         numbers: list[tuple[int, ...]] = []
@@ -145,11 +148,8 @@ class ArgumentBinder:
                 parts.append(scalar_slot(where, spec.dtype, arg))
                 numbers.append(())
                 continue
-            if view.device != self.device:
-                raise ArgumentError(
-                    f"{where}: the array is on {view.device}, expected it on the {self.device}"
-                )
             _check_array(where, spec, view, symbols)
+            self._check_alignment(where, view)
             numbers.append(_derived_numbers(where, spec, view))
             parts.append(struct.pack(f"<Q{len(numbers[-1])}q", view.address, *numbers[-1]))
         self._check_overlaps(views)
@@ -175,6 +175,32 @@ class ArgumentBinder:
                 "array or any object with __dlpack__ on the CPU"
             )
         return view
+
+    def _check_devices(self, views: Sequence[TensorView | None]) -> None:
+        """All arrays are on one device, of the name that the function has."""
+        first: str | None = None
+        for position, view in enumerate(views):
+            if view is None:
+                continue
+            if view.device.partition(":")[0] != self.device:
+                copies = f"; tw.nd.array(x, tw.{self.device}(0)) copies it"
+                raise ArgumentError(
+                    f"{self._where(position)}: the array is on {view.device}, expected it on the "
+                    f"{self.device}{'' if self.device == 'cpu' else copies}"
+                )
+            first = first or view.device
+            if view.device != first:
+                raise ArgumentError(
+                    f"{self._where(position)}: the array is on {view.device}, but another is on "
+                    f"{first}; a call takes arrays of one device"
+                )
+
+    def _check_alignment(self, where: str, view: TensorView) -> None:
+        if view.address % self.alignment and 0 not in view.shape:
+            raise ArgumentError(
+                f"{where}: the data pointer is not aligned to {self.alignment} bytes, which "
+                f"functions on the {self.device} need; pass a copy"
+            )
 
     def _symbolic_values(
         self, args: Sequence[Any], views: Sequence[TensorView | None]

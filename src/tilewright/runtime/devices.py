@@ -11,12 +11,15 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tilewright.codegen.artifact import Kernel
 from tilewright.errors import ArgumentError
 from tilewright.support.plugins import Family
 from tilewright.support.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from tilewright.runtime.dlpack import TensorView
 
 # DLPack's numbers of device types. Memory of the last three can be read by the CPU as it is.
 CPU, CUDA = 1, 2
@@ -51,9 +54,15 @@ class Timing(NamedTuple):
 class DeviceApi(ABC):
     """What the devices of one name can do; memory is a NumPy array, or a `DeviceMemory`."""
 
+    alignment: ClassVar[int] = 1  # bytes that addresses of arguments are a multiple of
+
     @abstractmethod
     def exists(self, device_id: int) -> bool:
         """Whether this machine has the device."""
+
+    def why_missing(self, device_id: int) -> str:
+        """The reason why a device does not exist, if it is known."""
+        return ""
 
     @abstractmethod
     def allocate(self, device_id: int, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -66,6 +75,18 @@ class DeviceApi(ABC):
     @abstractmethod
     def copy_out(self, memory: Any) -> Any:
         """A copy of memory as a NumPy array."""
+
+    def adopt(self, tensor: TensorView, dtype: Any) -> Any:
+        """Memory of the device that another library owns; None if its arrays cannot be used."""
+        return None
+
+    def lend(self, memory: Any, stream: Any) -> TensorView | None:
+        """Memory that another library will use on a stream of its own; None if that cannot be."""
+        return None
+
+    def dlpack_stream(self, device_id: int) -> int | None:
+        """The stream, in DLPack's numbers, on which arrays of other libraries will be used."""
+        return None
 
     @abstractmethod
     def synchronize(self, device_id: int) -> None:
@@ -81,7 +102,7 @@ class DeviceApi(ABC):
 
 
 DEVICE_APIS: Family[DeviceApi] = Family("device", "tilewright.device")
-_OURS = {"cpu": "tilewright.runtime.cpu_device"}
+_OURS = {"cpu": "tilewright.runtime.cpu_device", "cuda": "tilewright.runtime.cuda_device"}
 
 
 @functools.cache
@@ -117,6 +138,12 @@ class Device:
             raise ArgumentError(f"nothing here can use {self}; use cpu(0)")
         return api
 
+    @property
+    def why_missing(self) -> str:
+        """The reason why the device is not there; empty if it is, or if nothing can be said."""
+        api = _api_of(self.name)
+        return "" if api is None or api.exists(self.device_id) else api.why_missing(self.device_id)
+
     def sync(self) -> None:
         """Wait for all work on the device; a function on the CPU has finished when it returns."""
         if self.exist:
@@ -134,7 +161,7 @@ def cpu(device_id: int = 0) -> Device:
 
 
 def cuda(device_id: int = 0) -> Device:
-    """A GPU of NVIDIA; it may be named, but `exist` is False: no array can lie there yet."""
+    """A GPU of NVIDIA; it may be named where there is none, then `exist` is False."""
     return Device("cuda", device_id)
 
 

@@ -19,7 +19,7 @@ from tilewright.codegen.host.loading import load_permanently
 from tilewright.codegen.llvm.compiler import compile_ir, host_machine
 from tilewright.errors import ArgumentError
 from tilewright.ir.dlpack_bridge import from_dlpack, to_dlpack
-from tilewright.runtime.devices import CPU, device_name
+from tilewright.runtime.devices import device_name
 
 VERSION = (1, 0)
 _READ_ONLY, SUBBYTE_PADDED = 1, 4
@@ -110,13 +110,13 @@ def device_of(array: Any) -> str:
     return name if name == "cpu" else f"{name}:{device_id}"
 
 
-def borrow(array: object) -> TensorView:
-    """The memory behind an array of another library, which must be the CPU's.
+def borrow(array: object, device: str = "cpu", stream: int | None = None) -> TensorView:
+    """The memory behind an array of another library, to be used on a stream of its device.
 
     What the library itself raises comes out as an ArgumentError that repeats it.
     """
     try:
-        capsule = _capsule_of(array)
+        capsule = _capsule_of(array, {} if stream is None else {"stream": stream})
     except Exception as error:
         raise ArgumentError(
             f"{type(array).__name__} does not give its memory away: {error}"
@@ -128,25 +128,25 @@ def borrow(array: object) -> TensorView:
                 f"{type(array).__name__} speaks DLPack {managed.major}.{managed.minor}, "
                 f"expected {VERSION[0]}.x"
             )
-        return view_of_tensor(managed.tensor, managed.flags, capsule)
+        return view_of_tensor(managed.tensor, managed.flags, capsule, device)
     if _is_valid(capsule, _PLAIN):
         plain = DLManagedTensor.from_address(_get_pointer(capsule, _PLAIN))
-        return view_of_tensor(plain.tensor, 0, capsule)
+        return view_of_tensor(plain.tensor, 0, capsule, device)
     raise ArgumentError(
         f"__dlpack__() of {type(array).__name__} returned {type(capsule).__name__}, expected a "
         "fresh 'dltensor' capsule"
     )
 
 
-def _capsule_of(array: Any) -> Any:
+def _capsule_of(array: Any, options: dict[str, Any]) -> Any:
     """A capsule, versioned if the library can; libraries from before DLPack 1.0 take no version."""
     try:
-        return array.__dlpack__(max_version=VERSION)
+        return array.__dlpack__(max_version=VERSION, **options)
     except TypeError:
-        return array.__dlpack__()
+        return array.__dlpack__(**options)
 
 
-def view_of_tensor(tensor: DLTensor, flags: int, owner: object) -> TensorView:
+def view_of_tensor(tensor: DLTensor, flags: int, owner: object, device: str = "cpu") -> TensorView:
     """The array that DLPack describes, which `owner` keeps alive."""
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else row_major_strides(shape)
@@ -155,7 +155,7 @@ def view_of_tensor(tensor: DLTensor, flags: int, owner: object) -> TensorView:
         dtype = f"packed {dtype}"
     address = (tensor.data or 0) + tensor.byte_offset
     readonly = bool(flags & _READ_ONLY)
-    return TensorView(address, shape, strides, dtype, readonly=readonly, owner=owner)
+    return TensorView(address, shape, strides, dtype, device, readonly, owner)
 
 
 # --- making -------------------------------------------------------------------------------------
@@ -234,10 +234,9 @@ _new_capsule = ctypes.PYFUNCTYPE(
 )(("PyCapsule_New", ctypes.pythonapi))
 
 
-def lend(
-    owner: object, address: int, shape: tuple[int, ...], dtype: str, readonly: bool, versioned: bool
-) -> object:
-    """A capsule for the compact memory at `address`, which `owner` keeps alive."""
+def lend(tensor: TensorView, device: tuple[int, int], versioned: bool) -> object:
+    """A capsule for compact memory on a device, given in DLPack's numbers."""
+    shape, owner = tensor.shape, tensor.owner
     kind = (_VERSIONED if versioned else _PLAIN).decode()
     layout = DLManagedTensorVersioned if versioned else DLManagedTensor
     head = ctypes.sizeof(layout)
@@ -250,14 +249,13 @@ def lend(
     managed = layout.from_address(block)
     managed.manager = id(owner)
     managed.deleter = _native()[f"tw_dlpack_delete_{kind}"]
-    code, bits, lanes = to_dlpack(dtype)
+    code, bits, lanes = to_dlpack(tensor.dtype)
     if isinstance(managed, DLManagedTensorVersioned):
         managed.major, managed.minor = VERSION
-        managed.flags = _READ_ONLY * readonly | SUBBYTE_PADDED * (bits < 8)
+        managed.flags = _READ_ONLY * tensor.readonly | SUBBYTE_PADDED * (bits < 8)
     managed.tensor = DLTensor(
-        address,
-        CPU,
-        0,
+        tensor.address,
+        *device,
         len(shape),
         code,
         bits,

@@ -45,7 +45,10 @@ class CompiledFunction:
         self.signature = info.signature
         self.device = device(module.device)
         self._run = library.kernel(info.name)
-        self._binder = ArgumentBinder(info.name, info.signature, info.no_alias, module.device)
+        alignment = self.device.api.alignment
+        self._binder = ArgumentBinder(
+            info.name, info.signature, info.no_alias, module.device, alignment
+        )
         self._messages = module.messages
         self._owner = library  # the code lives as long as its module
         # The same function for arrays that overlap; None: such arguments are refused.
@@ -164,9 +167,7 @@ class _Evaluator:
 
 def _memory_of(array: object) -> tuple[int, int]:
     view = view_of(array)
-    if view is None or view.device != "cpu":
-        return 0, 0
-    return view.address, size_of(view)
+    return (0, 0) if view is None or not view.dtype else (view.address, size_of(view))
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ArgumentError, IRError
+from tilewright.errors import ArgumentError, DeviceError, IRError
 from tilewright.ir.numpy_bridge import from_numpy as dtype_of, to_numpy
 from tilewright.runtime import dlpack
-from tilewright.runtime.devices import CPU, Device, cpu
-from tilewright.runtime.tensor_view import address_of
+from tilewright.runtime.devices import Device, cpu, device
+from tilewright.runtime.tensor_view import address_of, borrowed
 
 __all__ = ["NDArray", "array", "empty", "from_dlpack", "zeros"]
 
@@ -24,8 +25,8 @@ _CPU = cpu()
 class NDArray:
     """An array on a device, row-major and compact.
 
-    It can be passed to compiled functions, to NumPy (`numpy.asarray`) and, if it is on the CPU,
-    without a copy to every library that takes DLPack (`torch.from_dlpack`).
+    It can be passed to compiled functions, to NumPy (`numpy.asarray`) and without a copy to every
+    library that takes DLPack (`torch.from_dlpack`), from the CPU and from GPUs.
     """
 
     __slots__ = ("__tilewright_array__", "__weakref__", "_device")
@@ -120,7 +121,9 @@ class NDArray:
         return values.copy() if copy else values
 
     def __len__(self) -> int:
-        return len(self._on_host())
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
 
     def __repr__(self) -> str:
         return f"<NDArray shape={self.shape} dtype={self.dtype} {self.device}>\n{self.numpy()!r}"
@@ -137,20 +140,32 @@ class NDArray:
         copy: bool | None = None,
     ) -> object:
         """A capsule that shares the memory (or owns a copy, if asked for)."""
-        if self._device != _CPU:
-            raise BufferError(f"the array is on {self._device}; only arrays on the CPU are lent")
+        place = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != place:
+            here = "the CPU" if self._device == _CPU else self._device
+            raise BufferError(f"the array is on {here} and cannot be exported to {dl_device}")
+        source = array(self, self._device) if copy else self
+        tensor = source._lent(stream)
+        versioned = max_version is not None and max_version[0] >= 1
+        if tensor.readonly and not versioned:
+            raise BufferError("a read-only array needs a consumer that speaks DLPack 1.0")
+        return dlpack.lend(tensor, place, versioned)
+
+    def _lent(self, stream: object) -> dlpack.TensorView:
+        """The memory, for use on a stream of another library."""
+        values = self.__tilewright_array__
+        if not isinstance(values, np.ndarray):
+            tensor = self._device.api.lend(values, stream)
+            if tensor is None:
+                raise BufferError(
+                    f"the array is on {self._device}; only arrays on the CPU and on GPUs are lent"
+                )
+            return replace(tensor, owner=self)
         if stream is not None:
             raise BufferError("an array on the CPU has no stream; pass stream=None")
-        if dl_device is not None and tuple(dl_device) != (CPU, 0):
-            raise BufferError(f"the array is on the CPU and cannot be exported to {dl_device}")
-        versioned = max_version is not None and max_version[0] >= 1
-        source = array(self) if copy else self
-        values = source.__tilewright_array__
         readonly = not values.flags.writeable
-        if readonly and not versioned:
-            raise BufferError("a read-only array needs a consumer that speaks DLPack 1.0")
-        return dlpack.lend(
-            source, address_of(values), values.shape, source.dtype, readonly, versioned
+        return dlpack.TensorView(
+            address_of(values), values.shape, (), self.dtype, readonly=readonly, owner=self
         )
 
 
@@ -169,7 +184,7 @@ def empty(
     numpy_dtype = _numpy_dtype("empty", dtype)
     try:
         return NDArray(place.api.allocate(place.device_id, extents, numpy_dtype), place)
-    except (MemoryError, ValueError) as error:
+    except (MemoryError, ValueError, DeviceError) as error:
         raise ArgumentError(
             f"empty: there is no memory for {dtype}{list(extents)}: {error}"
         ) from error
@@ -203,16 +218,20 @@ def from_dlpack(source: Any) -> NDArray:
         raise ArgumentError(
             f"from_dlpack: expected an object with __dlpack__, got {type(source).__name__}"
         )
-    place = dlpack.device_of(source)
-    if place != "cpu":
-        raise ArgumentError(f"from_dlpack: the array is on {place}, expected it on the cpu")
-    tensor = dlpack.borrow(source)
+    tensor = borrowed(source)
+    if tensor is None:
+        where = dlpack.device_of(source)
+        raise ArgumentError(f"from_dlpack: the array is on {where}, expected it on the cpu")
     if not _is_compact(tensor):
         raise ArgumentError(
             f"from_dlpack: strides are {list(tensor.strides)} elements, expected a row-major "
             "array; pass a contiguous copy"
         )
-    return NDArray(shared_in_numpy(tensor, _numpy_dtype("from_dlpack", tensor.dtype)))
+    dtype = _numpy_dtype("from_dlpack", tensor.dtype)
+    if tensor.device == "cpu":
+        return NDArray(shared_in_numpy(tensor, dtype))
+    place = device(tensor.device)
+    return NDArray(place.api.adopt(tensor, dtype), place)
 
 
 def shared_in_numpy(tensor: dlpack.TensorView, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -269,8 +288,11 @@ def _numpy_dtype(where: str, dtype: Any) -> np.dtype[Any]:
 def _checked_device(where: str, device: object) -> Device:
     if device is None:
         return _CPU
-    if not isinstance(device, Device) or not device.exist:
+    if not isinstance(device, Device):
         raise ArgumentError(f"{where}: cannot place an array on {device}; use cpu(0)")
+    if not device.exist:
+        reason = f": {device.why_missing}" if device.why_missing else "; use cpu(0)"
+        raise ArgumentError(f"{where}: cannot place an array on {device}{reason}")
     return device
 
 
@@ -280,9 +302,11 @@ def _values_of(source: Any, where: str) -> np.ndarray[Any, Any]:
     if isinstance(source, np.ndarray):
         return source
     if hasattr(source, "__dlpack__") and not isinstance(source, np.generic):
-        place = dlpack.device_of(source)
-        if place != "cpu":
+        tensor = borrowed(source)
+        if tensor is None:
+            place = dlpack.device_of(source)
             raise ArgumentError(f"{where}: the source is on {place}, expected it on the cpu")
-        tensor = dlpack.borrow(source)
+        if tensor.device != "cpu":
+            return from_dlpack(source)._on_host()
         return shared_in_numpy(tensor, _numpy_dtype(where, tensor.dtype))
     return np.asarray(source)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tilewright.runtime import dlpack
+from tilewright.runtime.devices import Device
 from tilewright.runtime.dlpack import TensorView
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -31,9 +32,20 @@ def view_of(array: Any) -> TensorView | None:
         held = array.__tilewright_array__
         return _view_of_numpy(held) if isinstance(held, np.ndarray) else held.view()
     if hasattr(type(array), "__dlpack__"):
-        device = dlpack.device_of(array)
-        return dlpack.borrow(array) if device == "cpu" else TensorView(0, (), (), "", device)
+        return borrowed(array) or TensorView(0, (), (), "", dlpack.device_of(array))
     return None
+
+
+def borrowed(array: Any) -> TensorView | None:
+    """The memory of another library's array; None if it is on a device that is not there."""
+    where = dlpack.device_of(array)
+    if where == "cpu":
+        return dlpack.borrow(array)
+    name, _, number = where.partition(":")
+    place = Device(name, int(number))
+    if not place.exist:
+        return None
+    return dlpack.borrow(array, where, place.api.dlpack_stream(place.device_id))
 
 
 def _view_of_numpy(array: Array) -> TensorView:

@@ -95,8 +95,8 @@ def refused(action: Any, *args: Any) -> tuple[Any, ...]:
         (refused(nd.empty, 1.5), "empty: expected a shape of whole numbers, got 1.5"),
         (refused(nd.empty, "ab"), "empty: expected a shape of whole numbers, got 'ab'"),
         (
-            refused(nd.empty, (3,), "float32", Device("cuda")),
-            "empty: cannot place an array on cuda:0; use cpu(0)",
+            refused(nd.empty, (3,), "float32", Device("metal")),
+            "empty: cannot place an array on metal:0; use cpu(0)",
         ),
         (
             refused(nd.empty, (3,), "float32x4"),
@@ -140,7 +140,7 @@ def test_devices() -> None:
     assert str(cpu()) == "cpu:0"
     assert (cpu().device_type, cpu().device_id, cpu().exist) == (1, 0, True)
     assert device("cpu:0") == device("llvm") == cpu()
-    assert not Device("cuda").exist
+    assert not Device("metal").exist
     cpu().sync()
 
 

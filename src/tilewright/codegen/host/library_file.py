@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,8 @@ class LibraryDescription:
     module: ModuleInfo
     has_threads: bool
     calls_packed: bool
+    kind: str = ""  # the backend that loads it; empty: a shared library
+    meta: dict[str, str] = field(default_factory=dict)  # of the artifact in it
 
 
 def encode(description: LibraryDescription) -> bytes:
@@ -48,6 +50,12 @@ def seal(image: bytes) -> bytes:
     _HEAD.pack_into(sealed, at, kind, 0, len(image), length)
     _HEAD.pack_into(sealed, at, kind, zlib.crc32(sealed), len(image), length)
     return bytes(sealed)
+
+
+def code_of(path: Path) -> bytes:
+    """The code in front of the description, of a file that `read_description` has checked."""
+    image = path.read_bytes()
+    return image[: image.index(_MARKER)]
 
 
 def read_description(path: Path) -> LibraryDescription:

@@ -1,0 +1,111 @@
+"""The backend for target kind `cuda`: CUDA C++, compiled by NVIDIA's run-time compiler."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from tilewright.codegen.artifact import Artifact, Library
+from tilewright.codegen.base import Backend, Exporter, GeneratedSource, Texts
+from tilewright.codegen.cuda import compiler, launch_plan
+from tilewright.codegen.cuda.loading import CudaLibrary
+from tilewright.codegen.host import library_file
+from tilewright.codegen.module_info import ModuleInfo
+from tilewright.codegen.registry import register_backend
+from tilewright.errors import RuntimeFailure
+from tilewright.ir import IRModule
+from tilewright.lowering import Pass, PassContext
+from tilewright.support.files import write_whole
+from tilewright.target import Target
+
+
+@dataclass(frozen=True)
+class CudaSource(GeneratedSource):
+    """CUDA C++ with all kernels, and the plan of their launches."""
+
+    plan: launch_plan.Plan = field(default_factory=dict)
+
+
+def _part(name: str) -> Any:
+    """A part of the code generator; loaded late, because modules that run do not need it."""
+    return importlib.import_module(f"tilewright.codegen.cuda.{name}")
+
+
+def _export(
+    path: Path, info: ModuleInfo, artifact: Artifact, symbols: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """Machine code, which NVIDIA's tools can read, with a description behind it."""
+    if symbols:
+        raise RuntimeFailure(f"cannot export {path.name}: functions of GPUs cannot be renamed")
+    described = library_file.LibraryDescription(
+        info, False, False, artifact.kind, dict(artifact.meta)
+    )
+    write_whole(path, library_file.seal(artifact.data + library_file.encode(described)))
+    return (path,)
+
+
+@register_backend
+class CudaBackend(Backend):
+    """Prints CUDA C++ and runs NVIDIA's run-time compiler."""
+
+    kind: ClassVar[str] = "cuda"
+    device: ClassVar[str] = "cuda"
+    stages: ClassVar[tuple[str, ...]] = ("cuda", "ptx")
+    text_files: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {".cu": "cuda", ".ptx": "ptx", ".sass": "sass"}
+    )
+    exporters: ClassVar[Mapping[str, Exporter]] = MappingProxyType({".cubin": _export})
+
+    def passes(self, context: PassContext, target: Target | None) -> list[Pass]:
+        """The pipeline of `pipeline.py`."""
+        passes: list[Pass] = _part("pipeline").passes_of(context, target)
+        return passes
+
+    def generate(self, lowered: IRModule, target: Target) -> CudaSource:
+        """One file of kernels, and the plan of their launches."""
+        plan, messages = launch_plan.plan_of(lowered)
+        return CudaSource(_part("module").generate_source(lowered, target), messages, plan)
+
+    def compile(
+        self, source: GeneratedSource, target: Target, *, may_abort: bool = False
+    ) -> Artifact:
+        """Machine code for the architecture of the target."""
+        assert isinstance(source, CudaSource)
+        arch = compiler.full_arch(target.arch)
+        compiled = compiler.compile_kernels(source.text, arch)
+        meta = {
+            "arch": arch,
+            "compiler": compiler.compiler_version(),
+            "plan": json.dumps(source.plan),
+            "resources": json.dumps({k: asdict(v) for k, v in compiled.resources.items()}),
+            "warnings": "\n".join(compiled.warnings),
+        }
+        return Artifact("cuda", compiled.cubin, tuple(source.plan["functions"]), (), meta)
+
+    def load(self, artifact: Artifact, imports: Mapping[str, int]) -> Library:
+        """Functions that load their kernels when they are first asked for."""
+        return CudaLibrary(artifact)
+
+    def texts(self, lowered: IRModule, source: GeneratedSource, target: Target) -> Texts:
+        """CUDA C++, and the assembly and the machine code that are made of it."""
+        arch = compiler.full_arch(target.arch)
+        compiled = functools.cache(lambda: compiler.compile_kernels(source.text, arch))
+        return {
+            "cuda": lambda: source.text,
+            "ptx": lambda: compiled().ptx,
+            "sass": lambda: compiler.disassembled(compiled().cubin),
+        }
+
+    def warm_up(self) -> None:
+        """Load NVIDIA's compiler."""
+        compiler.compiler_version()
+
+    def version(self) -> str:
+        """The version of NVIDIA's compiler."""
+        return compiler.compiler_version()

@@ -1,0 +1,223 @@
+"""A driver of a GPU that does not exist: its memory is the host's, its kernels are Python's.
+
+It has the form of `cuda.bindings.driver`, as far as we call that, so that everything above the
+driver can be tested on machines without a GPU, and so can the messages of drivers that fail.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tilewright.native import cuda_driver, cuda_memory
+
+# Takes a shape (blocks, threads) and the addresses of the arguments.
+PythonKernel: TypeAlias = Callable[[tuple[int, ...], list[int]], None]
+
+_ALIGNMENT = 256
+
+
+class FakeStatus(enum.IntEnum):
+    """The errors that tests let functions fail with."""
+
+    SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
+
+
+class _Names:
+    """An enumeration whose members are their own names."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+@dataclass
+class FakeDriver:
+    """The module `cuda.bindings.driver`."""
+
+    device_count: int = 1
+    version: int = 13000
+    name: str = "NVIDIA H200"
+    memory_bytes: int = 1 << 30
+    attributes: dict[str, int] = field(default_factory=lambda: dict(_H200))
+    kernel_attributes: dict[str, int] = field(
+        default_factory=lambda: {"NUM_REGS": 32, "SHARED_SIZE_BYTES": 0}
+    )
+    kernels: dict[str, PythonKernel] = field(default_factory=dict)
+    parameter_count: int = 0  # of all kernels
+    failures: dict[str, FakeStatus] = field(default_factory=dict)  # by function
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    _memory: dict[int, Any] = field(default_factory=dict)
+    _captured: list[tuple[Any, ...]] | None = None
+    _clock_ms: float = 0.0
+
+    CUdevice_attribute = _Names()
+    CUpointer_attribute = _Names()
+    CUfunction_attribute = _Names()
+    CUstream_flags = _Names()
+    CUstreamCaptureMode = _Names()
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            return super().__getattribute__(name)
+
+        def call(*args: Any) -> tuple[Any, ...]:
+            self.calls.append((name, *args))
+            if name in self.failures:
+                return (self.failures[name], None)
+            method = getattr(type(self), f"_{name}", None)
+            result = None if method is None else method(self, *args)
+            return (FakeStatus.SUCCESS,) if result is None else (FakeStatus.SUCCESS, *result)
+
+        return call
+
+    def _cuGetErrorName(self, status: FakeStatus) -> tuple[bytes]:
+        return (status.name.encode(),)
+
+    def _cuGetErrorString(self, status: FakeStatus) -> tuple[bytes]:
+        return (status.name.removeprefix("CUDA_ERROR_").replace("_", " ").lower().encode(),)
+
+    def _cuDriverGetVersion(self) -> tuple[int]:
+        return (self.version,)
+
+    def _cuDeviceGetCount(self) -> tuple[int]:
+        return (self.device_count,)
+
+    def _cuDeviceGet(self, number: int) -> tuple[int]:
+        return (number,)
+
+    def _cuDeviceGetName(self, length: int, device: int) -> tuple[bytes]:
+        return (self.name.encode().ljust(length, b"\0"),)
+
+    def _cuDeviceGetAttribute(self, name: str, device: int) -> tuple[int]:
+        return (self.attributes[name.removeprefix("CU_DEVICE_ATTRIBUTE_")],)
+
+    def _cuDeviceTotalMem(self, device: int) -> tuple[int]:
+        return (self.memory_bytes,)
+
+    def _cuDevicePrimaryCtxRetain(self, device: int) -> tuple[str]:
+        return (f"context {device}",)
+
+    def _cuPointerGetAttribute(self, name: str, address: int) -> tuple[int]:
+        return (0,)
+
+    def _cuMemGetInfo(self) -> tuple[int, int]:
+        used = sum(len(memory) for memory in self._memory.values())
+        return (self.memory_bytes - used, self.memory_bytes)
+
+    def _cuMemAlloc(self, size: int) -> tuple[int]:
+        memory = ctypes.create_string_buffer(size + _ALIGNMENT)
+        address = -(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT
+        self._memory[address] = memory
+        return (address,)
+
+    def _cuMemFree(self, address: int) -> None:
+        del self._memory[address]
+
+    def _cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
+        ctypes.memmove(target, source, size)
+
+    _cuMemcpyDtoHAsync = _cuMemcpyHtoDAsync
+
+    def _cuMemsetD32Async(self, address: int, value: int, count: int, stream: int) -> None:
+        ctypes.memset(address, value, 4 * count)
+
+    def _cuLibraryLoadData(self, *args: Any) -> tuple[str]:
+        return ("library",)
+
+    def _cuLibraryGetKernel(self, library: str, name: bytes) -> tuple[str]:
+        return (name.decode(),)
+
+    def _cuKernelGetAttribute(self, name: str, kernel: str, device: int) -> tuple[int]:
+        return (self.kernel_attributes[name.removeprefix("CU_FUNC_ATTRIBUTE_")],)
+
+    def _cuLaunchKernel(self, kernel: str, *args: Any) -> None:
+        shape, pointers = args[:6], args[8]
+        arguments = [*(ctypes.c_uint64 * self.parameter_count).from_address(pointers)]
+        if self._captured is not None:
+            self._captured.append((kernel, shape, arguments))
+        else:
+            self._run(kernel, shape, arguments)
+
+    def _run(self, kernel: str, shape: tuple[int, ...], arguments: list[int]) -> None:
+        self._clock_ms += 0.5
+        self.kernels[kernel](shape, arguments)
+
+    def _cuStreamCreate(self, flags: str) -> tuple[int]:
+        return (77,)
+
+    def _cuStreamBeginCapture(self, stream: int, mode: str) -> None:
+        self._captured = []
+
+    def _cuStreamEndCapture(self, stream: int) -> tuple[Any]:
+        captured, self._captured = self._captured, None
+        return (captured,)
+
+    def _cuGraphInstantiate(self, graph: Any, flags: int) -> tuple[Any]:
+        return (graph,)
+
+    def _cuGraphLaunch(self, graph: Any, stream: int) -> None:
+        for launch in graph:
+            self._run(*launch)
+
+    def _cuEventCreate(self, flags: int) -> tuple[list[float]]:
+        return ([],)
+
+    def _cuEventRecord(self, event: list[float], stream: int) -> None:
+        event.append(self._clock_ms)
+
+    def _cuEventElapsedTime(self, before: list[float], after: list[float]) -> tuple[float]:
+        return (after[-1] - before[-1],)
+
+
+_H200 = {
+    "COMPUTE_CAPABILITY_MAJOR": 9,
+    "COMPUTE_CAPABILITY_MINOR": 0,
+    "MULTIPROCESSOR_COUNT": 132,
+    "WARP_SIZE": 32,
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
+    "MAX_REGISTERS_PER_BLOCK": 65536,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+    "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
+    "L2_CACHE_SIZE": 62914560,
+    "CLOCK_RATE": 1980000,
+    "MEMORY_CLOCK_RATE": 3201000,
+    "GLOBAL_MEMORY_BUS_WIDTH": 6144,
+}
+
+
+@contextmanager
+def installed(fake: object) -> Iterator[None]:
+    """Let everything use a driver that is none; an exception stands for one that is missing."""
+
+    def load(name: str) -> object:
+        if isinstance(fake, Exception):
+            raise fake
+        return fake
+
+    real, cuda_driver.load_bindings = cuda_driver.load_bindings, load
+    _forget()
+    try:
+        yield
+    finally:
+        cuda_driver.load_bindings = real
+        _forget()
+
+
+def _forget() -> None:
+    cuda_driver.cuda_driver.cache_clear()
+    cuda_memory.memory_pool.cache_clear()

@@ -1,0 +1,492 @@
+"""GPUs as devices, on a driver that is none: memory, calls, timing, and what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import ArgumentError, DeviceError, KernelAssertError
+from tilewright.native.cuda_driver import cuda_driver, load_bindings
+from tilewright.native.cuda_memory import memory_pool
+from tilewright.runtime import cpu, cuda, ndarray as nd
+from tilewright.runtime.module import Module
+from tilewright.testing import fake_gpu
+from tilewright.testing.fake_gpu import FakeDriver, FakeStatus
+from tilewright.testing.faults import double
+from tilewright.testing.launched_modules import reverse, scale, uncompiled
+
+
+def floats(address: int, count: int) -> Any:
+    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+
+
+def value(pointer: int, kind: Any = ctypes.c_uint64) -> Any:
+    return kind.from_address(pointer).value
+
+
+def scale_kernel(shape: tuple[int, ...], arguments: list[int]) -> None:
+    a, b, factor, n = arguments
+    count = value(n, ctypes.c_int32)
+    assert shape[0] * shape[3] >= count
+    floats(value(b), count)[:] = floats(value(a), count) * value(factor, ctypes.c_float)
+
+
+def reverse_kernel(shape: tuple[int, ...], arguments: list[int]) -> None:
+    source, target = (np.asarray(floats(value(item), 4096)) for item in arguments[:2])
+    target[:] = source.reshape(8, 512)[:, ::-1].reshape(-1)
+
+
+def copy_kernel(shape: tuple[int, ...], arguments: list[int]) -> None:
+    ctypes.memmove(value(arguments[1]), value(arguments[0]), 4096 * 4)
+
+
+@pytest.fixture
+def gpu() -> Iterator[FakeDriver]:
+    fake = FakeDriver(parameter_count=4)
+    fake.kernels = {
+        "scale_kernel": scale_kernel,
+        "reverse_kernel": reverse_kernel,
+        "copy_kernel": copy_kernel,
+    }
+    with fake_gpu.installed(fake):
+        yield fake
+
+
+def on_gpu(values: Any) -> tw.nd.NDArray:
+    return nd.array(values, cuda())
+
+
+def names_called(gpu: FakeDriver) -> list[str]:
+    return [name for name, *_ in gpu.calls]
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("gpu")
+def test_arrays() -> None:
+    made = on_gpu(np.arange(6, dtype="int32").reshape(2, 3))
+    assert (made.device, made.shape, made.dtype, len(made)) == (cuda(), (2, 3), "int32", 2)
+    assert str(made.device) == "cuda:0"
+    assert made.device.exist
+    made[1, 2] = 9
+    assert made.numpy().tolist() == [[0, 1, 2], [3, 4, 9]]
+    assert made.copyto(cpu()).numpy().tolist() == [[0, 1, 2], [3, 4, 9]]
+    assert nd.zeros((0, 3), "float16", cuda()).numpy().shape == (0, 3)
+    assert on_gpu(np.float32(3)).numpy() == 3
+    assert "cuda:0" in repr(made)
+    for dtype in ("bfloat16", "float8_e4m3fn", "bool", "int64"):
+        assert nd.empty((3,), dtype, cuda()).dtype == dtype
+
+
+def test_memory_comes_from_a_pool(gpu: FakeDriver) -> None:
+    first = memory_pool(0).allocate(1000)
+    address = first.address
+    del first
+    assert memory_pool(0).allocate(700).address == address
+    kept = [memory_pool(0).allocate(700) for _ in range(2)]
+    assert len({block.address for block in kept}) == 2
+    assert names_called(gpu).count("cuMemAlloc") == 2
+    assert "cuMemFree" not in names_called(gpu)
+
+
+def test_memory_of_another_stream_waits_for_it(gpu: FakeDriver) -> None:
+    memory_pool(0).allocate(512)
+    with cuda_driver().using(5):
+        memory_pool(0).allocate(512)
+        assert names_called(gpu).count("cuCtxSynchronize") == 1
+        memory_pool(0).allocate(512)
+        assert names_called(gpu).count("cuCtxSynchronize") == 1
+
+
+def test_the_pool_does_not_keep_everything(gpu: FakeDriver) -> None:
+    memory_pool(0).allocate(gpu.memory_bytes // 4)
+    assert names_called(gpu).count("cuMemFree") == 1
+
+
+def test_too_little_memory(gpu: FakeDriver) -> None:
+    memory_pool(0).allocate(512)
+    gpu.failures["cuMemAlloc"] = FakeStatus.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(ArgumentError) as caught:
+        nd.empty((1 << 40,), "float32", cuda())
+    assert str(caught.value) == (
+        "empty: there is no memory for float32[1099511627776]: cuda:0 has 1.07 GB of its 1.07 GB "
+        "free, expected 4.4e+03 GB"
+    )
+    assert names_called(gpu).count("cuMemAlloc") == 3
+    assert names_called(gpu).count("cuMemFree") == 1
+
+
+class Theirs:
+    """An array of another library on the GPU."""
+
+    def __init__(self, array: tw.nd.NDArray) -> None:
+        self.array = array
+        self.streams: list[object] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> object:
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream, max_version=max_version)
+
+
+def test_memory_is_shared_with_other_libraries(gpu: FakeDriver) -> None:
+    ours = on_gpu(np.arange(4, dtype="float32"))
+    theirs = Theirs(ours)
+    shared = nd.from_dlpack(theirs)
+    assert theirs.streams == [1]
+    assert shared.device == cuda()
+    shared[0] = 7
+    assert ours.numpy().tolist() == [7, 1, 2, 3]
+    assert nd.array(theirs).numpy().tolist() == [7, 1, 2, 3]
+    assert "cuStreamWaitEvent" not in names_called(gpu)
+    address = ours.__tilewright_array__.address
+    del ours, theirs
+    gc.collect()
+    assert shared.numpy().tolist() == [7, 1, 2, 3]
+    assert shared.__tilewright_array__.address == address
+
+
+def test_streams_of_consumers_wait_for_ours(gpu: FakeDriver) -> None:
+    array = nd.zeros((4,), "float32", cuda())
+    for stream in (-1, None, 1):
+        array.__dlpack__(stream=stream)
+    assert "cuStreamWaitEvent" not in names_called(gpu)
+    array.__dlpack__(stream=1234)
+    assert [call[1] for call in gpu.calls if call[0] == "cuStreamWaitEvent"] == [1234]
+    with pytest.raises(BufferError, match=r"the array is on cuda:0 and cannot be exported to \(1,"):
+        array.__dlpack__(dl_device=(1, 0))
+    with pytest.raises(ArgumentError, match=r"strides are \[1, 2\] elements, expected a row-major"):
+        nd.from_dlpack(Turned(array))
+
+
+class Turned(Theirs):
+    """A transposed array."""
+
+    def __dlpack__(self, **options: Any) -> object:
+        capsule = self.array.__dlpack__(**options)
+        managed = tw.runtime.dlpack.DLManagedTensorVersioned.from_address(
+            tw.runtime.dlpack._get_pointer(capsule, b"dltensor_versioned")
+        )
+        managed.tensor.ndim = 2
+        sizes = (ctypes.c_int64 * 4)(2, 2, 1, 2)
+        self.sizes = sizes
+        managed.tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
+        strides = ctypes.addressof(sizes) + 16
+        managed.tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+        return capsule
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def module(gpu: FakeDriver) -> Module:
+    return uncompiled(scale, reverse)
+
+
+def test_a_call(module: Module) -> None:
+    a, b = on_gpu(np.arange(600, dtype="float32")), nd.zeros((600,), "float32", cuda())
+    module["scale"](a, b, -1.5)
+    assert b.numpy().tolist() == (np.arange(600) * -1.5).tolist()
+    module["scale"](Theirs(b), Theirs(a), 2.0)
+    assert a.numpy().tolist() == (np.arange(600) * -3.0).tolist()
+
+
+def test_launches(gpu: FakeDriver, module: Module) -> None:
+    a = nd.zeros((600,), "float32", cuda())
+    module["scale"](a, nd.zeros((600,), "float32", cuda()), 1.0)
+    (launch,) = (call for call in gpu.calls if call[0] == "cuLaunchKernel")
+    assert launch[1:9] == ("scale_kernel", 3, 1, 1, 256, 1, 1, 0)
+    empty = nd.empty((0,), "float32", cuda())
+    module["scale"](empty, nd.empty((0,), "float32", cuda()), 1.0)
+    assert names_called(gpu).count("cuLaunchKernel") == 1
+
+
+def test_loops_memory_and_choices(gpu: FakeDriver, module: Module) -> None:
+    values = np.arange(4096, dtype="int32")
+    turned = values.reshape(8, 512)[:, ::-1].reshape(-1)
+    for times, expected in ((1, turned), (2, values), (3, turned)):
+        a, b = on_gpu(values), nd.zeros((4096,), "int32", cuda())
+        module["reverse"](a, b, times)
+        np.testing.assert_array_equal(b.numpy(), expected)
+    raised = [call for call in gpu.calls if call[0] == "cuKernelSetAttribute"]
+    name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+    assert [call[1:] for call in raised] == [(name, 98304, "reverse_kernel", 0)]
+
+
+def test_an_assertion(module: Module) -> None:
+    big = [nd.empty((1000000,), "float32", cuda()) for _ in range(2)]
+    with pytest.raises(KernelAssertError, match=r"^scale\(\): at most a million elements$"):
+        module["scale"](*big, 1.0)
+    with pytest.raises(KernelAssertError, match=r"^scale\(\): at most a million elements$"):
+        module.time_evaluator("scale", number=5)(*big, 1.0)
+
+
+def test_timing(gpu: FakeDriver, module: Module) -> None:
+    a, b = (nd.zeros((4,), "float32", cuda()) for _ in range(2))
+    assert module.time_evaluator("scale", number=1, repeat=2)(a, b, 1.0).results == (5e-4, 5e-4)
+    assert "cuGraphLaunch" not in names_called(gpu)
+    assert module.time_evaluator("scale", number=50)(a, b, 1.0).results == (5e-4,)
+    assert names_called(gpu).count("cuGraphLaunch") == 2
+    gpu.calls.clear()
+    assert module.time_evaluator("scale", number=500)(a, b, 1.0).mean == pytest.approx(5e-4)
+    assert names_called(gpu).count("cuGraphLaunch") == 4
+    assert names_called(gpu).count("cuStreamCreate") == names_called(gpu).count("cuStreamDestroy")
+    times = module["reverse"].time_evaluator(number=3)
+    arrays = [nd.zeros((4096,), "int32", cuda()) for _ in range(2)]
+    assert times(*arrays, 2).mean == pytest.approx(4 * 5e-4)
+
+
+def test_a_cold_cache(gpu: FakeDriver, module: Module) -> None:
+    a, b = (nd.zeros((4,), "float32", cuda()) for _ in range(2))
+    module.time_evaluator("scale", number=1, flush=True)(a, b, 1.0)
+    (flush,) = (call for call in gpu.calls if call[0] == "cuMemsetD32Async")
+    assert 4 * flush[3] >= 2 * gpu.attributes["L2_CACHE_SIZE"]
+
+
+def test_waiting(gpu: FakeDriver) -> None:
+    cuda().sync()
+    assert names_called(gpu)[-1] == "cuCtxSynchronize"
+    gpu.failures["cuCtxSynchronize"] = FakeStatus.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(DeviceError) as caught:
+        cuda().sync()
+    assert str(caught.value) == (
+        "CUDA_ERROR_ILLEGAL_ADDRESS (illegal address); this process cannot use the GPU any more, "
+        "start it again"
+    )
+    assert caught.value.is_lost
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+def test_wrong_arrays(module: Module) -> None:
+    a = nd.zeros((8,), "float32", cuda())
+    memory = a.__tilewright_array__
+    shifted = type(memory)(0, (7,), memory.dtype, memory.address + 4, memory)
+    elsewhere = type(memory)(1, (8,), memory.dtype, memory.address, memory)
+    for wrong, reason in (
+        (
+            np.zeros(8, "float32"),
+            "the array is on cpu, expected it on the cuda; tw.nd.array(x, tw.cuda(0)) copies it",
+        ),
+        (
+            nd.NDArray(shifted, cuda()),
+            "the data pointer is not aligned to 16 bytes, which functions on the cuda need; pass a "
+            "copy",
+        ),
+        (
+            nd.NDArray(elsewhere, cuda(1)),
+            "the array is on cuda:1, but another is on cuda:0; a call takes arrays of one device",
+        ),
+    ):
+        first = nd.zeros((7,), "float32", cuda()) if "aligned" in reason else a
+        with pytest.raises(ArgumentError) as caught:
+            module["scale"](first, wrong, 1.0)
+        assert str(caught.value) == f"scale(): argument 1 (B): {reason}"
+
+
+@pytest.mark.usefixtures("gpu")
+def test_arrays_of_the_gpu_for_functions_of_the_cpu() -> None:
+    add = tw.build(double, "llvm")
+    with pytest.raises(ArgumentError) as caught:
+        add(nd.zeros((64,), "float32", cuda()), np.zeros(64, "float32"))
+    assert str(caught.value) == (
+        "double(): argument 0 (A): the array is on cuda:0, expected it on the cpu"
+    )
+
+
+# --- launches that fail --------------------------------------------------------------------------
+
+LAUNCH = "scale_kernel cannot be launched with 1 × 1 × 1 blocks of 256 × 1 × 1 threads: "
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kernel", "status", "reason"),
+    [
+        (
+            {"MAX_THREADS_PER_BLOCK": 128},
+            {},
+            FakeStatus.CUDA_ERROR_INVALID_VALUE,
+            "a block has 256 threads, NVIDIA H200 allows 128",
+        ),
+        (
+            {},
+            {"SHARED_SIZE_BYTES": 300000},
+            FakeStatus.CUDA_ERROR_INVALID_VALUE,
+            "a block has 300000 bytes of shared memory, NVIDIA H200 allows 232448",
+        ),
+        (
+            {},
+            {"NUM_REGS": 300},
+            FakeStatus.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+            "a block has 76800 registers, NVIDIA H200 allows 65536",
+        ),
+        (
+            {},
+            {},
+            FakeStatus.CUDA_ERROR_INVALID_VALUE,
+            "CUDA_ERROR_INVALID_VALUE (invalid value)",
+        ),
+        (
+            {"MAX_THREADS_PER_BLOCK": 128},
+            {},
+            FakeStatus.CUDA_ERROR_ILLEGAL_ADDRESS,
+            "CUDA_ERROR_ILLEGAL_ADDRESS (illegal address); this process cannot use the GPU any "
+            "more, start it again",
+        ),
+    ],
+)
+def test_launches_that_fail(
+    gpu: FakeDriver,
+    module: Module,
+    attributes: dict[str, int],
+    kernel: dict[str, int],
+    status: FakeStatus,
+    reason: str,
+) -> None:
+    a, b = (nd.zeros((8,), "float32", cuda()) for _ in range(2))
+    gpu.attributes |= attributes
+    gpu.kernel_attributes |= kernel
+    gpu.failures["cuLaunchKernel"] = status
+    with pytest.raises(DeviceError) as caught:
+        module["scale"](a, b, 1.0)
+    assert str(caught.value) == LAUNCH + reason
+    assert caught.value.is_lost == (status == FakeStatus.CUDA_ERROR_ILLEGAL_ADDRESS)
+
+
+# --- what is missing -----------------------------------------------------------------------------
+
+
+class NoDriver:
+    """The bindings on a machine without a driver."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("libcuda.so.1 cannot be found")
+
+
+DEVICES_MISSING = {
+    "package": (
+        DeviceError("the package cuda-bindings is missing; `pip install x` installs it"),
+        "the package cuda-bindings is missing; `pip install x` installs it",
+    ),
+    "driver": (
+        NoDriver(),
+        "no NVIDIA driver was found; install one that supports CUDA 12.0 or later",
+    ),
+    "old": (
+        FakeDriver(version=11080),
+        "the NVIDIA driver supports CUDA 11.8, expected 12.0 or later; update the driver",
+    ),
+    "no device": (FakeDriver(device_count=0), "the NVIDIA driver finds no GPU"),
+    "broken": (
+        FakeDriver(failures={"cuInit": FakeStatus.CUDA_ERROR_NO_DEVICE}),
+        "the NVIDIA driver does not start: CUDA_ERROR_NO_DEVICE (no device)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEVICES_MISSING)
+def test_what_is_missing(case: str) -> None:
+    fake, reason = DEVICES_MISSING[case]
+    with fake_gpu.installed(fake):
+        assert not cuda().exist
+        cuda().sync()
+        with pytest.raises(ArgumentError) as caught:
+            nd.empty((3,), "float32", cuda())
+        assert str(caught.value) == f"empty: cannot place an array on cuda:0: {reason}"
+        module = uncompiled(scale)
+        with pytest.raises(DeviceError) as failed:
+            module["scale"]
+        assert str(failed.value) == f"scale() cannot run: {reason}"
+        assert nd.zeros((3,)).numpy().tolist() == [0, 0, 0]
+        assert tw.build(double).get_source()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_wrong_number() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        nd.empty((3,), "float32", cuda(5))
+    assert str(caught.value) == (
+        "empty: cannot place an array on cuda:5: there is no cuda:5; this machine has cuda:0"
+    )
+
+
+def test_a_wrong_number_of_several(gpu: FakeDriver) -> None:
+    gpu.device_count = 4
+    assert cuda(3).exist
+    assert cuda(4).why_missing == "there is no cuda:4; this machine has cuda:0 to cuda:3"
+
+
+def test_code_for_another_gpu(gpu: FakeDriver) -> None:
+    gpu.attributes |= {"COMPUTE_CAPABILITY_MAJOR": 8}
+    gpu.name = "NVIDIA A100"
+    with pytest.raises(DeviceError) as caught:
+        uncompiled(scale)["scale"]
+    assert str(caught.value) == (
+        "scale() cannot run: it was compiled for sm_90a, but cuda:0 is NVIDIA A100 (sm_80); build "
+        "it for target='cuda' on this machine"
+    )
+
+
+def test_code_that_the_driver_does_not_load(gpu: FakeDriver) -> None:
+    gpu.failures["cuLibraryLoadData"] = FakeStatus.CUDA_ERROR_NO_BINARY_FOR_GPU
+    with pytest.raises(DeviceError) as caught:
+        uncompiled(scale)["scale"]
+    assert str(caught.value) == (
+        "scale() cannot run: the driver, which supports CUDA 13.0, does not load machine code of "
+        "NVRTC 13.0: CUDA_ERROR_NO_BINARY_FOR_GPU (no binary for gpu); update the driver"
+    )
+
+
+def test_the_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_module(name: str) -> object:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("importlib.import_module", no_module)
+    with pytest.raises(DeviceError) as caught:
+        load_bindings("driver")
+    assert str(caught.value) == (
+        "the package cuda-bindings is missing; `pip install 'tilewright[cuda]'` installs it"
+    )
+
+
+def test_modules_that_nobody_holds_are_unloaded(gpu: FakeDriver) -> None:
+    module = uncompiled(scale)
+    module["scale"]
+    del module
+    gc.collect()
+    assert "cuLibraryUnload" not in names_called(gpu)
+    uncompiled(scale)["scale"]
+    assert names_called(gpu).count("cuLibraryUnload") == 1
+
+
+def test_the_stream_of_pytorch(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        cuda_stream = 4321
+
+    class Torch:
+        class cuda:
+            @staticmethod
+            def is_initialized() -> bool:
+                return True
+
+            @staticmethod
+            def current_stream(device_id: int) -> Stream:
+                return Stream()
+
+    module = uncompiled(scale)
+    a, b = (nd.zeros((8,), "float32", cuda()) for _ in range(2))
+    monkeypatch.setitem(__import__("sys").modules, "torch", Torch)
+    module["scale"](a, b, 1.0)
+    (launch,) = (call for call in gpu.calls if call[0] == "cuLaunchKernel")
+    assert launch[9] == 4321
