@@ -12,6 +12,7 @@ import math
 from tilewright import ir
 from tilewright.lowering.gpu.tile_kernels.layout import Layout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
+from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
@@ -24,6 +25,10 @@ _MEMORY_RATE = 4.2e12  # bytes a second, of the whole GPU
 _OUTPUT_BYTES = 64  # a cycle
 _THREADS = 132 * 128  # that compute at the same time
 _OPERATION = 1e-9  # seconds of a thread
+_REGISTERS = 65536  # of a processor
+_CORES = 128  # multiply-adds a cycle
+_CORE_HERTZ = 1.75e9
+_STEP_CYCLES = 900  # of a step of the sum at least
 _NARROW_STEP = 13  # cycles of an instruction at least
 
 
@@ -47,14 +52,17 @@ def _nest_seconds(nest: StoreNest) -> float:
     threads = [each.extent for each in nest.loops if each.kind == ir.ForKind.THREAD_BINDING]
     runs = math.prod(each.extent for each in nest.loops)
     parallel = min(math.prod(threads), _THREADS)
-    return _LAUNCH + max(moved / _MEMORY_RATE, runs / parallel * _OPERATION)
+    return _LAUNCH + max(float(moved) / _MEMORY_RATE, runs / parallel * _OPERATION)
 
 
 def _tile_seconds(loop: ir.For, processors: int) -> float:
-    layout = Layout.of(read_tile_form(loop), SHARED_BYTES)
-    tiles, steps = loop.extent, layout.form.steps.extent
+    form = read_tile_form(loop)
+    tiles, steps = loop.extent, form.steps.extent
     assert isinstance(tiles, ir.IntImm)
     assert isinstance(steps, ir.IntImm)
+    if form.thread_tile is not None:
+        return _thread_tile_seconds(ThreadTiles.of(form), tiles.value, steps.value, processors)
+    layout = Layout.of(form, SHARED_BYTES)
     per_instruction = max(layout.columns / 2, (2048 + 32 * layout.columns) / 128, _NARROW_STEP)
     instructions = layout.form.consumers * layout.matrices * layout.depth_steps
     products = instructions * per_instruction / _HERTZ
@@ -62,3 +70,16 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     output = layout.form.row.extent * layout.columns * layout.output_dtype.itemsize
     tile = steps.value * max(products, copies) + output / _OUTPUT_BYTES / _HERTZ
     return _LAUNCH + math.ceil(tiles.value / processors) * tile
+
+
+def _thread_tile_seconds(sizes: ThreadTiles, tiles: int, steps: int, processors: int) -> float:
+    """Threads multiply, and load what they multiply; several blocks share a processor."""
+    rows, columns = sizes.tile
+    per_depth = rows * columns + 6.0 * (rows + columns)
+    resident = max(1, min(_REGISTERS // (sizes.threads * (rows * columns + 90)), 4))
+    at_once = math.ceil(tiles / processors)
+    groups = math.ceil(at_once / resident)
+    shared = min(at_once, resident)
+    cycles = steps * sizes.depth * per_depth * sizes.threads * shared / _CORES
+    latency = steps * _STEP_CYCLES
+    return _LAUNCH + groups * max(cycles, latency) / _CORE_HERTZ

@@ -239,6 +239,7 @@ _CUDA_KERNELS = (
     _CUSTOM,
     _CONSTANTS,
     _spec("WarpGroupTiling"),
+    _spec("ThreadTiling"),
 )
 
 SCHEDULE_RULES: Mapping[str, tuple[MemberSpec, ...]] = MappingProxyType(

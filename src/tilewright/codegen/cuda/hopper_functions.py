@@ -40,6 +40,7 @@ _PLAIN = {
     "tw_launch_next_grid": _Plain("griddepcontrol.launch_dependents;"),
     "tw_wgmma_fence": _Plain("wgmma.fence.sync.aligned;"),
     "tw_wgmma_commit": _Plain("wgmma.commit_group.sync.aligned;"),
+    "tw_copy_commit": _Plain("cp.async.commit_group;"),
     "tw_bulk_commit": _Plain("cp.async.bulk.commit_group;"),
     "tw_load_windows": _Plain(
         "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
@@ -103,7 +104,9 @@ _LETTERS = {
 _ACCUMULATORS = {"f32": ("float", "f"), "s32": ("int", "r")}
 _WGMMA = re.compile(r"tw_wgmma_(m64n(\d+)k\d+)_(f32|s32)_(\w+?)_(\w+?)_t([01])([01])")
 _COPY = re.compile(r"tw_(load|store)_([1-5])d")
+_ASYNC_COPY = re.compile(r"tw_copy_async_(4|8|16)")
 _NUMBERED = {
+    r"tw_copy_wait_(\d)": "cp.async.wait_group {};",
     r"tw_wgmma_wait_(\d)": "wgmma.wait_group.sync.aligned {};",
     r"tw_bulk_wait_(\d)": "cp.async.bulk.wait_group {};",
     r"tw_bulk_wait_read_(\d)": "cp.async.bulk.wait_group.read {};",
@@ -125,6 +128,8 @@ def device_function(name: str) -> str | None:
         return _function(name, _PLAIN[name])
     if copy := _COPY.fullmatch(name):
         return _function(name, _bulk_copy(copy[1], int(copy[2])))
+    if copy := _ASYNC_COPY.fullmatch(name):
+        return _asynchronous_copy(name, int(copy[1]))
     if wgmma := _WGMMA.fullmatch(name):
         return _multiplication(name, wgmma)
     for pattern, instruction in _NUMBERED.items():
@@ -162,6 +167,17 @@ def _bulk_copy(direction: str, rank: int) -> _Plain:
         f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [%0, {{{places(2)}}}], [%1];",
         f"const tw_tensor_map& map, {_WORD} from, {coordinates}",
     )
+
+
+def _asynchronous_copy(name: str, size: int) -> str:
+    """Copies to shared memory; what is beyond the valid bytes becomes zero."""
+    cached = "cg" if size == 16 else "ca"
+    return f"""\
+__device__ __forceinline__ void {name}(void* to, const void* from, int valid) {{
+  asm volatile("cp.async.{cached}.shared.global [%0], [%1], {size}, %2;"
+      :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from), "r"(valid) : "memory");
+}}
+"""
 
 
 def _multiplication(name: str, match: re.Match[str]) -> str:

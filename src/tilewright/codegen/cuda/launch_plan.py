@@ -3,13 +3,16 @@
 A plan is a dictionary that JSON can hold:
 
     functions  name -> {"params": [[name, dtype], ...], "steps": [step, ...]}
-    kernels    name -> {"params": [dtype, ...], "tags": [tag, ...]}
+    kernels    name -> {"params": [dtype, ...], "tags": [tag, ...], "early": flag}
+
+A kernel that is `early` may start before the one ahead of it has ended: it waits for that itself.
 
 Steps are lists whose first item says what is done:
 
     launch    kernel, arguments, extents in the order of the kernel's tags
     allocate  variable, bytes, steps: memory of the GPU while the steps run
     let       variable, value, steps
+    map       variable, kind, dtype, address, numbers, steps: a tensor map (see tensor_maps.py)
     loop      variable, first value, count, steps
     if        condition, steps, other steps
     assert    condition, number of the message that it fails with
@@ -28,6 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright import ir
+from tilewright.codegen.cuda.tensor_maps import MAP_CALLS
 from tilewright.errors import CodegenError
 from tilewright.ir.numpy_bridge import to_numpy
 from tilewright.lowering.host_abi import is_kernel
@@ -52,6 +56,7 @@ _CALLED = {
     "tir.bitwise_xor": "^",
     "tir.if_then_else": "if",
 }
+_WAIT = "tw_wait_for_previous_grid"
 _LAUNCHES = ("tir.call_packed", "tir.tvm_call_packed")
 
 
@@ -99,7 +104,22 @@ def plan_of(lowered: ir.IRModule) -> tuple[Plan, tuple[str, ...]]:
 
 def _kernel(func: ir.PrimFunc) -> Plan:
     tags = [str(tag) for tag in func.attrs[LAUNCH_PARAMS]]
-    return {"params": [str(param.dtype) for param in func.params], "tags": tags}
+    waits = any(_extern_name(call) == _WAIT for call in ir.nodes_of(func.body, ir.Call))
+    return {"params": list(map(_param_type, func.params)), "tags": tags, "early": waits}
+
+
+def _extern_name(expr: ir.PrimExpr) -> str:
+    """The function that an expression calls by name; empty if it does not."""
+    if not isinstance(expr, ir.Call) or expr.op.name != "tir.call_extern":
+        return ""
+    name = expr.args[0]
+    return name.value if isinstance(name, ir.StringImm) else ""
+
+
+def _param_type(param: ir.Var) -> str:
+    kind = param.type_annotation
+    is_map = kind is not None and kind.storage_scope == "tensormap"
+    return "tensormap" if is_map else str(param.dtype)
 
 
 class _FunctionPlanner:
@@ -151,8 +171,20 @@ class _FunctionPlanner:
 
     @_steps.register
     def _(self, stmt: ir.LetStmt) -> Steps:
+        if _extern_name(stmt.value) in MAP_CALLS:
+            return [self._map(stmt)]
         value = self._value(stmt.value)
         return [["let", self._define(stmt.var), value, self._steps(stmt.body)]]
+
+    def _map(self, stmt: ir.LetStmt) -> list[Any]:
+        assert isinstance(stmt.value, ir.Call)
+        kind, dtype, data, offset, *numbers = stmt.value.args
+        assert isinstance(kind, ir.StringImm)
+        assert isinstance(dtype, ir.StringImm)
+        address = ["+", self._value(data), self._value(offset)]
+        given = [self._value(number) for number in numbers]
+        variable = self._define(stmt.var)
+        return ["map", variable, kind.value, dtype.value, address, given, self._steps(stmt.body)]
 
     @_steps.register
     def _(self, stmt: ir.Allocate) -> Steps:

@@ -6,7 +6,7 @@ import ctypes
 import math
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tilewright.errors import DeviceError
@@ -47,11 +47,14 @@ class _ArgumentMemory:
 class Launcher:
     """Launches one kernel of a loaded library."""
 
-    def __init__(self, name: str, dtypes: Sequence[str], driver: CudaDriver, library: Any) -> None:
+    def __init__(
+        self, name: str, described: Mapping[str, Any], driver: CudaDriver, library: Any
+    ) -> None:
         self._name = name
         self._driver = driver
         self._kernel = driver("cuLibraryGetKernel", library, name.encode())
-        self._memory = _ArgumentMemory(dtypes)
+        self._memory = _ArgumentMemory(described["params"])
+        self._is_early = bool(described.get("early"))
         self._lock = threading.Lock()
         self._allowed_shared: dict[int, int] = {}  # bytes, by device
 
@@ -65,11 +68,28 @@ class Launcher:
                 if shared > self._allowed_shared.get(device_id, 0):
                     self._allow_shared(device_id, shared)
                 self._memory.fill(arguments)
-                self._driver(
-                    "cuLaunchKernel", self._kernel, *shape, shared, stream, self._memory.address, 0
-                )
+                self._send(shape, shared, stream)
         except DriverCallError as error:
             raise self._failure(device_id, shape, shared, error) from error
+
+    def _send(self, shape: Shape, shared: int, stream: int) -> None:
+        driver, address = self._driver, self._memory.address
+        if not self._is_early:
+            driver("cuLaunchKernel", self._kernel, *shape, shared, stream, address, 0)
+            return
+        module = driver.module
+        config = module.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = shape[:3]
+        config.blockDimX, config.blockDimY, config.blockDimZ = shape[3:]
+        config.sharedMemBytes, config.hStream = shared, stream
+        early = module.CUlaunchAttribute()
+        name = "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+        early.id = driver.constant("CUlaunchAttributeID", name)
+        value = module.CUlaunchAttributeValue()
+        value.programmaticStreamSerializationAllowed = 1
+        early.value = value
+        config.attrs, config.numAttrs = [early], 1
+        driver("cuLaunchKernelEx", config, self._kernel, address, 0)
 
     def _allow_shared(self, device_id: int, shared: int) -> None:
         """Kernels get more than 48 KB of shared memory only if they say so."""

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 from tilewright.codegen.artifact import Artifact, Kernel
 from tilewright.codegen.cuda.launch_plan import DYNAMIC_SHARED, Plan, Steps, evaluator
 from tilewright.codegen.cuda.launcher import Launcher
+from tilewright.codegen.cuda.tensor_maps import MapMaker
 from tilewright.errors import DeviceError
 from tilewright.native.cuda_driver import CudaDriver, DriverCallError, cuda_driver
 from tilewright.native.cuda_memory import memory_pool
 
-Values: TypeAlias = dict[str, int]
+Values: TypeAlias = dict[str, Any]  # integers, and tensor maps as bytes
 # Carries a step out; 0, or the number of the message that it failed with.
 Action: TypeAlias = Callable[[Values], int]
 
@@ -43,7 +44,7 @@ class CudaLibrary:
             message = f"{name}() cannot run: {error}"
             raise DeviceError(message, is_lost=error.is_lost) from error
         launchers = {
-            kernel: Launcher(kernel, described["params"], driver, handle)
+            kernel: Launcher(kernel, described, driver, handle)
             for kernel, described in self._plan["kernels"].items()
         }
         return PlannedFunction(name, self._plan, driver, launchers)
@@ -100,7 +101,9 @@ class PlannedFunction:
         self._names = [param for param, _ in params]
         self._read = struct.Struct("<" + "".join(_SIGNED.get(dtype, "Q") for _, dtype in params))
         self._pointers = [at for at, (_, dtype) in enumerate(params) if dtype == "handle"]
-        self._run = _Carrier(plan["kernels"], launchers).steps(plan["functions"][name]["steps"])
+        self._run = _Carrier(plan["kernels"], launchers, driver).steps(
+            plan["functions"][name]["steps"]
+        )
 
     def __call__(self, slots: bytes) -> int:
         numbers = self._read.unpack(slots)
@@ -123,7 +126,10 @@ _DEVICE = "the device"  # no name of a variable has a space
 class _Carrier:
     """Turns steps of a plan into actions."""
 
-    def __init__(self, kernels: Mapping[str, Plan], launchers: Mapping[str, Launcher]) -> None:
+    def __init__(
+        self, kernels: Mapping[str, Plan], launchers: Mapping[str, Launcher], driver: CudaDriver
+    ) -> None:
+        self._driver = driver
         self._kernels = kernels
         self._launchers = launchers
 
@@ -160,6 +166,18 @@ class _Carrier:
 
         def run(values: Values) -> int:
             values[name] = evaluate(values)
+            return body(values)
+
+        return run
+
+    def _map(
+        self, name: str, kind: str, dtype: str, address: Any, numbers: list[int], steps: Steps
+    ) -> Action:
+        maker, body = MapMaker(kind, dtype, numbers), self.steps(steps)
+        place, driver = evaluator(address), self._driver
+
+        def run(values: Values) -> int:
+            values[name] = maker.map_at(driver, place(values))
             return body(values)
 
         return run

@@ -40,7 +40,7 @@ def _kernel(func: ir.PrimFunc, name: str, prelude: CudaPrelude) -> str:
     printer.declare_threads(extents)
     printer.visit(func.body)
     body = "".join(f"{line}\n" for line in printer.lines)
-    head = f'extern "C" __global__ void {_launch_bounds(extents)}{cuda_identifier(name)}'
+    head = f'extern "C" __global__ void {_launch_bounds(extents, func.body)}{cuda_identifier(name)}'
     return f"{head}({_listed(params, len(head))}) {{\n{body}}}\n"
 
 
@@ -86,7 +86,16 @@ def _thread_extents(body: ir.Stmt) -> dict[ir.IterVar, ir.PrimExpr]:
     return dict(found.values())
 
 
-def _launch_bounds(extents: dict[ir.IterVar, ir.PrimExpr]) -> str:
+def _launch_bounds(extents: dict[ir.IterVar, ir.PrimExpr], body: ir.Stmt) -> str:
     threads = [size for axis, size in extents.items() if axis.thread_tag.startswith("threadIdx")]
     known = [size.value for size in threads if isinstance(size, ir.IntImm)]
-    return f"__launch_bounds__({math.prod(known)}) " if len(known) == len(threads) else ""
+    if len(known) != len(threads):
+        return ""
+    # Threads that pass registers on have a processor for themselves.
+    blocks = ", 1" if any(map(_passes_registers, ir.nodes_of(body, ir.Call))) else ""
+    return f"__launch_bounds__({math.prod(known)}{blocks}) "
+
+
+def _passes_registers(call: ir.Call) -> bool:
+    name = call.args[0] if call.args else None
+    return isinstance(name, ir.StringImm) and name.value.startswith("tw_registers_")

@@ -11,12 +11,18 @@ order of tiles, which decides what they find in the cache.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tilewright import ir, te
 from tilewright.errors import LowerError, ScheduleError
 from tilewright.ir.access import inputs_of
-from tilewright.ir.annotation_keys import TILE_CONSUMERS, TILE_STAGES, TILING_STRUCTURE
+from tilewright.ir.annotation_keys import (
+    THREAD_ROWS,
+    TILE_CONSUMERS,
+    TILE_STAGES,
+    TILING_STRUCTURE,
+)
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
 from tilewright.schedule import BlockRV, LoopRV, Schedule
 from tilewright.schedule.analysis import get_auto_tensorize_mapping_info
@@ -25,8 +31,7 @@ from tilewright.space.conditions import why_not_free
 from tilewright.space.tvm.tensor_core_layout import Reindexed, transform_for_tensorization
 from tilewright.target import Target
 
-STRUCTURE = "warp groups"
-_ROW_BYTES = 128  # of the sum in one step
+STRUCTURE = "tile kernel"
 # Types of both operands and of their sum.
 _TYPES = (
     ("float16", "float32"),
@@ -37,19 +42,24 @@ _TYPES = (
 )
 
 
-class _Shape(NamedTuple):
-    """Rows of a tile, the warp groups that share them, and the columns to choose from."""
+class TileShape(NamedTuple):
+    """Rows of a tile, the columns to choose from, and who shares the work."""
 
     rows: int
-    groups: int
     columns: tuple[int, ...]
+    depth: int  # bytes of the sum in one step
+    annotations: Mapping[str, int]
 
 
-_SHAPES = (
-    _Shape(64, 1, (32, 64, 96, 128, 192, 256)),
-    _Shape(128, 1, (32, 64, 96, 128)),
-    _Shape(128, 2, (64, 96, 128, 192, 256)),
-    _Shape(256, 2, (64, 96, 128)),
+def _groups(rows: int, count: int, *columns: int) -> TileShape:
+    return TileShape(rows, columns, 128, {TILE_CONSUMERS: count})
+
+
+SHAPES = (
+    _groups(64, 1, 32, 64, 96, 128, 192, 256),
+    _groups(128, 1, 32, 64, 96, 128),
+    _groups(128, 2, 64, 96, 128, 192, 256),
+    _groups(256, 2, 64, 96, 128),
 )
 _ORDERS = (1, 4, 8, 16)  # rows of tiles that are done together
 
@@ -71,31 +81,42 @@ class WarpGroupTiling(ScheduleRule):
         sref = sch.get_sref(block)
         if taken := why_not_free(sref):
             return NotApplied(sch, taken)
-        dtypes = _types_of(sref.block)
+        dtypes = types_of(sref.block, _TYPES)
         if dtypes is None:
             return NotApplied(sch, "its types are not those of tensor cores")
-        sketches, reason = [], "it is not a product of two matrices"
-        for shape in _SHAPES:
-            made = sch.copy()
-            try:
-                tiled = _tile(made, block, dtypes, shape)
-                if tiled:
-                    LowerTileKernels()(made.mod, self._target)
-            except (ScheduleError, LowerError) as error:
-                reason = str(error).rpartition("but ")[2]
-                continue
+        return tile_sketches(sch, block, dtypes, SHAPES, self._target)
+
+
+def tile_sketches(
+    sch: Schedule,
+    block: BlockRV,
+    dtypes: tuple[str, str],
+    shapes: Sequence[TileShape],
+    target: Target,
+) -> list[Schedule]:
+    """One sketch for each shape of which a kernel can be made."""
+    sketches, reason = [], "it is not a product of two matrices"
+    for shape in shapes:
+        made = sch.copy()
+        try:
+            tiled = _tile(made, block, dtypes, shape)
             if tiled:
-                sketches.append(made)
-        return sketches or NotApplied(sch, reason)
+                LowerTileKernels()(made.mod, target)
+        except (ScheduleError, LowerError) as error:
+            reason = str(error).rpartition("but ")[2]
+            continue
+        if tiled:
+            sketches.append(made)
+    return sketches or NotApplied(sch, reason)
 
 
-def _types_of(block: ir.Block) -> tuple[str, str] | None:
-    """The types of both operands and of the sum, if there is an instruction for them."""
-    inputs = {str(region.buffer.dtype) for region in inputs_of(block).values()}
-    if len(inputs_of(block)) != 2 or len(inputs) != 1 or len(block.writes) != 1:
+def types_of(block: ir.Block, known: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """The types of both operands and of the sum, if they are known ones."""
+    inputs = [str(region.buffer.dtype) for region in inputs_of(block).values()]
+    if len(inputs) != 2 or inputs[0] != inputs[1] or len(block.writes) != 1:
         return None
-    found = (*inputs, str(block.writes[0].buffer.dtype))
-    return found if found in _TYPES else None
+    found = inputs[0], str(block.writes[0].buffer.dtype)
+    return found if found in known else None
 
 
 @functools.cache
@@ -112,7 +133,7 @@ def _product(operand: str, sums: str) -> ir.PrimFunc:
     return te.create_prim_func([left, right, product])
 
 
-def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: _Shape) -> bool:
+def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: TileShape) -> bool:
     """Tile a block; False if it is not a product of matrices."""
     mapping = get_auto_tensorize_mapping_info(sch, block, _product(*dtypes))
     if mapping is None:
@@ -123,7 +144,7 @@ def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: _Shape)
     width = sch.sample_categorical(widths, [1 / len(widths)] * len(widths))
     row, inner_row = sch.split(rows, [None, shape.rows])
     column, inner_column = sch.split(columns, [None, width])
-    step, inner_depth = sch.split(depth, [None, _ROW_BYTES // ir.DType(dtypes[0]).itemsize])
+    step, inner_depth = sch.split(depth, [None, shape.depth // ir.DType(dtypes[0]).itemsize])
     orders = _orders_of(_extent(sch, row))
     order = sch.sample_categorical(orders, [1 / len(orders)] * len(orders))
     outer, together = sch.split(row, [None, order])
@@ -131,8 +152,11 @@ def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: _Shape)
     tiles = sch.fuse(*batch, outer, column, together)
     sch.bind(tiles, "blockIdx.x")
     sch.annotate(tiles, TILE_STAGES, 0)
-    sch.annotate(tiles, TILE_CONSUMERS, shape.groups)
-    output = sch.cache_write(block, 0, "wgmma.accumulator")
+    for key, value in shape.annotations.items():
+        sch.annotate(tiles, key, value)
+    output = sch.cache_write(
+        block, 0, "local" if THREAD_ROWS in shape.annotations else "wgmma.accumulator"
+    )
     sch.reverse_compute_at(output, tiles, preserve_unit_loops=True)
     for position, copy in enumerate(copies.reads):
         tile = sch.cache_read(block, position, "shared.dyn")
@@ -146,12 +170,13 @@ def _tile(sch: Schedule, block: BlockRV, dtypes: tuple[str, str], shape: _Shape)
 
 
 def _extent(sch: Schedule, loop: LoopRV) -> int:
-    extent = sch.get(loop).extent
-    assert isinstance(extent, ir.IntImm)
-    return extent.value
+    stmt = sch.get(loop)
+    assert isinstance(stmt, ir.For)
+    assert isinstance(stmt.extent, ir.IntImm)
+    return stmt.extent.value
 
 
-def _columns_of(count: int, shape: _Shape) -> list[int]:
+def _columns_of(count: int, shape: TileShape) -> list[int]:
     """Widths of tiles that are not much wider than the result."""
     enough = next((w for w in shape.columns if w >= count), shape.columns[-1])
     return [width for width in shape.columns if width <= enough]

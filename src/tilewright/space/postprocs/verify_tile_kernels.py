@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.errors import LowerError
 from tilewright.lowering.gpu.tile_kernels.layout import Layout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES
+from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
 from tilewright.schedule import Schedule
 from tilewright.space.base import Postproc, postprocs
@@ -18,8 +19,11 @@ class VerifyTileKernels(Postproc):
         """Settle the sizes of each kernel."""
         try:
             for func in sch.mod.functions.values():
-                for loop in tile_loops(func.body):
-                    Layout.of(read_tile_form(loop), SHARED_BYTES)
+                for form in map(read_tile_form, tile_loops(func.body)):
+                    if form.thread_tile is None:
+                        Layout.of(form, SHARED_BYTES)
+                    else:
+                        ThreadTiles.of(form)
         except LowerError:
             return False
         return True

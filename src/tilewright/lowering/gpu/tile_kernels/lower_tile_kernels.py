@@ -6,6 +6,7 @@ from tilewright import ir
 from tilewright.lowering.base import FunctionPass, register_pass
 from tilewright.lowering.gpu.tile_kernels.layout import Layout
 from tilewright.lowering.gpu.tile_kernels.roles import TileKernel
+from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
 from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, read_tile_form, tile_loops
 from tilewright.target import Target
 
@@ -35,6 +36,8 @@ class LowerTileKernels(FunctionPass):
             form = found.get(loop)
             if form is None:
                 return loop
+            if form.thread_tile is not None:
+                return ThreadTiles.of(form).statement()
             layout = Layout.of(form, SHARED_BYTES)
             assert isinstance(loop.extent, ir.IntImm)
             return TileKernel(layout, min(loop.extent.value, processors_of(target))).statement()

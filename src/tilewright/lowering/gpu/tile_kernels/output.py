@@ -19,6 +19,7 @@ from tilewright.ir.intrinsics import (
     if_then_else,
     shift_right,
 )
+from tilewright.lowering.gpu.tile_kernels.building import run
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import TensorMap, coordinates
 from tilewright.lowering.gpu.tile_kernels.tile_form import refused
 
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 _UINT32 = ir.DType("uint32")
 _PACKS = {"float16": "tw_pack_f16", "bfloat16": "tw_pack_bf16"}
-
-
-def _run(name: str, *args: ir.ExprLike) -> ir.Stmt:
-    return ir.Evaluate(call_extern("void", name, *args))
 
 
 def _word(value: int) -> ir.PrimExpr:
@@ -91,7 +88,7 @@ class OutputWriter:
         layout = self.layout
         consumer = ir.floordiv(at.warp, 4)
         is_leader = ir.logical_and(ir.equal(ir.floormod(at.warp, 4), 0), ir.equal(at.lane, 0))
-        barrier = _run("tw_named_barrier", ir.add(consumer, 1), 128)
+        barrier = run("tw_named_barrier", ir.add(consumer, 1), 128)
         base = at.base + _word(layout.output_offset)
         width = layout.output_panel * layout.output_dtype.itemsize
         panel = layout.form.row.extent * width
@@ -104,16 +101,16 @@ class OutputWriter:
                 self.row: origin[self.row] + consumer * layout.rows,
             }
             to = coordinates(output, begin, {self.column: first + number * layout.output_panel})
-            copies.append(_run(f"tw_store_{len(to)}d", output.var, source, *to))
+            copies.append(run(f"tw_store_{len(to)}d", output.var, source, *to))
         put = self._put_pairs if layout.output_dtype.itemsize == 4 else self._put_matrices
         return ir.seq(
             [
-                ir.IfThenElse(is_leader, _run("tw_bulk_wait_read_0")),
+                ir.IfThenElse(is_leader, run("tw_bulk_wait_read_0")),
                 barrier,
                 *(put(sums, origin, at, first, matrix) for matrix in range(layout.matrices)),
-                _run("tw_fence_async_shared"),
+                run("tw_fence_async_shared"),
                 barrier,
-                ir.IfThenElse(is_leader, ir.seq([*copies, _run("tw_bulk_commit")])),
+                ir.IfThenElse(is_leader, ir.seq([*copies, run("tw_bulk_commit")])),
             ]
         )
 
@@ -164,7 +161,7 @@ class OutputWriter:
             ]
             pairs.append(call_extern(_UINT32, pack, *values))
         address = self._address(at, row, column, within + ir.floordiv(lane, 16))
-        body = _run("tw_store_matrices", address, *pairs)
+        body = run("tw_store_matrices", address, *pairs)
         count = ir.const(layout.part // 16)
         return ir.For(step, ir.const(0), count, ir.ForKind.UNROLLED, body)
 
@@ -192,7 +189,7 @@ class OutputWriter:
                 for neighbour in (0, 1)
             ]
             kind = "f32" if layout.output_dtype.is_float else "s32"
-            stores.append(_run(f"tw_store_pair_{kind}", address, *values))
+            stores.append(run(f"tw_store_pair_{kind}", address, *values))
         count = ir.const(layout.part // 16)
         return ir.For(step, ir.const(0), count, ir.ForKind.UNROLLED, ir.seq(stores))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.ir.intrinsics import address_of, bitwise_and, bitwise_xor, call_extern
+from tilewright.lowering.gpu.tile_kernels.building import bound, loop, on_threads, run, sync, when
 from tilewright.lowering.gpu.tile_kernels.layout import Layout
 from tilewright.lowering.gpu.tile_kernels.output import OutputWriter
 from tilewright.lowering.gpu.tile_kernels.tensor_maps import (
@@ -28,34 +29,9 @@ UINT32, UINT64 = ir.DType("uint32"), ir.DType("uint64")
 _SWIZZLES = {128: 1, 64: 2, 32: 3}  # of descriptors
 
 
-def run(name: str, *args: ir.ExprLike) -> ir.Stmt:
-    """A call of a device function for its effect."""
-    return ir.Evaluate(call_extern("void", name, *args))
-
-
 def word(value: int) -> ir.PrimExpr:
     """An address in shared memory, or a part of one."""
     return ir.const(value, UINT32)
-
-
-def bound(name: str, value: ir.PrimExpr, body: Callable[[ir.Var], ir.Stmt]) -> ir.Stmt:
-    """`body` with a name for a value."""
-    var = ir.Var(name, value.dtype)
-    return ir.LetStmt(var, value, body(var))
-
-
-def loop(
-    name: str, extent: int, body: Callable[[ir.Var], ir.Stmt], *, unrolled: bool = False
-) -> ir.Stmt:
-    """A loop from zero."""
-    var = ir.Var(name, ir.INT32)
-    kind = ir.ForKind.UNROLLED if unrolled else ir.ForKind.SERIAL
-    return ir.For(var, ir.const(0), ir.const(extent), kind, body(var))
-
-
-def when(condition: ir.PrimExpr, *then: ir.Stmt) -> ir.Stmt:
-    """A conditional statement."""
-    return ir.IfThenElse(condition, ir.seq(then))
 
 
 @dataclass(frozen=True)
@@ -100,8 +76,8 @@ class TileKernel:
         )
         inside = ir.Block((), (), (), "tile_kernel", body, alloc_buffers=(memory,))
         stmt: ir.Stmt = ir.BlockRealize((), ir.TRUE, inside)
-        stmt = _on_threads(thread, "threadIdx.x", layout.threads, stmt)
-        stmt = _on_threads(block, "blockIdx.x", self.blocks, stmt)
+        stmt = on_threads(thread, "threadIdx.x", layout.threads, stmt)
+        stmt = on_threads(block, "blockIdx.x", self.blocks, stmt)
         for made in (output, layout.right.map, layout.left.map):
             stmt = ir.LetStmt(made.var, made.creation(), stmt)
         return stmt
@@ -126,7 +102,7 @@ class TileKernel:
         return ir.seq(
             [
                 when(ir.equal(at.thread, 0), *start),
-                ir.Evaluate(ir.intrinsics.call_intrin("int32", "tir.tvm_storage_sync", "shared")),
+                sync(),
                 run("tw_wait_for_previous_grid"),
                 run("tw_launch_next_grid"),
                 ir.IfThenElse(
@@ -326,13 +302,6 @@ def _bindings(values: Mapping[str, ir.PrimExpr], body: Callable[..., ir.Stmt]) -
 
 def _aligned(address: ir.PrimExpr) -> ir.PrimExpr:
     return bitwise_and(address + word(1023), word(0xFFFFFC00))
-
-
-def _on_threads(var: ir.Var, tag: str, extent: int, body: ir.Stmt) -> ir.Stmt:
-    domain = ir.Range(ir.const(0), ir.const(extent))
-    axis = ir.IterVar(domain, ir.Var(tag, ir.INT32), ir.IterType.THREAD_INDEX, tag)
-    kind = ir.ForKind.THREAD_BINDING
-    return ir.For(var, ir.const(0), ir.const(extent), kind, body, axis)
 
 
 def _far(value: int) -> ir.PrimExpr:

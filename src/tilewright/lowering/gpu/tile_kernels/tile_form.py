@@ -18,7 +18,12 @@ from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import LowerError
-from tilewright.ir.annotation_keys import TILE_CONSUMERS, TILE_STAGES
+from tilewright.ir.annotation_keys import (
+    THREAD_COLUMNS,
+    THREAD_ROWS,
+    TILE_CONSUMERS,
+    TILE_STAGES,
+)
 
 ACCUMULATOR = "wgmma.accumulator"
 
@@ -78,6 +83,7 @@ class TileForm:
     sums: ir.Buffer
     stages: int  # tiles in shared memory at a time; 0: as many as there is room for
     consumers: int  # warp groups that multiply
+    thread_tile: tuple[int, int] | None  # rows and columns of a thread, where threads multiply
 
 
 def refused(reason: str) -> LowerError:
@@ -130,7 +136,14 @@ def _with_product(
         store.buffer,
         stages,
         consumers,
+        _thread_tile(tiles),
     )
+
+
+def _thread_tile(tiles: ir.For) -> tuple[int, int] | None:
+    if THREAD_ROWS not in tiles.annotations:
+        return None
+    return _annotation(tiles, THREAD_ROWS, 1), _annotation(tiles, THREAD_COLUMNS, 1)
 
 
 def _annotation(loop: ir.For, key: str, least: int) -> int:
