@@ -10,10 +10,12 @@ import math
 from typing import TypeGuard
 
 from tilewright import ir
+from tilewright.codegen.c.expressions import Printed
 from tilewright.codegen.c.statements import StatementPrinter
 from tilewright.codegen.cuda.expressions import CudaExpressionPrinter
 from tilewright.codegen.cuda.types import width_type
 from tilewright.codegen.program_facts import first_of_run
+from tilewright.errors import CodegenError
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
 _LARGEST = 16  # bytes that one access moves
@@ -24,6 +26,8 @@ _LANE_CHOICES = ("tir.vectorlow", "tir.vectorhigh", "tir.vectorcombine")
 
 class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
     """Prints statements about vectors."""
+
+    _guarded = 0  # conditional expressions around the one that is printed
 
     # --- accesses ---
 
@@ -48,6 +52,11 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
         begin = first_of_run(access.indices[0])
         assert begin is not None
         return f"*({kind}*)&{self.element(access.buffer, begin)}"
+
+    def _fits(self, load: ir.BufferLoad, kind: str) -> bool:
+        """True if a load is a vector of exactly that type."""
+        aligned = self.alignment(load, load.dtype.lanes)
+        return aligned > 0 and self.vector_type(load.dtype, aligned) == kind
 
     # --- stores ---
 
@@ -89,6 +98,8 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
         """An expression as one value of a vector type; what it takes is printed before."""
         if isinstance(expr, ir.Broadcast) and expr.value.dtype.lanes == 1:
             return f"{kind}::all({self.text(expr.value)})"
+        if isinstance(expr, ir.BufferLoad) and self._fits(expr, kind):
+            return self.whole(expr, f"const {kind}")
         return self.vector_variable(expr, "values", kind)
 
     def vector_variable(self, expr: ir.PrimExpr, name: str, kind: str = "") -> str:
@@ -153,7 +164,18 @@ class VectorPrinter(CudaExpressionPrinter, StatementPrinter):
             return self.whole(expr, kind)
         if isinstance(expr, ir.Var):
             return f"*({kind}*)&{self.names[expr]}"
+        if self._guarded:
+            raise CodegenError(
+                f"`{expr}` is computed under a condition; "
+                "put it into a variable before the condition"
+            )
         return f"*({kind}*)&{self.vector_variable(expr, 'word')}"
+
+    def choice(self, condition: ir.PrimExpr, yes: ir.PrimExpr, no: ir.PrimExpr) -> Printed:
+        self._guarded += 1
+        printed = super().choice(condition, yes, no)
+        self._guarded -= 1
+        return printed
 
     def hoisted(self, load: ir.BufferLoad) -> ir.PrimExpr:
         """A load of a whole vector, as a variable that is printed before the statement."""
