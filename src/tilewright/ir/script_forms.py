@@ -88,6 +88,8 @@ _DEFAULT_DTYPES: dict[str, DType] = {
     "tvm_stack_make_shape": HANDLE,
     "tvm_stack_make_array": HANDLE,
 }
+# Operators that hand on their second argument; most have the type of their first.
+_LIKE_SECOND = frozenset({"tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"})
 
 
 def builds(build: Builder, node: BinaryOp) -> bool:
@@ -112,7 +114,8 @@ def call_by_name(name: str, args: Sequence[ExprLike | str], dtype: str | None = 
     if op.dtype_first or name in DTYPE_ONLY:
         return _dtype_first_call(op, args)
     converted = [convert(arg) for arg in args]
-    default = converted[0].dtype if converted else HANDLE
+    like = 1 if name in _LIKE_SECOND and len(converted) > 1 else 0
+    default = converted[like].dtype if converted else HANDLE
     return intrinsics.call_intrin(_DEFAULT_DTYPES.get(name, default), op.name, *converted)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class NameSupply:
@@ -22,6 +23,13 @@ class NameSupply:
         self._next_suffix[base] = suffix
         self._taken.add(name)
         return name
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Names that are taken inside are free again behind it."""
+        taken, suffixes = set(self._taken), dict(self._next_suffix)
+        yield
+        self._taken, self._next_suffix = taken, suffixes
 
     def __contains__(self, name: object) -> bool:
         return name in self._taken

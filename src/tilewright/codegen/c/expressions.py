@@ -236,14 +236,18 @@ class ExpressionPrinter(ir.Visitor):
     # --- memory ---
 
     def element(self, buffer: ir.Buffer, index: ir.PrimExpr) -> str:
-        """An element of a flat buffer, through a pointer of its type."""
+        """An element of a flat buffer."""
+        return f"{self.pointer_to(buffer)}[{self.text(index)}]"
+
+    def pointer_to(self, buffer: ir.Buffer) -> str:
+        """The start of a flat buffer, as a pointer of its type."""
         pointer = self.names.get(buffer.data)
         if pointer is None:
             raise CodegenError(f"the memory of buffer {buffer.name} is not defined here")
         annotation = buffer.data.type_annotation
         if annotation is None or annotation.element_type.element_of is not buffer.dtype.element_of:
-            pointer = f"(({self.pointer_type(buffer.dtype)}){pointer})"
-        return f"{pointer}[{self.text(index)}]"
+            return f"(({self.pointer_type(buffer.dtype)}){pointer})"
+        return pointer
 
     def visit_buffer_load(self, node: ir.BufferLoad) -> Printed:
         if node.buffer.dtype.lanes > 1 or len(node.indices) != 1:

@@ -87,17 +87,17 @@ def address(
     if offset is not None and dtype is not None and kind is not dtype and not ir.is_zero(begin):
         inner = address(printer, pointer)
         return f"({printer.pointer_type(dtype)}){inner} + {printer.operand(offset, 12)}"
-    index = (
-        begin
-        if offset is None
-        else ir.add(begin, offset)
-        if begin.dtype is offset.dtype
-        else (ir.add(ir.cast(ir.INT64, begin), ir.cast(ir.INT64, offset)))
-    )
     if dtype is None:
         return printer.text(data)
+    index = begin if offset is None else _sum(begin, offset)
     buffer = ir.decl_buffer((1,), dtype, data.name, data)
-    return f"&{printer.element(buffer, index)}"
+    return printer.pointer_to(buffer) if ir.is_zero(index) else f"&{printer.element(buffer, index)}"
+
+
+def _sum(a: ir.PrimExpr, b: ir.PrimExpr) -> ir.PrimExpr:
+    if a.dtype is not b.dtype:
+        a, b = ir.cast(ir.INT64, a), ir.cast(ir.INT64, b)
+    return ir.add(a, b)
 
 
 @spells("address_of", "tvm_access_ptr")

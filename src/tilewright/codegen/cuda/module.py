@@ -70,11 +70,19 @@ def _written(body: ir.Stmt) -> set[ir.Var]:
         if isinstance(node, ir.BufferStore):
             found.add(node.buffer.data)
         elif isinstance(node, ir.Call):
-            found.update(arg for arg in node.args if isinstance(arg, ir.Var))
-            loads = (arg for arg in node.args if isinstance(arg, ir.BufferLoad))
-            if getattr(node.op, "name", "") == "tir.address_of":
-                found.update(load.buffer.data for load in loads)
+            found.update(_may_write(node))
     return found
+
+
+def _may_write(call: ir.Call) -> list[ir.Var]:
+    """The pointers that a call takes, except those it only reads."""
+    name = getattr(call.op, "name", "")
+    if name == "tir.address_of" and isinstance(call.args[0], ir.BufferLoad):
+        return [call.args[0].buffer.data]
+    if name == "tir.tvm_access_ptr" and ir.is_one(call.args[4]):
+        return []
+    args = call.args[:2] if name == "tir.ptx_cp_async" else call.args
+    return [arg for arg in args if isinstance(arg, ir.Var)]
 
 
 def _thread_extents(body: ir.Stmt) -> dict[ir.IterVar, ir.PrimExpr]:

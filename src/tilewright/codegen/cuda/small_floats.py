@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from tilewright.ir import DType
 
-_HALF_FROM = 'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));'
-_HALF_TO = 'float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x;'
+_HALF_FROM = """
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+ """
+_HALF_TO = """
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+ """
 
-_BFLOAT16_FROM = 'asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));'
+_BFLOAT16_FROM = """
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+ """
 _BFLOAT16_FROM_BITS = """
     const unsigned word = __float_as_uint(x);
     bits = x != x ? 0x7fff : (word + 0x7fff + ((word >> 16) & 1)) >> 16;
  """
-_BFLOAT16_TO = "return __uint_as_float((unsigned)bits << 16);"
+_BFLOAT16_TO = " return __uint_as_float((unsigned)bits << 16);"
 
 # The instructions convert pairs, and turn what is too large into the largest number.
 _FLOAT8_FROM = """
@@ -70,12 +78,12 @@ _E5M2 = {
 }  # fmt: skip
 
 _STRUCT = """\
-// {dtype} in memory; computed with in float.
+// The bits of a {dtype}, with conversions from and to float.
 struct __align__({size}) {name} {{
   {storage} bits;
   {name}() = default;
-  __device__ explicit {name}(float x) {{ {encode} }}
-  __device__ explicit operator float() const {{ {decode} }}
+  __device__ explicit {name}(float x) {{{encode} }}
+  __device__ explicit operator float() const {{{decode} }}
 }};
 """
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.codegen.c.expressions import Printed
@@ -26,6 +29,16 @@ class KernelPrinter(VectorPrinter):
         self.analyzer = Analyzer()
         self.fragments = Fragments(func.body)
         self._accessed_as_words = _accessed_as_words(func.body)
+
+    @contextmanager
+    def _braces(self, head: str) -> Iterator[None]:
+        with self.supply.block(), super()._braces(head):
+            yield
+
+    @contextmanager
+    def _otherwise(self) -> Iterator[None]:
+        with self.supply.block(), super()._otherwise():
+            yield
 
     # --- threads ---
 
@@ -92,7 +105,9 @@ class KernelPrinter(VectorPrinter):
             self.line("#pragma unroll")
         domain = ir.Range(node.min, node.extent)
         self.analyzer.bind(node.loop_var, domain, allow_override=True)
-        self._loop(node, self.text(node.min), self._end(node))
+        begin, end = self.text(node.min), self._end(node)
+        with self.supply.block():
+            self._loop(node, begin, end)
 
     # --- memory ---
 

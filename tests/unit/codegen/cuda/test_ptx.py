@@ -98,7 +98,7 @@ def test_sparse_mma(compiles: Compile, operand: str, result: str, shape: str, ar
 def test_text_of_mma() -> None:
     text = source_of(multiplied("fp16", "fp32", "m16n8k16").function)
     assert MMA_FUNCTION in text
-    assert "  mma_m16n8k16_f16_f32(&c[0], &a[0], &b[4]);\n" in text
+    assert "  mma_m16n8k16_f16_f32(c, a, &b[4]);\n" in text
 
 
 MMA_FUNCTION = """\
@@ -159,10 +159,10 @@ def test_ldmatrix(compiles: Compile, dtype: str, transposed: bool, count: int) -
 def test_text_of_ldmatrix() -> None:
     text = body_of(moved("float16", True, 4).function)
     row = "&tile[blockIdx_x * 256 + threadIdx_x * 16]"
-    assert f"ldmatrix_x4_trans(&registers[0], {row});\n" in text
+    assert f"ldmatrix_x4_trans(registers, {row});\n" in text
     text = body_of(moved("int8", True, 4).function)
     start = "&tile[blockIdx_x * 256]"
-    assert f"load_transposed_bytes(&registers[0], {start}, threadIdx_x * 16);\n" in text
+    assert f"load_transposed_bytes(registers, {start}, threadIdx_x * 16);\n" in text
 
 
 def test_offsets_count_elements_of_the_call_in_merged_memory(compiles: Compile) -> None:
@@ -175,7 +175,7 @@ def test_offsets_count_elements_of_the_call_in_merged_memory(compiles: Compile) 
     out[kernel.tx] = local[0]
     text = body_of(kernel.function)
     assert "extern __shared__ __align__(1024) unsigned char merged[];\n" in text
-    assert "ldmatrix_x4(&registers[0], &((half*)merged)[threadIdx_x * 8]);\n" in text
+    assert "ldmatrix_x4(registers, &((half*)merged)[threadIdx_x * 8]);\n" in text
     compiles(kernel.function, "sm_90a")
 
 
@@ -190,8 +190,8 @@ def test_accumulators_are_filled_and_stored(compiles: Compile, dtype: str) -> No
     args = (side, side, target, local.buffer.data, ZERO, side)
     kernel.ib.emit(call(dtype, "tir.mma_store", *args))
     assert body_of(kernel.function).splitlines()[1:] == [
-        "fill_zero<8>(&registers[0]);",
-        "mma_store_16x16(&out[blockIdx_x * 256], &registers[0], 16);",
+        "fill_zero<8>(registers);",
+        "mma_store_16x16(&out[blockIdx_x * 256], registers, 16);",
     ]
     compiles(kernel.function, "sm_75", "sm_90a")
 
@@ -302,11 +302,11 @@ __shared__ __align__(16) half tiles[1024];
 unsigned a[2][8];
 unsigned b[2][8];
 float r[2][8];
-wmma_load_a_m16n16k16_f16_row_shared(a[1], &tiles[0], 16);
-wmma_load_b_m16n16k16_f16_col_shared(b[1], &tiles[0], 16);
+wmma_load_a_m16n16k16_f16_row_shared(a[1], tiles, 16);
+wmma_load_b_m16n16k16_f16_col_shared(b[1], tiles, 16);
 fill_fragment(r[0], 0.0f);
 wmma_mma_row_col_m16n16k16_f16_f32(r[0], a[1], b[1], r[0]);
-wmma_store_d_m16n16k16_f32_row_global(r[0], &out[0], 16);
+wmma_store_d_m16n16k16_f32_row_global(r[0], out, 16);
 """
 
 
