@@ -18,6 +18,7 @@ from tilewright.native.cuda_driver import cuda_driver, why_missing
 from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import cuda, load_module, ndarray as nd
 from tilewright.runtime.module import Module
+from tilewright.target.gpu import full_arch
 from tilewright.testing.launched_modules import built, reverse, scale
 
 pytestmark = [
@@ -55,9 +56,16 @@ def test_the_device() -> None:
 def test_the_target() -> None:
     target = tw.Target("cuda")
     print(f"\n{target}\n{target.gpu}")
-    assert target.arch == compiler.full_arch(cuda_driver().arch(0))
+    assert target.arch == target.gpu.arch == full_arch(cuda_driver().arch(0))
+    assert target.model == target.gpu.model == cuda_driver().name(0)
     assert target.gpu.multiprocessors > 0
-    assert target.max_shared_memory_per_block <= target.gpu.max_shared_memory_per_block
+    assert target.gpu.bytes_per_second > 1e11
+    assert target.gpu.clock_mhz > 500
+    assert target.max_shared_memory_per_block <= target.gpu.shared_per_block
+    if target.model == "NVIDIA H200":
+        named = tw.Target("nvidia/nvidia-h200")
+        assert {**named.attrs, "model": target.model} == target.attrs
+        assert named.gpu.shared_per_block == target.gpu.shared_per_block
     assert tw.Target(target.export()) == target
 
 

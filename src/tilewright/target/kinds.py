@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 from tilewright.errors import TargetError
 from tilewright.support.plugins import Family
 from tilewright.support.suggestions import did_you_mean
+from tilewright.target.gpu import detected_attributes
 
 AttrValue = int | bool | str | tuple[str, ...]
 AttrType = Literal["int", "bool", "str", "list"]
@@ -23,6 +24,8 @@ class TargetKind:
     default_keys: tuple[str, ...] = field(compare=False)
     attrs: Mapping[str, AttrType] = field(compare=False, repr=False)
     defaults: Mapping[str, AttrValue] = field(compare=False, repr=False)
+    # Attributes of the machine at hand, for a target that does not say its architecture.
+    detected: Callable[[], Mapping[str, AttrValue]] = field(default=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -68,10 +71,10 @@ def _kind(
     keys: tuple[str, ...],
     attrs: dict[str, AttrType],
     defaults: dict[str, AttrValue] | None = None,
+    detected: Callable[[], Mapping[str, AttrValue]] = dict,
 ) -> TargetKind:
-    return TargetKind(
-        name, keys, MappingProxyType({**_COMMON, **attrs}), MappingProxyType(defaults or {})
-    )
+    known, given = MappingProxyType({**_COMMON, **attrs}), MappingProxyType(defaults or {})
+    return TargetKind(name, keys, known, given, detected)
 
 
 _KINDS: Mapping[str, TargetKind] = MappingProxyType(
@@ -85,6 +88,7 @@ _KINDS: Mapping[str, TargetKind] = MappingProxyType(
                 ("cuda", "gpu"),
                 _CUDA,
                 {"arch": "sm_50", "max_num_threads": 1024, "thread_warp_size": 32},
+                lambda: detected_attributes(),
             ),
         )
     }

@@ -47,7 +47,7 @@ def from_string(text: str) -> Description:
             raise TargetError(
                 f"the tag {head!r} takes no options; write the target as a dictionary"
             )
-        return from_mapping(get_tag(head))
+        return from_mapping({"tag": head, **get_tag(head)})
     return from_mapping({"kind": head, **_options(get_kind(head), options)})
 
 
@@ -67,7 +67,8 @@ def from_mapping(config: Mapping[str, object]) -> Description:
     given = {
         name: _check(kind, name, value) for name, value in config.items() if name not in _FIELDS
     }
-    attrs = tuple(sorted({**kind.defaults, **given}.items()))
+    detected = {} if "arch" in given else kind.detected()
+    attrs = tuple(sorted({**kind.defaults, **detected, **given}.items()))
     return Description(kind, _keys(kind, config), tag, attrs, config.get("host"))
 
 

@@ -36,13 +36,16 @@ _NVIDIA_ARCH = {
     "geforce-rtx-3080-ti geforce-rtx-3090 geforce-rtx-3090-ti nvidia-a2 nvidia-a10 nvidia-a10g "
     "nvidia-a16 nvidia-a40 rtx-a6000",
     "sm_87": "jetson-agx-orin-32gb jetson-agx-orin-64gb",
-    "sm_89": "geforce-rtx-4090",
-    "sm_90a": "nvidia-h100",
+    "sm_89": "geforce-rtx-4090 nvidia-l4 nvidia-l40s",
+    "sm_90a": "nvidia-h100 nvidia-h200",
 }
 
 _NVIDIA_L2_BYTES = {
     "nvidia-a100": 41943040,
     "nvidia-h100": 52428800,
+    "nvidia-h200": 62914560,
+    "nvidia-l4": 50331648,
+    "nvidia-l40s": 100663296,
     "geforce-rtx-4090": 75497472,
 }
 

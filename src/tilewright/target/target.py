@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tilewright.errors import TargetError
 from tilewright.target import isa, parse
 from tilewright.target.cpu import CpuDescription, describe
+from tilewright.target.gpu import GpuDescription, describe_gpu
 from tilewright.target.kinds import AttrValue, TargetKind, list_kinds
 
 NATIVE = "native"  # as compilers call the CPU that they run on
@@ -25,6 +26,7 @@ class Target:
     """A machine to compile for, with its attributes; immutable and hashable.
 
     `Target("llvm")` is this machine with everything detected, and so is `"llvm -mcpu=native"`.
+    `Target("cuda")` is the first GPU of this machine, if there is one.
     Strings (`"llvm -mcpu=haswell"`), dictionaries and tags (`"nvidia/nvidia-a100"`) describe
     others. The tag takes no part in comparisons: it is only a name for the rest. `with target:`
     makes a target the current one.
@@ -94,6 +96,13 @@ class Target:
         if not self.is_cpu:
             raise TargetError(f"target {str(self)!r} is not a CPU; ask its host instead")
         return describe(self.attrs)
+
+    @functools.cached_property
+    def gpu(self) -> GpuDescription:
+        """The GPU behind a `cuda` target, detected or by its model, tag or architecture."""
+        if self.kind.name != "cuda":
+            raise TargetError(f"target {str(self)!r} is not a GPU")
+        return describe_gpu(str(self.attrs.get("model", "")), self.tag, self.arch)
 
     @property
     def mcpu(self) -> str:

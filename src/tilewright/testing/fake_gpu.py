@@ -14,11 +14,32 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tilewright.native import cuda_driver, cuda_memory
+from tilewright.target import gpu
 
 # Takes a shape (blocks, threads) and the addresses of the arguments.
 PythonKernel: TypeAlias = Callable[[tuple[int, ...], list[int]], None]
 
 _ALIGNMENT = 256
+_NOT_IN_GRAPHS = ("cuMemAlloc", "cuMemFree", "cuCtxSynchronize", "cuStreamSynchronize")
+
+_H200 = {
+    "COMPUTE_CAPABILITY_MAJOR": 9,
+    "COMPUTE_CAPABILITY_MINOR": 0,
+    "MULTIPROCESSOR_COUNT": 132,
+    "WARP_SIZE": 32,
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
+    "MAX_REGISTERS_PER_BLOCK": 65536,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+    "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
+    "L2_CACHE_SIZE": 62914560,
+    "CLOCK_RATE": 1980000,
+    "MEMORY_CLOCK_RATE": 3201000,
+    "GLOBAL_MEMORY_BUS_WIDTH": 6144,
+}
 
 
 class FakeStatus(enum.IntEnum):
@@ -73,75 +94,77 @@ class FakeDriver:
 
         def call(*args: Any) -> tuple[Any, ...]:
             self.calls.append((name, *args))
+            if self._captured is not None and name in _NOT_IN_GRAPHS:
+                return (FakeStatus.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, None)
             if name in self.failures:
                 return (self.failures[name], None)
-            method = getattr(type(self), f"_{name}", None)
+            method = vars(type(self)).get(name)
             result = None if method is None else method(self, *args)
             return (FakeStatus.SUCCESS,) if result is None else (FakeStatus.SUCCESS, *result)
 
         return call
 
-    def _cuGetErrorName(self, status: FakeStatus) -> tuple[bytes]:
+    def cuGetErrorName(self, status: FakeStatus) -> tuple[bytes]:
         return (status.name.encode(),)
 
-    def _cuGetErrorString(self, status: FakeStatus) -> tuple[bytes]:
+    def cuGetErrorString(self, status: FakeStatus) -> tuple[bytes]:
         return (status.name.removeprefix("CUDA_ERROR_").replace("_", " ").lower().encode(),)
 
-    def _cuDriverGetVersion(self) -> tuple[int]:
+    def cuDriverGetVersion(self) -> tuple[int]:
         return (self.version,)
 
-    def _cuDeviceGetCount(self) -> tuple[int]:
+    def cuDeviceGetCount(self) -> tuple[int]:
         return (self.device_count,)
 
-    def _cuDeviceGet(self, number: int) -> tuple[int]:
+    def cuDeviceGet(self, number: int) -> tuple[int]:
         return (number,)
 
-    def _cuDeviceGetName(self, length: int, device: int) -> tuple[bytes]:
+    def cuDeviceGetName(self, length: int, device: int) -> tuple[bytes]:
         return (self.name.encode().ljust(length, b"\0"),)
 
-    def _cuDeviceGetAttribute(self, name: str, device: int) -> tuple[int]:
+    def cuDeviceGetAttribute(self, name: str, device: int) -> tuple[int]:
         return (self.attributes[name.removeprefix("CU_DEVICE_ATTRIBUTE_")],)
 
-    def _cuDeviceTotalMem(self, device: int) -> tuple[int]:
+    def cuDeviceTotalMem(self, device: int) -> tuple[int]:
         return (self.memory_bytes,)
 
-    def _cuDevicePrimaryCtxRetain(self, device: int) -> tuple[str]:
+    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[str]:
         return (f"context {device}",)
 
-    def _cuPointerGetAttribute(self, name: str, address: int) -> tuple[int]:
+    def cuPointerGetAttribute(self, name: str, address: int) -> tuple[int]:
         return (0,)
 
-    def _cuMemGetInfo(self) -> tuple[int, int]:
+    def cuMemGetInfo(self) -> tuple[int, int]:
         used = sum(len(memory) for memory in self._memory.values())
         return (self.memory_bytes - used, self.memory_bytes)
 
-    def _cuMemAlloc(self, size: int) -> tuple[int]:
+    def cuMemAlloc(self, size: int) -> tuple[int]:
         memory = ctypes.create_string_buffer(size + _ALIGNMENT)
         address = -(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT
         self._memory[address] = memory
         return (address,)
 
-    def _cuMemFree(self, address: int) -> None:
+    def cuMemFree(self, address: int) -> None:
         del self._memory[address]
 
-    def _cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
+    def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
         ctypes.memmove(target, source, size)
 
-    _cuMemcpyDtoHAsync = _cuMemcpyHtoDAsync
+    cuMemcpyDtoHAsync = cuMemcpyHtoDAsync
 
-    def _cuMemsetD32Async(self, address: int, value: int, count: int, stream: int) -> None:
+    def cuMemsetD32Async(self, address: int, value: int, count: int, stream: int) -> None:
         ctypes.memset(address, value, 4 * count)
 
-    def _cuLibraryLoadData(self, *args: Any) -> tuple[str]:
+    def cuLibraryLoadData(self, *args: Any) -> tuple[str]:
         return ("library",)
 
-    def _cuLibraryGetKernel(self, library: str, name: bytes) -> tuple[str]:
+    def cuLibraryGetKernel(self, library: str, name: bytes) -> tuple[str]:
         return (name.decode(),)
 
-    def _cuKernelGetAttribute(self, name: str, kernel: str, device: int) -> tuple[int]:
+    def cuKernelGetAttribute(self, name: str, kernel: str, device: int) -> tuple[int]:
         return (self.kernel_attributes[name.removeprefix("CU_FUNC_ATTRIBUTE_")],)
 
-    def _cuLaunchKernel(self, kernel: str, *args: Any) -> None:
+    def cuLaunchKernel(self, kernel: str, *args: Any) -> None:
         shape, pointers = args[:6], args[8]
         arguments = [*(ctypes.c_uint64 * self.parameter_count).from_address(pointers)]
         if self._captured is not None:
@@ -153,51 +176,31 @@ class FakeDriver:
         self._clock_ms += 0.5
         self.kernels[kernel](shape, arguments)
 
-    def _cuStreamCreate(self, flags: str) -> tuple[int]:
+    def cuStreamCreate(self, flags: str) -> tuple[int]:
         return (77,)
 
-    def _cuStreamBeginCapture(self, stream: int, mode: str) -> None:
+    def cuStreamBeginCapture(self, stream: int, mode: str) -> None:
         self._captured = []
 
-    def _cuStreamEndCapture(self, stream: int) -> tuple[Any]:
+    def cuStreamEndCapture(self, stream: int) -> tuple[Any]:
         captured, self._captured = self._captured, None
         return (captured,)
 
-    def _cuGraphInstantiate(self, graph: Any, flags: int) -> tuple[Any]:
+    def cuGraphInstantiate(self, graph: Any, flags: int) -> tuple[Any]:
         return (graph,)
 
-    def _cuGraphLaunch(self, graph: Any, stream: int) -> None:
+    def cuGraphLaunch(self, graph: Any, stream: int) -> None:
         for launch in graph:
             self._run(*launch)
 
-    def _cuEventCreate(self, flags: int) -> tuple[list[float]]:
+    def cuEventCreate(self, flags: int) -> tuple[list[float]]:
         return ([],)
 
-    def _cuEventRecord(self, event: list[float], stream: int) -> None:
+    def cuEventRecord(self, event: list[float], stream: int) -> None:
         event.append(self._clock_ms)
 
-    def _cuEventElapsedTime(self, before: list[float], after: list[float]) -> tuple[float]:
+    def cuEventElapsedTime(self, before: list[float], after: list[float]) -> tuple[float]:
         return (after[-1] - before[-1],)
-
-
-_H200 = {
-    "COMPUTE_CAPABILITY_MAJOR": 9,
-    "COMPUTE_CAPABILITY_MINOR": 0,
-    "MULTIPROCESSOR_COUNT": 132,
-    "WARP_SIZE": 32,
-    "MAX_THREADS_PER_BLOCK": 1024,
-    "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
-    "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
-    "MAX_REGISTERS_PER_BLOCK": 65536,
-    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
-    "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
-    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
-    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
-    "L2_CACHE_SIZE": 62914560,
-    "CLOCK_RATE": 1980000,
-    "MEMORY_CLOCK_RATE": 3201000,
-    "GLOBAL_MEMORY_BUS_WIDTH": 6144,
-}
 
 
 @contextmanager
@@ -221,3 +224,5 @@ def installed(fake: object) -> Iterator[None]:
 def _forget() -> None:
     cuda_driver.cuda_driver.cache_clear()
     cuda_memory.memory_pool.cache_clear()
+    gpu.detected_gpu.cache_clear()
+    gpu.detected_attributes.cache_clear()

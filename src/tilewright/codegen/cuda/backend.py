@@ -23,6 +23,7 @@ from tilewright.ir import IRModule
 from tilewright.lowering import Pass, PassContext
 from tilewright.support.files import write_whole
 from tilewright.target import Target
+from tilewright.target.gpu import full_arch
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class CudaBackend(Backend):
     ) -> Artifact:
         """Machine code for the architecture of the target."""
         assert isinstance(source, CudaSource)
-        arch = compiler.full_arch(target.arch)
+        arch = full_arch(target.arch)
         compiled = compiler.compile_kernels(source.text, arch)
         meta = {
             "arch": arch,
@@ -94,7 +95,7 @@ class CudaBackend(Backend):
 
     def texts(self, lowered: IRModule, source: GeneratedSource, target: Target) -> Texts:
         """CUDA C++, and the assembly and the machine code that are made of it."""
-        arch = compiler.full_arch(target.arch)
+        arch = full_arch(target.arch)
         compiled = functools.cache(lambda: compiler.compile_kernels(source.text, arch))
         return {
             "cuda": lambda: source.text,

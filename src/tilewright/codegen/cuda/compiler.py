@@ -22,8 +22,6 @@ FILE_NAME = "kernels.cu"
 # Lines of the assembler that say why code is slow: spills, serialised matrix instructions.
 _WARNING = re.compile(r"ptxas.*(?:warning|\(C\d+\)).*")
 _OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space")
-# From here on a variant of the architecture has instructions that its successors lack.
-_FIRST_WITH_VARIANTS = 90
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,6 @@ class CompiledKernels:
     ptx: str = field(repr=False)
     resources: Mapping[str, KernelResources]
     warnings: tuple[str, ...] = ()
-
-
-def full_arch(arch: str) -> str:
-    """The architecture with all its instructions: "sm_90a" for "sm_90"."""
-    found = re.fullmatch(r"sm_(\d+)", arch)
-    return f"{arch}a" if found and int(found[1]) >= _FIRST_WITH_VARIANTS else arch
 
 
 def compile_kernels(source: str, arch: str) -> CompiledKernels:

@@ -13,7 +13,6 @@ from tilewright.codegen.cuda.compiler import (
     KernelResources,
     compile_kernels,
     disassembled,
-    full_arch,
     read_resources,
 )
 from tilewright.errors import CodegenError, DeviceError, RuntimeFailure
@@ -61,11 +60,6 @@ def test_lines_that_say_why_code_is_slow() -> None:
     ]
     log = "\n".join([LOG, *lines, 'kernels.cu(1): warning #549-D: variable "b" is not set'])
     assert compiler._WARNING.findall(log) == lines
-
-
-def test_architectures() -> None:
-    wanted = {"sm_80": "sm_80", "sm_89": "sm_89", "sm_90": "sm_90a", "sm_90a": "sm_90a"}
-    assert {arch: full_arch(arch) for arch in wanted} == wanted
 
 
 @pytest.mark.usefixtures("nvrtc")
