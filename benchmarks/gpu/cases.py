@@ -1,0 +1,266 @@
+"""The kernels of `tune_gpu.py`: each as a program of ours, as PyTorch computes it, and exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tilewright import te, tir, topi
+from tilewright.ir import PrimFunc
+
+Tensor = Any
+DEVICE = "cuda"
+_TORCH = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "int8": torch.int8,
+    "int32": torch.int32,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row."""
+
+    name: str
+    program: Callable[[], PrimFunc]
+    inputs: Callable[[], list[Tensor]]  # the last one is the output
+    rival: Callable[..., Any]
+    exact: Callable[..., Tensor]
+    flop: float
+    bytes: float
+    rivals: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    tolerance: float = 5e-3
+
+
+def _random(shape: tuple[int, ...], dtype: str) -> Tensor:
+    if dtype == "int8":
+        return torch.randint(-8, 8, shape, device=DEVICE, dtype=torch.int8)
+    return torch.randn(shape, device=DEVICE).to(_TORCH[dtype])
+
+
+# --- products -----------------------------------------------------------------------------------
+
+_SUMS = {"int8": "int32"}
+_SHORT = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float8_e4m3fn": "fp8",
+    "int8": "int8",
+}
+
+
+def _gemm_program(m: int, n: int, k: int, dtype: str, out: str, is_turned: bool) -> PrimFunc:
+    sums = _SUMS.get(dtype, "float32")
+    a = te.placeholder((m, k), dtype, name="A")
+    b = te.placeholder((n, k) if is_turned else (k, n), dtype, name="B")
+    r = te.reduce_axis((0, k), name="r")
+
+    def product(i: Any, j: Any) -> Any:
+        right = b[j, r] if is_turned else b[r, j]
+        return te.sum(a[i, r].astype(sums) * right.astype(sums), axis=r)
+
+    c = te.compute((m, n), product, name="C")
+    if out != sums:
+        c = te.compute((m, n), lambda i, j: c[i, j].astype(out), name="D")  # noqa: B023
+    return te.create_prim_func([a, b, c])
+
+
+def gemm(m: int, n: int, k: int, dtype: str, out: str | None = None) -> Case:
+    """A product of matrices; types of 8 bits get their right operand turned."""
+    out = out or {"int8": "int32", "float8_e4m3fn": "bfloat16"}.get(dtype, dtype)
+    is_turned = dtype in ("int8", "float8_e4m3fn")
+
+    def inputs() -> list[Tensor]:
+        right = (n, k) if is_turned else (k, n)
+        empty = torch.empty((m, n), device=DEVICE, dtype=_TORCH[out])
+        return [_random((m, k), dtype), _random(right, dtype), empty]
+
+    one = torch.ones((), device=DEVICE)
+
+    def rival(a: Tensor, b: Tensor, o: Tensor) -> Any:
+        if dtype == "int8":
+            return torch._int_mm(a, b.T, out=o)
+        if is_turned:
+            options = {"out_dtype": _TORCH[out], "use_fast_accum": True, "out": o}
+            return torch._scaled_mm(a, b.T, one, one, **options)
+        return torch.matmul(a, b, out=o)
+
+    def exact(a: Tensor, b: Tensor, o: Tensor) -> Tensor:
+        return a.double() @ (b.double().T if is_turned else b.double())
+
+    size = {"float32": 4, "int8": 1, "float8_e4m3fn": 1}.get(dtype, 2)
+    return Case(
+        f"gpu_gemm_{_SHORT[dtype]}_{m}x{n}x{k}",
+        lambda: _gemm_program(m, n, k, dtype, out, is_turned),
+        inputs,
+        rival,
+        exact,
+        2.0 * m * n * k,
+        size * (m * k + n * k) + m * n * 4.0,
+        tolerance=2e-2 if dtype == "float8_e4m3fn" else 1e-4 if dtype == "float32" else 5e-3,
+    )
+
+
+def dense(m: int, n: int, k: int) -> Case:
+    """A dense layer with bias and GELU."""
+
+    def program() -> PrimFunc:
+        a = te.placeholder((m, k), "float16", name="A")
+        b = te.placeholder((k, n), "float16", name="B")
+        bias = te.placeholder((n,), "float16", name="bias")
+        r = te.reduce_axis((0, k), name="r")
+        c = te.compute(
+            (m, n),
+            lambda i, j: te.sum(a[i, r].astype("float32") * b[r, j].astype("float32"), axis=r),
+            name="C",
+        )
+        half, root = tir.const(0.5, "float32"), tir.const(0.5**0.5, "float32")
+
+        def activated(i: Any, j: Any) -> Any:
+            x = c[i, j] + bias[j].astype("float32")
+            return (x * half * (tir.erf(x * root) + tir.const(1.0, "float32"))).astype("float16")
+
+        return te.create_prim_func([a, b, bias, te.compute((m, n), activated, name="D")])
+
+    def inputs() -> list[Tensor]:
+        empty = torch.empty((m, n), device=DEVICE, dtype=torch.float16)
+        return [
+            _random((m, k), "float16"),
+            _random((k, n), "float16") * 0.05,
+            _random((n,), "float16"),
+            empty,
+        ]
+
+    def rival(a: Tensor, b: Tensor, bias: Tensor, o: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(torch.addmm(bias, a, b))
+
+    def exact(a: Tensor, b: Tensor, bias: Tensor, o: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(a.double() @ b.double() + bias.double())
+
+    return Case(
+        f"gpu_dense_gelu_f16_{m}x{n}x{k}", program, inputs, rival, exact, 2.0 * m * n * k,
+        2.0 * (m * k + n * k + m * n), {"compiled": torch.compile(rival)},
+    )  # fmt: skip
+
+
+# --- convolutions -------------------------------------------------------------------------------
+
+
+def conv(
+    n: int, size: int, c: int, k: int, taps: int, stride: int = 1, dtype: str = "float16",
+    is_fused: bool = False,
+) -> Case:  # fmt: skip
+    """A convolution in the order NHWC, with bias and ReLU where it is fused."""
+    pad = taps // 2
+    out = (size + 2 * pad - taps) // stride + 1
+
+    def program() -> PrimFunc:
+        x = te.placeholder((n, size, size, c), dtype, name="X")
+        f = te.placeholder((taps, taps, c, k), dtype, name="F")
+        bias = te.placeholder((k,), dtype, name="bias")
+        padded = topi.nn.pad(x, [0, pad, pad, 0], [0, pad, pad, 0]) if pad else x
+        axes = [
+            te.reduce_axis((0, extent), name=name)
+            for name, extent in (("r", taps), ("s", taps), ("c", c))
+        ]
+        r, s, ch = axes
+        y = te.compute(
+            (n, out, out, k),
+            lambda b, h, w, o: te.sum(
+                padded[b, h * stride + r, w * stride + s, ch].astype("float32")
+                * f[r, s, ch, o].astype("float32"),
+                axis=axes,
+            ),
+            name="Y",
+        )
+        zero = tir.const(0.0, "float32")
+
+        def finish(b: Any, h: Any, w: Any, o: Any) -> Any:
+            if not is_fused:
+                return y[b, h, w, o].astype(dtype)
+            return tir.max(y[b, h, w, o] + bias[o].astype("float32"), zero).astype(dtype)
+
+        if not is_fused and dtype == "float32":
+            return te.create_prim_func([x, f, y])
+        z = te.compute((n, out, out, k), finish, name="Z")
+        return te.create_prim_func([x, f, *([bias] if is_fused else []), z])
+
+    def inputs() -> list[Tensor]:
+        empty = torch.empty((n, out, out, k), device=DEVICE, dtype=_TORCH[dtype])
+        bias = [_random((k,), dtype)] if is_fused else []
+        return [
+            _random((n, size, size, c), dtype),
+            _random((taps, taps, c, k), dtype) * 0.1,
+            *bias,
+            empty,
+        ]
+
+    weights: dict[int, Tensor] = {}  # as the library wants them, made once
+
+    def library(x: Tensor, f: Tensor, *rest: Tensor) -> Tensor:
+        key = f.data_ptr()
+        if key not in weights:
+            weights[key] = f.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+        bias = rest[0] if is_fused else None
+        y = torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), weights[key], bias, stride, pad)
+        return torch.relu(y) if is_fused else y
+
+    def exact(x: Tensor, f: Tensor, *rest: Tensor) -> Tensor:
+        image, filters = x.permute(0, 3, 1, 2).double(), f.permute(3, 2, 0, 1).double()
+        bias = rest[0].double() if is_fused else None
+        y = torch.nn.functional.conv2d(image, filters, bias, stride, pad)
+        return (torch.relu(y) if is_fused else y).permute(0, 2, 3, 1)
+
+    kind = "conv_relu" if is_fused else "conv"
+    return Case(
+        f"gpu_{kind}_{_SHORT[dtype]}_b{n}_{size}_{c}_{k}_k{taps}s{stride}", program, inputs, library,
+        exact, 2.0 * n * out * out * k * taps * taps * c, 2.0 * n * (size * size * c + out * out * k),
+        {"compiled": torch.compile(library)} if is_fused else {},
+    )  # fmt: skip
+
+
+# --- rows and elements --------------------------------------------------------------------------
+
+
+def softmax(m: int, n: int) -> Case:
+    """Softmax of rows."""
+
+    def program() -> PrimFunc:
+        a = te.placeholder((m, n), "float32", name="A")
+        return te.create_prim_func([a, topi.nn.softmax(a, axis=-1)])
+
+    return Case(
+        f"gpu_softmax_f32_{m}x{n}",
+        program,
+        lambda: [_random((m, n), "float32"), torch.empty((m, n), device=DEVICE)],
+        lambda a, o: torch.softmax(a, dim=-1, out=o),
+        lambda a, o: torch.softmax(a.double(), dim=-1),
+        5.0 * m * n,
+        8.0 * m * n,
+        tolerance=1e-5,
+    )
+
+
+def all_cases(kind: str) -> list[Case]:
+    """The rows of one part of the table."""
+    half = [gemm(s, s, s, "float16") for s in (512, 1024, 2048, 4096, 8192)]
+    return {
+        "f16": [*half, gemm(128, 4096, 1024, "float16"), gemm(512, 3072, 768, "float16")],
+        "bf16": [gemm(s, s, s, "bfloat16") for s in (2048, 4096)],
+        "f32": [gemm(s, s, s, "float32") for s in (512, 1024, 2048, 4096)],
+        "fp8": [gemm(s, s, s, "float8_e4m3fn") for s in (2048, 4096)],
+        "int8": [gemm(s, s, s, "int8") for s in (2048, 4096)],
+        "conv": [
+            conv(1, 56, 64, 64, 1), conv(1, 14, 256, 256, 3), conv(16, 56, 64, 64, 3),
+            conv(16, 14, 256, 256, 3), conv(16, 224, 3, 64, 7, 2),
+        ],
+        "fused": [dense(512, 3072, 768), dense(4096, 4096, 4096), conv(16, 56, 64, 64, 3, is_fused=True)],
+        "rows": [softmax(1024, 1024), softmax(8192, 4096)],
+    }[kind]  # fmt: skip
