@@ -120,6 +120,7 @@ _OTHERS: dict[str, tuple[int | None, CallEffect]] = {
     "tvm_warp_shuffle": (5, CallEffect.PURE),
     "tvm_warp_shuffle_up": (5, CallEffect.PURE),
     "tvm_warp_shuffle_down": (5, CallEffect.PURE),
+    "tvm_warp_shuffle_xor": (5, CallEffect.PURE),
     "tvm_warp_activemask": (0, CallEffect.PURE),
     "tvm_fill_fragment": (6, CallEffect.UPDATE_STATE),
     "tvm_load_matrix_sync": (8, CallEffect.UPDATE_STATE),

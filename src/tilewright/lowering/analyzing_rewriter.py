@@ -12,6 +12,8 @@ from tilewright import ir
 from tilewright.arith import POS_INF, Analyzer, ConstIntBound
 from tilewright.lowering.rewriters import IF_THEN_ELSE
 
+_LAUNCHES = ("thread_extent", "virtual_thread")  # attributes that bind variables to threads
+
 
 class AnalyzingRewriter(ir.Rewriter):
     """A rewriter with an analyzer that is told about loops, lets and conditions on the way."""
@@ -42,6 +44,12 @@ class AnalyzingRewriter(ir.Rewriter):
         start, extent = self.visit(node.min), self.visit(node.extent)
         self.analyzer.bind(node.loop_var, ir.Range(start, extent), allow_override=True)
         return ir.updated(node, min=start, extent=extent, body=self.visit(node.body))
+
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> Any:
+        if isinstance(node.node, ir.IterVar) and node.attr_key in _LAUNCHES:
+            domain = ir.Range(ir.const(0, node.value.dtype), node.value)
+            self.analyzer.bind(node.node.var, domain, allow_override=True)
+        return ir.map_children(node, self.visit)
 
     def _under(self, condition: ir.PrimExpr, node: Any) -> Any:
         with self.analyzer.constraint_scope(condition):

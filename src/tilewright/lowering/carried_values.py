@@ -93,12 +93,20 @@ class _Scanner(ir.Visitor):
 
     # --- where things run ----------------------------------------------------------------------
 
-    def visit_for(self, node: ir.For) -> None:
+    def run_under(self, loops: Sequence[ir.For], stmt: ir.Stmt) -> None:
+        """Walk a statement; of the loops around it, only those of threads that meet in it count."""
+        self._path += [loop for loop in map(self._loop, loops) if loop.is_together]
+        self.visit(stmt)
+
+    def _loop(self, node: ir.For) -> _Loop:
         domain = ir.Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
         together = self._is_shared_by_threads and _is_thread(node)
         in_order = node.kind in (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
-        self._path.append(_Loop(node.loop_var, domain, together, in_order))
+        return _Loop(node.loop_var, domain, together, in_order)
+
+    def visit_for(self, node: ir.For) -> None:
+        self._path.append(self._loop(node))
         self.visit(node.body)
         self._path.pop()
 
@@ -301,14 +309,19 @@ class _Collector(_Scanner):
 
 
 def carries_values(
-    stmt: ir.Stmt, buffer: ir.Buffer, analyzer: Analyzer, *, with_earlier_iterations: bool = False
+    stmt: ir.Stmt,
+    buffer: ir.Buffer,
+    analyzer: Analyzer,
+    *,
+    loops: Sequence[ir.For] = (),
+    with_earlier_iterations: bool = False,
 ) -> bool:
-    """True unless every run of `stmt` provably writes what it reads of `buffer`."""
+    """True unless every run of `stmt`, inside of `loops`, provably writes what it reads."""
     writes: list[_Access] = []
     if with_earlier_iterations:
         collector = _Collector(buffer, analyzer)
-        collector.visit(stmt)
+        collector.run_under(loops, stmt)
         writes = collector.writes
     scanner = _Scanner(buffer, analyzer, writes)
-    scanner.visit(stmt)
+    scanner.run_under(loops, stmt)
     return scanner.carried

@@ -81,6 +81,11 @@ class _Counter(ir.Visitor):
 
     visit_let_stmt = visit_let
 
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
+        if isinstance(node.node, ir.IterVar):
+            self.bound.add(node.node.var)
+        self.generic_visit(node)
+
 
 class _Replacer(ir.Rewriter):
     def __init__(self, numbering: _Numbering, by_number: dict[int, ir.Var]) -> None:
@@ -101,6 +106,13 @@ class _Sharer(StmtRewriter):
         self._count = 0
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
+        body = self.share(node.body)
+        return node if body is node.body else ir.replace(node, body=body)
+
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
+        # Threads are launched right inside each other; what they share is computed inside all.
+        if not isinstance(node.node, ir.IterVar) or isinstance(node.body, ir.AttrStmt):
+            return self.generic_visit(node)
         body = self.share(node.body)
         return node if body is node.body else ir.replace(node, body=body)
 

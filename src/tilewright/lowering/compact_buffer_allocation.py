@@ -36,13 +36,13 @@ class _UsageFinder(ir.Visitor):
         self.usages: dict[ir.Buffer, _Usage] = {}
         self._by_data: dict[ir.Var, _Usage] = {}
         self._analyzer = Analyzer()
-        self._loops: list[tuple[ir.Var, ir.Range]] = []
+        self._loops: list[ir.For] = []
         self._unknown: set[ir.Var] = set()  # bound by lets: no domain
 
     def visit_for(self, node: ir.For) -> None:
         domain = ir.Range(node.min, node.extent)
         self._analyzer.bind(node.loop_var, domain, allow_override=True)
-        self._loops.append((node.loop_var, domain))
+        self._loops.append(node)
         self.visit(node.body)
         self._loops.pop()
 
@@ -107,7 +107,11 @@ class _UsageFinder(ir.Visitor):
             return
         if usage.opaque:
             return
-        inner = dict(self._loops[usage.depth :])
+        inner = {
+            loop.loop_var: loop.domain
+            for depth, loop in enumerate(self._loops)
+            if _shares_buffer(loop, buffer, inside=depth >= usage.depth)
+        }
         bounds = IndexBounds(inner, self._analyzer)
         box = [self._interval(bounds, start, extent) for start, extent in axes]
         if usage.box is None:
@@ -176,6 +180,15 @@ class _UsageFinder(ir.Visitor):
             return everything
         whole = old.value if isinstance(old, ir.IntImm) else _LARGEST_TILE
         return everything if size >= whole else (ir.const(size, old.dtype), used.low)
+
+
+def _shares_buffer(loop: ir.For, buffer: ir.Buffer, *, inside: bool) -> bool:
+    """True when all iterations of a loop use one copy of a buffer that may be allocated inside."""
+    tag = "" if loop.thread_binding is None else loop.thread_binding.thread_tag
+    if tag.startswith(("threadIdx", "vthread")) and buffer.scope.startswith("shared"):
+        return True
+    is_private = tag.startswith(("blockIdx", "threadIdx")) and buffer.scope != "global"
+    return inside and not is_private
 
 
 # Of an extent that is not known a constant bound up to this is that of a tile; a larger one comes

@@ -27,6 +27,7 @@ from tilewright.target import Target
 # Rows and columns may be ragged at once; each test doubles the code.
 MAX_NESTED_VERSIONS = 2
 WIDEST_VECTOR = 512
+GPU_VECTOR = 128
 _CUTTABLE = (ir.ForKind.SERIAL, ir.ForKind.UNROLLED)
 
 
@@ -42,8 +43,13 @@ class LoopPartition(FunctionPass):
     def run_function(self, func: ir.PrimFunc, target: Target | None = None) -> ir.PrimFunc:
         if not self.enable or not conditions_in(func.body)[0]:
             return func
-        vector_bits = WIDEST_VECTOR if target is None else target.vector_bits
-        return func.with_body(_Partitioner(self, func, vector_bits).rewrite(func.body))
+        return func.with_body(_Partitioner(self, func, _vector_bits(target)).rewrite(func.body))
+
+
+def _vector_bits(target: Target | None) -> int:
+    if target is None:
+        return WIDEST_VECTOR
+    return target.vector_bits if target.is_cpu else GPU_VECTOR
 
 
 class _Decided(FoldingSubstituter):
@@ -121,6 +127,12 @@ class _Partitioner(AnalyzingRewriter):
         super().__init__(func)
         self._options = options
         self._vector_bits = vector_bits
+        self._threads: set[ir.Var] = set()
+
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> Any:
+        if isinstance(node.node, ir.IterVar):
+            self._threads.add(node.node.var)
+        return super().visit_attr_stmt(node)
 
     def visit_prim_expr(self, node: ir.PrimExpr) -> ir.PrimExpr:
         return self.analyzer.simplify(node) if node.dtype == "bool" else node
@@ -156,7 +168,12 @@ class _Partitioner(AnalyzingRewriter):
         conditions, stores = conditions_in(node.body)
         if stores > self._options.max_copied_stores:
             return []
-        checks = [BoundCheck.of(found, node.loop_var, self.analyzer) for found in conditions]
+        checks = [
+            BoundCheck.of(found, node.loop_var, self.analyzer)
+            for found in conditions
+            # Threads of a kernel have to run through the same loops.
+            if not ir.uses_var(found.node, self._threads.__contains__)
+        ]
         may_peel = stores <= self._options.max_peeled_stores and node.kind == ir.ForKind.SERIAL
         return [
             check

@@ -35,8 +35,7 @@ class _BlockRemover(FoldingSubstituter):
         if not ir.is_true(predicate):
             body = ir.IfThenElse(likely(predicate), body)
         for buffer in reversed(block.alloc_buffers):
-            buffer = self.visit_buffer(buffer)
-            body = ir.Allocate(buffer.data, buffer.dtype, allocation_extents(buffer), ir.TRUE, body)
+            body = _allocated(self.visit_buffer(buffer), body)
         return body
 
     def visit_for(self, node: ir.For) -> ir.Stmt:
@@ -51,6 +50,14 @@ class _BlockRemover(FoldingSubstituter):
         for key, value in sorted(pragmas.items(), reverse=True):
             body = ir.AttrStmt(ir.const(0), key, ir.convert(value), body)
         return body
+
+
+def _allocated(buffer: ir.Buffer, body: ir.Stmt) -> ir.Stmt:
+    """Memory around a statement; that of threads around what they run, not around their launch."""
+    is_launch = isinstance(body, ir.AttrStmt) and body.attr_key == "thread_extent"
+    if is_launch and isinstance(body, ir.AttrStmt) and buffer.scope != "global":
+        return ir.replace(body, body=_allocated(buffer, body.body))
+    return ir.Allocate(buffer.data, buffer.dtype, allocation_extents(buffer), ir.TRUE, body)
 
 
 def _mark_loops(stmt: ir.Stmt, width: Any) -> ir.Stmt:

@@ -66,17 +66,44 @@ class _AccessScopes(ir.Visitor):
 def _innermost(buffer: ir.Buffer, path: tuple[Scope, ...], own: int) -> Scope:
     """The innermost scope of `path` that may hold the buffer, at least the one it is in now."""
     for depth in range(len(path), own, -1):
+        if buffer.scope.startswith("shared") and _tag(path[depth - 1]).startswith("threadIdx"):
+            continue  # outside of the threads that share it
         loops = [scope for scope in path[own:depth] if isinstance(scope, ir.For)]
         if not loops:
             return path[depth - 1]
         analyzer = Analyzer()
-        for scope in path[:depth]:
-            if isinstance(scope, ir.For):
-                domain = ir.Range(scope.min, scope.extent)
-                analyzer.bind(scope.loop_var, domain, allow_override=True)
-        if not carries_values(path[depth - 1].body, buffer, analyzer):
+        around = [scope for scope in path[:depth] if isinstance(scope, ir.For)]
+        for loop in around:
+            domain = ir.Range(loop.min, loop.extent)
+            analyzer.bind(loop.loop_var, domain, allow_override=True)
+        if not carries_values(path[depth - 1].body, buffer, analyzer, loops=around):
             return path[depth - 1]
     return path[own - 1]
+
+
+def _tag(scope: Scope) -> str:
+    binding = scope.thread_binding if isinstance(scope, ir.For) else None
+    return "" if binding is None else binding.thread_tag
+
+
+def _within_kernel(
+    buffer: ir.Buffer, path: tuple[Scope, ...], own: int
+) -> tuple[tuple[Scope, ...], int]:
+    """The scopes that may hold a buffer, where kernels lie among them.
+
+    Memory of the device outlives kernels and is allocated around them; that of a block of threads,
+    of a warp or of a thread exists inside of them alone.
+    """
+    tags = [_tag(scope) for scope in path]
+    threads = [depth for depth, tag in enumerate(tags) if tag.startswith(("blockIdx", "threadIdx"))]
+    if not threads:
+        return path, own
+    if buffer.scope == "global":
+        return path[: max(threads[0], own)], own
+    if buffer.scope.startswith("shared"):
+        blocks = [depth for depth in threads if tags[depth].startswith("blockIdx")]
+        return path, max(own, (blocks or threads[:1])[-1] + 1)
+    return path, max(own, threads[-1] + 1)
 
 
 class _Placer(StmtRewriter):
@@ -145,5 +172,6 @@ def PlanBufferAllocation(func: ir.PrimFunc) -> ir.PrimFunc:
     for buffer, own in scopes.own.items():
         path = scopes.common.get(buffer)
         if path:
+            path, own = _within_kernel(buffer, path, own)
             placed.setdefault(_innermost(buffer, path, own), []).append(buffer)
     return func.with_body(_Placer(placed, set(scopes.own)).rewrite(func.body))

@@ -3,7 +3,8 @@
 The statements are laid out in linear order, the live range of every allocation is found
 (`liveness`), and storage is handed out in that order: a buffer whose predecessor died takes its
 memory, or writes over it while it dies if each element is only read to compute its successor
-(`may_overwrite`). Storage belongs to the innermost parallel loop around it: threads never share it.
+(`may_overwrite`). Storage belongs to the innermost parallel loop, or launch of the threads of a
+kernel, around it: threads never share it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ SMALL_BYTES = 4096
 MATCH_RANGE = 16
 
 
+_Owner = ir.For | ir.AttrStmt
+
+
+def _owns_storage(stmt: _Owner) -> bool:
+    if isinstance(stmt, ir.For):
+        return stmt.kind == ir.ForKind.PARALLEL
+    return stmt.attr_key == "thread_extent"
+
+
 @dataclass
 class _Storage:
     """A piece of memory, and the allocations that live in it one after another."""
@@ -31,7 +41,7 @@ class _Storage:
     var: ir.Var
     dtype: ir.DType
     scope: str
-    owner: ir.For | None  # the parallel loop that it belongs to
+    owner: _Owner | None  # the parallel loop or launch that it belongs to
     size: int
     tenants: list[ir.Var] = field(default_factory=list)
 
@@ -43,7 +53,7 @@ class _Planner:
         self._events = events
         self._reuse = reuse
         self._free: list[_Storage] = []
-        self._owners: list[ir.For | None] = [None]
+        self._owners: list[_Owner | None] = [None]
         self._serial_loops = [0]  # around the current place, inside each owner
         self.storages: list[_Storage] = []
         self.home: dict[ir.Var, _Storage] = {}
@@ -61,10 +71,11 @@ class _Planner:
                     self._release(var)
 
     def _enter_or_leave(self, entry: Entry) -> None:
-        if not isinstance(entry.stmt, ir.For):
+        if not isinstance(entry.stmt, ir.For | ir.AttrStmt):
             return
-        if entry.stmt.kind != ir.ForKind.PARALLEL:
-            self._serial_loops[-1] += 1 if entry.is_begin else -1
+        if not _owns_storage(entry.stmt):
+            if isinstance(entry.stmt, ir.For):
+                self._serial_loops[-1] += 1 if entry.is_begin else -1
         elif entry.is_begin:
             self._owners.append(entry.stmt)
             self._serial_loops.append(0)
@@ -189,7 +200,7 @@ class _Rewriter(ir.BufferRewriter):
     def __init__(self, planner: _Planner) -> None:
         self._home = planner.home
         self._buffers: dict[ir.Buffer, ir.Buffer] = {}
-        self._by_owner: dict[ir.For | None, list[_Storage]] = {}
+        self._by_owner: dict[_Owner | None, list[_Storage]] = {}
         for storage in planner.storages:
             self._by_owner.setdefault(storage.owner, []).append(storage)
 
@@ -210,10 +221,12 @@ class _Rewriter(ir.BufferRewriter):
             return self.visit(node.body)
         return ir.map_children(node, self.visit)
 
-    def visit_for(self, node: ir.For) -> ir.Stmt:
+    def visit_for(self, node: _Owner) -> ir.Stmt:
         new = ir.map_children(node, self.visit)
         storages = self._by_owner.get(node, ())
         return ir.replace(new, body=self.attach(storages, new.body)) if storages else new
+
+    visit_attr_stmt = visit_for
 
     def attach(self, storages: Iterable[_Storage], body: ir.Stmt) -> ir.Stmt:
         """`body` with the memory of these storages around it."""

@@ -11,8 +11,8 @@ from tilewright import te, topi
 from tilewright.errors import ScheduleError
 from tilewright.ir import PrimFunc, assert_structural_equal
 from tilewright.schedule import Schedule
-from tilewright.schedule.conditions.reducers import REDUCERS, recognize_reduction
 from tilewright.script import from_source, tir as T
+from tilewright.te.reducers import REDUCERS, recognize_reduction
 from tilewright.testing import oracle
 from tilewright.testing.handwritten import matmul as matmul_of
 from tilewright.testing.schedule_checks import (

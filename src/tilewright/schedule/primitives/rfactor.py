@@ -13,7 +13,6 @@ from tilewright.schedule.conditions.checks import (
     check_starts_at_zero,
     only_block_under,
 )
-from tilewright.schedule.conditions.reducers import Reduction, recognize_reduction
 from tilewright.schedule.core import ScheduleCore
 from tilewright.schedule.errors import PrimitiveError
 from tilewright.schedule.moves.block_iterators import kept_annotations
@@ -24,6 +23,7 @@ from tilewright.schedule.state.splice import splice
 from tilewright.schedule.state.sref import StmtSRef
 from tilewright.schedule.state.state import BlockInfo, ScheduleState
 from tilewright.schedule.trace.instruction import Primitive, given, register_primitive
+from tilewright.te.reducers import Reduction, recognize_reduction
 
 
 class LoopNotSerial(PrimitiveError):

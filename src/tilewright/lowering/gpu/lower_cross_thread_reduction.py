@@ -1,0 +1,209 @@
+"""Reductions over loops that are bound to threads become partial results and one exchange of them.
+
+Each thread reduces its own share into a register, `tvm_thread_allreduce` combines the registers
+of all threads, and the result is stored. Memory that the threads share is written by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.errors import LowerError
+from tilewright.ir.access import block_access_regions
+from tilewright.ir.intrinsics import call_intrin
+from tilewright.lowering.base import function_pass
+from tilewright.lowering.gpu.threads import bound_tag, is_thread_tag
+from tilewright.lowering.rewriters import StmtRewriter
+from tilewright.te.reducers import CommutativeReducer, Reduction, recognize_reduction
+
+REDUCE_SCOPE = "reduce_scope"
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """A reduction over threads: the loops of its steps within a thread, and its block."""
+
+    loops: Sequence[ir.For]
+    realize: ir.BlockRealize
+    threads: Sequence[ir.Var]
+    reduction: Reduction
+
+    def substituted(self, node: ir.PrimExpr) -> ir.PrimExpr:
+        """An expression of the block in terms of loops and threads."""
+        return ir.substitute(node, self.realize.values)
+
+
+class _Lowerer(StmtRewriter):
+    def __init__(self) -> None:
+        self._threads: dict[ir.Var, None] = {}
+
+    def visit_for(self, node: ir.For) -> ir.Stmt:
+        if is_thread_tag(bound_tag(node)):
+            self._threads[node.loop_var] = None
+            return self.generic_visit(node)
+        nest = self._nest([], node)
+        return self.generic_visit(node) if nest is None else _lowered(nest)
+
+    def visit_block_realize(self, node: ir.BlockRealize) -> ir.Stmt:
+        nest = self._nest([], node)
+        return self.generic_visit(node) if nest is None else _lowered(nest)
+
+    def _nest(self, loops: list[ir.For], stmt: ir.Stmt) -> _Nest | None:
+        """The reduction over threads that a statement carries out, if it is nothing else."""
+        if isinstance(stmt, ir.For) and not bound_tag(stmt):
+            return self._nest([*loops, stmt], stmt.body)
+        if not isinstance(stmt, ir.BlockRealize) or stmt.block.init is None:
+            return None
+        reducing = _vars_of(stmt, ir.IterType.COMM_REDUCE)
+        threads = [var for var in self._threads if var in reducing]
+        if not threads:
+            return None
+        if not all(loop.loop_var in reducing for loop in loops):
+            return None  # a loop further inside begins the reduction
+        _check_spatial(stmt, [*threads, *(loop.loop_var for loop in loops)])
+        return _Nest(loops, stmt, threads, _recognized(stmt.block))
+
+
+def _vars_of(realize: ir.BlockRealize, kind: ir.IterType) -> set[ir.Var]:
+    values = [value for each, value in realize.bindings if each.iter_type == kind]
+    return {var for value in values for var in ir.free_vars(value)}
+
+
+def _check_spatial(realize: ir.BlockRealize, reducing: Sequence[ir.Var]) -> None:
+    shared = _vars_of(realize, ir.IterType.DATA_PAR).intersection(reducing)
+    if shared:
+        names = ", ".join(sorted(var.name for var in shared))
+        raise LowerError(
+            f"block {realize.block.name_hint!r} is reduced by threads, but {names} also decides "
+            "where its result goes; bind a loop that only reduces"
+        )
+
+
+def _recognized(block: ir.Block) -> Reduction:
+    reduction = recognize_reduction(block)
+    if reduction is None:
+        raise LowerError(
+            f"block {block.name_hint!r} is reduced by threads, but its update is no known "
+            "commutative reduction; bind another loop, or write a sum, product, min, max or argmax"
+        )
+    return reduction
+
+
+def _register(name: str, dtype: ir.DType) -> ir.Buffer:
+    return ir.decl_buffer((1,), dtype, name, scope="local")
+
+
+def _opaque(name: str, body: ir.Stmt, predicate: ir.PrimExpr = ir.TRUE) -> ir.Stmt:
+    block = ir.Block((), (), (), name, body)
+    regions = block_access_regions(block)
+    block = ir.replace(block, reads=regions.reads, writes=regions.writes)
+    return ir.BlockRealize((), predicate, block)
+
+
+def _lowered(nest: _Nest) -> ir.Stmt:
+    names = [store.buffer.name for store in nest.reduction.targets]
+    dtypes = [store.buffer.dtype for store in nest.reduction.targets]
+    pairs = list(zip(names, dtypes, strict=True))
+    partial = [_register(f"{name}_in_thread", dtype) for name, dtype in pairs]
+    total = [_register(f"{name}_cross_thread", dtype) for name, dtype in pairs]
+    body = ir.seq(
+        (
+            *_within_thread(nest, partial),
+            _exchange(nest, partial, total),
+            _write_back(nest, total),
+        )
+    )
+    name = nest.realize.block.name_hint
+    block = ir.Block((), (), (), name, body, alloc_buffers=(*partial, *total))
+    return ir.root_realize(block)
+
+
+def _first(buffers: Sequence[ir.Buffer]) -> list[ir.PrimExpr]:
+    return [buffer[0] for buffer in buffers]
+
+
+def _stores(buffers: Sequence[ir.Buffer], values: Sequence[ir.PrimExpr]) -> list[ir.Stmt]:
+    """Stores of all values, each of which may use what is there before."""
+    pairs = list(zip(buffers, values, strict=True))
+    if len(pairs) == 1:
+        return [ir.BufferStore(buffer, value, (ir.const(0),)) for buffer, value in pairs]
+    named = [ir.Var(f"{buffer.name}_next", buffer.dtype) for buffer in buffers]
+    body: ir.Stmt = ir.seq(
+        ir.BufferStore(buffer, var, (ir.const(0),))
+        for buffer, var in zip(buffers, named, strict=True)
+    )
+    for var, value in reversed(list(zip(named, values, strict=True))):
+        body = ir.LetStmt(var, value, body)
+    return [body]
+
+
+def _within_thread(nest: _Nest, partial: Sequence[ir.Buffer]) -> list[ir.Stmt]:
+    """What each thread does for itself."""
+    reducer, name = nest.reduction.reducer, nest.realize.block.name_hint
+    start = reducer.identity([buffer.dtype for buffer in partial])
+    inputs = [nest.substituted(value) for value in nest.reduction.inputs]
+    update: ir.Stmt = _opaque(
+        f"{name}_in_thread",
+        ir.seq(_stores(partial, reducer.combine(_first(partial), inputs))),
+        nest.substituted(nest.realize.predicate),
+    )
+    for loop in reversed(nest.loops):
+        update = ir.replace(loop, body=update)
+    initial = ir.seq(
+        ir.BufferStore(buffer, value, (ir.const(0),))
+        for buffer, value in zip(partial, start, strict=True)
+    )
+    return [_opaque(f"{name}_in_thread_init", initial), update]
+
+
+def _comm_reducer(reducer: CommutativeReducer, dtypes: Sequence[ir.DType]) -> ir.CommReducer:
+    left = tuple(ir.Var(f"x{number}", dtype) for number, dtype in enumerate(dtypes))
+    right = tuple(ir.Var(f"y{number}", dtype) for number, dtype in enumerate(dtypes))
+    return ir.CommReducer(left, right, reducer.combine(left, right), reducer.identity(dtypes))
+
+
+def _exchange(nest: _Nest, partial: Sequence[ir.Buffer], total: Sequence[ir.Buffer]) -> ir.Stmt:
+    reducer = _comm_reducer(nest.reduction.reducer, [buffer.dtype for buffer in partial])
+    call = call_intrin(
+        "handle",
+        "tir.tvm_thread_allreduce",
+        ir.const(len(partial), "uint32"),
+        *_first(partial),
+        ir.TRUE,
+        *_first(total),
+        *nest.threads,
+    )
+    nothing = ir.intrinsics.reinterpret("handle", ir.const(0, "uint64"))
+    body = ir.AttrStmt(reducer, REDUCE_SCOPE, nothing, ir.Evaluate(call))
+    block = ir.Block(
+        (),
+        tuple(map(ir.BufferRegion.full, partial)),
+        tuple(map(ir.BufferRegion.full, total)),
+        f"{nest.realize.block.name_hint}_cross_thread",
+        body,
+    )
+    return ir.root_realize(block)
+
+
+def _write_back(nest: _Nest, total: Sequence[ir.Buffer]) -> ir.Stmt:
+    """The result goes where the block would have written it."""
+    steps = {*nest.threads, *(loop.loop_var for loop in nest.loops)}
+    predicate = nest.substituted(nest.realize.predicate)
+    tests = [test for test in ir.conjuncts(predicate) if not ir.uses_var(test, steps.__contains__)]
+    targets = nest.reduction.targets
+    if any(store.buffer.scope != "local" for store in targets):
+        tests += [ir.equal(thread, ir.const(0, thread.dtype)) for thread in nest.threads]
+    stores = ir.seq(
+        ir.BufferStore(store.buffer, value, tuple(map(nest.substituted, store.indices)))
+        for store, value in zip(targets, _first(total), strict=True)
+    )
+    name = f"{nest.realize.block.name_hint}_write_back"
+    return _opaque(name, stores, ir.logical_and(*tests))
+
+
+@function_pass
+def LowerCrossThreadReduction(func: ir.PrimFunc) -> ir.PrimFunc:
+    """Let threads exchange what each of them has reduced."""
+    return func.with_body(_Lowerer().rewrite(func.body))

@@ -1,0 +1,148 @@
+"""Kernels become functions of their own; the function that held them calls them.
+
+What a kernel uses from outside it becomes its parameters: pointers to memory of the device, and
+numbers. The call passes them, then the extents that the kernel is launched with and, where it uses
+dynamic shared memory, its bytes, in the order of the attribute `tir.kernel_launch_params`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright import ir
+from tilewright.errors import LowerError
+from tilewright.ir.intrinsics import call_packed
+from tilewright.lowering.base import FunctionPass, register_pass
+from tilewright.lowering.gpu.threads import launched_tag, launches_of
+from tilewright.lowering.rewriters import StmtRewriter
+from tilewright.target import Target
+
+DEVICE_KERNEL = 2  # the calling convention of a function that a host launches
+LAUNCH_PARAMS = "tir.kernel_launch_params"
+DYNAMIC_SHARED = "tir.use_dyn_shared_memory"
+
+
+@dataclass
+class _Splitter(StmtRewriter):
+    """Takes the kernels out of one function."""
+
+    func: ir.PrimFunc
+    name: str
+    kernels: dict[str, ir.PrimFunc] = field(default_factory=dict)
+
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> ir.Stmt:
+        return self._launch(node) if launched_tag(node) else self.generic_visit(node)
+
+    def _launch(self, kernel: ir.AttrStmt) -> ir.Stmt:
+        number = len(self.kernels)
+        name = f"{self.name}_kernel" + (f"_{number}" if number else "")
+        params = self._params(kernel)
+        extents = {launch.node.thread_tag: launch.value for launch in launches_of(kernel)}
+        shared = dynamic_shared_bytes(kernel)
+        if shared is not None:
+            extents[DYNAMIC_SHARED] = shared
+        attrs = {
+            "calling_conv": DEVICE_KERNEL,
+            "global_symbol": name,
+            "tir.noalias": self.func.attrs.get("tir.noalias", ir.FALSE),
+            "tir.is_global_func": ir.TRUE,
+            LAUNCH_PARAMS: tuple(extents),
+        }
+        self.kernels[name] = ir.PrimFunc(params, kernel, attrs=attrs)
+        return ir.Evaluate(call_packed(name, *params, *extents.values()))
+
+    def _params(self, kernel: ir.Stmt) -> tuple[ir.Var, ...]:
+        """What a kernel uses from outside: first the parameters of the function, in their order."""
+        used = used_vars(kernel)
+        return tuple({**{param: None for param in self.func.params if param in used}, **used})
+
+    def _on_host(self, node: Any) -> Any:
+        raise LowerError(
+            f"function {self.name!r} computes `{_first_line(node)}` outside of all threads; bind a "
+            "loop around it to blockIdx.x or threadIdx.x"
+        )
+
+    visit_buffer_store = visit_while = _on_host
+
+    def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
+        return node if ir.is_no_op(node) else self._on_host(node)
+
+
+def _first_line(node: ir.Stmt) -> str:
+    return str(node).strip().splitlines()[-1].strip()
+
+
+def used_vars(stmt: ir.Stmt) -> dict[ir.Var, None]:
+    """Variables that a kernel uses but does not define, memory behind buffers included."""
+    finder = _Used()
+    finder.visit(stmt)
+    return {var: None for var in finder.used if var not in finder.defined}
+
+
+class _Used(ir.Visitor):
+    def __init__(self) -> None:
+        self.used: dict[ir.Var, None] = {}
+        self.defined: set[ir.Var] = set()
+
+    def visit_var(self, node: ir.Var) -> None:
+        self.used[node] = None
+
+    def visit_buffer_load(self, node: ir.BufferLoad | ir.BufferStore) -> None:
+        self.used[node.buffer.data] = None
+        self.generic_visit(node)
+
+    visit_buffer_store = visit_buffer_load
+
+    def visit_attr_stmt(self, node: ir.AttrStmt) -> None:
+        if isinstance(node.node, ir.IterVar):
+            self.defined.add(node.node.var)
+        self.generic_visit(node)
+
+    def visit_for(self, node: ir.For) -> None:
+        self.defined.add(node.loop_var)
+        self.generic_visit(node)
+
+    def visit_let(self, node: ir.Let | ir.LetStmt) -> None:
+        self.defined.add(node.var)
+        self.generic_visit(node)
+
+    visit_let_stmt = visit_let
+
+    def visit_allocate(self, node: ir.Allocate | ir.AllocateConst) -> None:
+        self.defined.add(node.buffer_var)
+        self.generic_visit(node)
+
+    visit_allocate_const = visit_allocate
+
+
+def dynamic_shared_bytes(kernel: ir.Stmt) -> ir.PrimExpr | None:
+    """The bytes of shared memory that a kernel is launched with, if it wants any."""
+    sizes = [
+        node.extents[0] * (-(-node.dtype.bits // 8) * node.dtype.lanes)
+        for node in ir.nodes_of(kernel, ir.Allocate)
+        if node.buffer_var.type_annotation is not None
+        and node.buffer_var.type_annotation.storage_scope == "shared.dyn"
+    ]
+    if len(sizes) > 1:
+        raise LowerError(
+            "a kernel has one piece of dynamic shared memory; run "
+            "MergeSharedMemoryAllocations before SplitHostDevice"
+        )
+    return sizes[0] if sizes else None
+
+
+@register_pass
+class SplitHostDevice(FunctionPass):
+    """Make each kernel a function of its own."""
+
+    def __call__(self, module: ir.IRModule, target: Target | None = None) -> ir.IRModule:
+        functions: dict[str, ir.PrimFunc] = {}
+        for name, func in module.functions.items():
+            if func.attrs.get("calling_conv") == DEVICE_KERNEL:
+                functions[name] = func
+                continue
+            splitter = _Splitter(func, name)
+            functions[name] = func.with_body(splitter.rewrite(func.body))
+            functions |= splitter.kernels
+        return ir.replace(module, functions=functions)

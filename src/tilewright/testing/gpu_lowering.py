@@ -1,0 +1,99 @@
+"""Helpers for tests of GPU passes: lower programs and candidates, and run what comes out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright import ir
+from tilewright.codegen.cuda.pipeline import passes_of
+from tilewright.errors import ScheduleError
+from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.lowering.base import get_pass
+from tilewright.lowering.pipeline import run_pipeline
+from tilewright.schedule import Schedule, Trace
+from tilewright.space.defaults import create_postprocs
+from tilewright.target import Target
+from tilewright.testing.simt import run
+from tilewright.testing.space_generation import SpaceTask, generate_design_space
+
+Arrays = list[npt.NDArray[Any]]
+
+
+def lower_for_gpu(program: ir.PrimFunc | ir.IRModule, target: str = "cuda") -> ir.IRModule:
+    """The program as a code generator for CUDA takes it."""
+    return run_pipeline(program, Target(target), lambda context, _: passes_of(context))
+
+
+def after_passes(program: ir.PrimFunc, *names: str) -> ir.PrimFunc:
+    """The function `main` after some passes; flat buffers where `names` begins with "flat"."""
+    module = ir.IRModule({"main": program})
+    for name in names:
+        for step in _FLAT if name == "flat" else (name,):
+            module = get_pass(step)(module)
+    return module["main"]
+
+
+_FLAT = (
+    "UnifyThreadBinding", "LowerCrossThreadReduction", "LowerInitBlock", "ConvertBlocksToOpaque",
+    "PlanBufferAllocation", "CompactBufferAllocation", "LowerMatchBuffer", "LowerOpaqueBlock",
+    "FlattenBuffer", "Simplify",
+)  # fmt: skip
+
+
+def count_barriers(program: ir.PrimFunc | ir.IRModule) -> int:
+    """How many barriers the text of a program has."""
+    return str(program).count("tvm_storage_sync")
+
+
+def random_arrays(func: ir.PrimFunc, seed: int = 0) -> Arrays:
+    """Arrays for all buffers of a function."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for buffer in func.buffer_map.values():
+        shape = [int(extent.value) for extent in buffer.shape if isinstance(extent, ir.IntImm)]
+        values = rng.integers(-4, 5, shape) if buffer.dtype.is_integral else rng.normal(size=shape)
+        made.append(values.astype(to_numpy(buffer.dtype)))
+    return made
+
+
+def result_on_gpu(func: ir.PrimFunc, lowered: ir.IRModule, seed: int = 0) -> Arrays:
+    """What a lowered program leaves in its arrays, threads that race being an error."""
+    arrays = random_arrays(func, seed)
+    run(lowered, arrays)
+    return arrays
+
+
+def candidates(
+    module: ir.IRModule, target: Target, kind: str, seeds: Sequence[int], count: int
+) -> Iterator[Schedule]:
+    """For each sketch `count` random candidates that pass all post-processors, if there are."""
+    for sketch in generate_design_space(kind, module, target, seed=1):
+        assert sketch.trace is not None
+        drafts = (_draft(module, target, kind, sketch.trace, seed) for seed in seeds)
+        yield from itertools.islice((each for each in drafts if each is not None), count)
+
+
+def _draft(
+    module: ir.IRModule, target: Target, kind: str, trace: Trace, seed: int
+) -> Schedule | None:
+    schedule = Schedule(module, seed=seed)
+    try:
+        Trace(trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
+        accepted = _postprocessed(schedule, SpaceTask(module, target), kind)
+    except ScheduleError:
+        return None
+    return schedule if accepted else None
+
+
+def _postprocessed(schedule: Schedule, task: SpaceTask, kind: str) -> bool:
+    schedule.enter_postproc()
+    for step in create_postprocs(kind):
+        step._initialize_with_tune_context(task)
+        if not step.apply(schedule):
+            return False
+    return True
