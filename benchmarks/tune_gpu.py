@@ -3,10 +3,10 @@
     python benchmarks/tune_gpu.py [--trials N] [--json FILE] [--only KIND ...]
 
 For each case two rows: `gpu_gemm_f16_512x512x512` after a search of N trials, and
-`first_gpu_gemm_f16_512x512x512` without any search. `ratio` is our time over the best library's; the
-note gives the speed over the library's and the time that the search took. Inputs rotate, so that
-they are not in the nearest cache; ours and theirs take turns. Kinds: f16, bf16, f32, fp8, int8, conv,
-fused, rows. With fewer than 1 trial only the rows without a search are made.
+`first_gpu_gemm_f16_512x512x512` without any search. `ratio` is our time over the best library's;
+the note gives the speed over the library's and the time that the search took. Inputs rotate, so
+that they are not in the nearest cache; ours and theirs take turns. Kinds: f16, bf16, f32, fp8,
+int8, conv, fused, rows. With fewer than 1 trial only the rows without a search are made.
 """
 
 from __future__ import annotations

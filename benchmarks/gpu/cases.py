@@ -67,9 +67,10 @@ def _gemm_program(m: int, n: int, k: int, dtype: str, out: str, is_turned: bool)
         return te.sum(a[i, r].astype(sums) * right.astype(sums), axis=r)
 
     c = te.compute((m, n), product, name="C")
-    if out != sums:
-        c = te.compute((m, n), lambda i, j: c[i, j].astype(out), name="D")  # noqa: B023
-    return te.create_prim_func([a, b, c])
+    if out == sums:
+        return te.create_prim_func([a, b, c])
+    rounded = te.compute((m, n), lambda i, j: c[i, j].astype(out), name="D")
+    return te.create_prim_func([a, b, rounded])
 
 
 def gemm(m: int, n: int, k: int, dtype: str, out: str | None = None) -> Case:
@@ -219,9 +220,11 @@ def conv(
         return (torch.relu(y) if is_fused else y).permute(0, 2, 3, 1)
 
     kind = "conv_relu" if is_fused else "conv"
+    pixels = n * out * out
+    name = f"gpu_{kind}_{_SHORT[dtype]}_b{n}_{size}_{c}_{k}_k{taps}s{stride}"
     return Case(
-        f"gpu_{kind}_{_SHORT[dtype]}_b{n}_{size}_{c}_{k}_k{taps}s{stride}", program, inputs, library,
-        exact, 2.0 * n * out * out * k * taps * taps * c, 2.0 * n * (size * size * c + out * out * k),
+        name, program, inputs, library, exact, 2.0 * pixels * k * taps * taps * c,
+        2.0 * (n * size * size * c + pixels * k),
         {"compiled": torch.compile(library)} if is_fused else {},
     )  # fmt: skip
 
@@ -261,6 +264,9 @@ def all_cases(kind: str) -> list[Case]:
             conv(1, 56, 64, 64, 1), conv(1, 14, 256, 256, 3), conv(16, 56, 64, 64, 3),
             conv(16, 14, 256, 256, 3), conv(16, 224, 3, 64, 7, 2),
         ],
-        "fused": [dense(512, 3072, 768), dense(4096, 4096, 4096), conv(16, 56, 64, 64, 3, is_fused=True)],
+        "fused": [
+            dense(512, 3072, 768), dense(4096, 4096, 4096),
+            conv(16, 56, 64, 64, 3, is_fused=True),
+        ],
         "rows": [softmax(1024, 1024), softmax(8192, 4096)],
     }[kind]  # fmt: skip

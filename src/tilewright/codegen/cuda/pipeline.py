@@ -14,6 +14,7 @@ from tilewright.lowering.gpu.lower_cross_thread_reduction import LowerCrossThrea
 from tilewright.lowering.gpu.lower_thread_allreduce import LowerThreadAllreduce
 from tilewright.lowering.gpu.split_host_device import SplitHostDevice
 from tilewright.lowering.gpu.thread_sync import ThreadSync
+from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
 from tilewright.lowering.gpu.unify_thread_binding import UnifyThreadBinding
 from tilewright.lowering.hoist_if_then_else import HoistIfThenElse
 from tilewright.lowering.host_abi import HostABI
@@ -28,9 +29,10 @@ from tilewright.lowering.simplify import Simplify
 from tilewright.lowering.storage_rewrite import StorageRewrite
 from tilewright.lowering.unroll_loop import UnrollLoop
 from tilewright.lowering.vectorize_loop import VectorizeLoop
+from tilewright.target import Target
 
 
-def passes_of(context: PassContext) -> list[Pass]:
+def passes_of(context: PassContext, target: Target | None = None) -> list[Pass]:
     """All passes; `context` gives their options and the user's own passes."""
     return [
         *_blocks_to_buffers(context),
@@ -44,6 +46,7 @@ def _blocks_to_buffers(context: PassContext) -> list[Pass]:
     """Threads are bound around kernels; each buffer is allocated where it is used, and small."""
     return [
         *context.user_passes(0),
+        LowerTileKernels(),
         UnifyThreadBinding(),
         LowerCrossThreadReduction(),
         LowerInitBlock(),

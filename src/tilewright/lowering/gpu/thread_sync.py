@@ -21,6 +21,8 @@ from tilewright.lowering.gpu.statement_accesses import AccessFinder
 from tilewright.lowering.gpu.threads import is_thread_tag, launched_tag, launches_of
 from tilewright.lowering.rewriters import StmtRewriter
 
+# On statements whose barriers are where they have to be.
+SYNCHRONIZED = "tilewright.synchronized"
 STORAGE_SYNC = ir.Op.get("tir.tvm_storage_sync")
 
 
@@ -91,6 +93,8 @@ class _Planner:
                 return self._branches(stmt)
             case ir.While():
                 return self._while(stmt)
+            case ir.AttrStmt(attr_key=key) if key == SYNCHRONIZED:
+                return _Part(stmt, waits=True, has_barrier=True)
             case ir.LetStmt() | ir.AttrStmt() | ir.Allocate() | ir.AssertStmt():
                 return self._wrapper(stmt)
         if is_barrier(stmt):

@@ -15,6 +15,7 @@ from functools import cached_property
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.ir.intrinsics import address_of, if_then_else
+from tilewright.lowering.gpu.thread_sync import SYNCHRONIZED
 from tilewright.lowering.gpu.tile_kernels.building import (
     bound,
     loop,
@@ -31,8 +32,6 @@ LANES = (8, 4)  # rows and columns of the threads of a warp
 _WIDTH = 4  # elements that are loaded at once
 _MOST_BYTES = 100 * 1024
 _MOST_STAGES = 4
-# Barriers are where they have to be: no pass adds others.
-SYNCHRONIZED = "tilewright.synchronized"
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,8 @@ class _Place:
     """Where a thread is: first row and column of its results in the tile."""
 
     thread: ir.Var
-    row: ir.Var
-    column: ir.Var
+    row: ir.PrimExpr
+    column: ir.PrimExpr
 
 
 class _Writer:
@@ -132,13 +131,7 @@ class _Writer:
         row = ir.floordiv(warp, across) * (LANES[0] * rows) + ir.floordiv(lane, LANES[1]) * _WIDTH
         column = ir.floormod(warp, across) * (LANES[1] * columns)
         column = column + ir.floormod(lane, LANES[1]) * _WIDTH
-        body = bound(
-            "row",
-            row,
-            lambda first: bound(
-                "column", column, lambda second: self._body(_Place(thread, first, second))
-            ),
-        )
+        body = self._body(_Place(thread, row, column))
         buffers = (self._tiles, self._sums, *self._operands)
         block = ir.Block((), (), (), "tile_kernel", body, alloc_buffers=buffers)
         inside = ir.AttrStmt(
