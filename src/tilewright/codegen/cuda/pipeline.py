@@ -12,6 +12,9 @@ from tilewright.lowering.gpu.fit_vector_loops import FitVectorLoops
 from tilewright.lowering.gpu.inject_virtual_thread import InjectVirtualThread
 from tilewright.lowering.gpu.lower_cross_thread_reduction import LowerCrossThreadReduction
 from tilewright.lowering.gpu.lower_thread_allreduce import LowerThreadAllreduce
+from tilewright.lowering.gpu.merge_shared_memory_allocations import (
+    MergeSharedMemoryAllocations,
+)
 from tilewright.lowering.gpu.split_host_device import SplitHostDevice
 from tilewright.lowering.gpu.thread_sync import ThreadSync
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import LowerTileKernels
@@ -67,6 +70,7 @@ def _loops(context: PassContext) -> list[Pass]:
         InjectVirtualThread(),
         LowerThreadAllreduce(),
         StorageRewrite(context.enables("storage_rewrite")),
+        MergeSharedMemoryAllocations(),
         ThreadSync(),
         Simplify(),
         context.configured(UnrollLoop, expand=False),
