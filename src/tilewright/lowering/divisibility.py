@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from tilewright.ir import Add, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub
 
 
 def is_multiple(value: PrimExpr, factor: int) -> bool:
     """True when `value` is certainly a multiple of `factor`."""
+    if factor == 1:
+        return True
     match value:
         case IntImm():
             return value.value % factor == 0
         case Mul(a=a, b=IntImm(value=scale)) | Mul(a=IntImm(value=scale), b=a):
-            if scale % factor == 0:
-                return True
-            return scale != 0 and factor % scale == 0 and is_multiple(a, factor // scale)
+            return is_multiple(a, factor // gcd(scale, factor))
         case Mul():
             return is_multiple(value.a, factor) or is_multiple(value.b, factor)
         case Add() | Sub() | Min() | Max():
@@ -22,4 +24,4 @@ def is_multiple(value: PrimExpr, factor: int) -> bool:
             return modulus % factor == 0 and is_multiple(a, factor)
         case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0:
             return is_multiple(a, factor * divisor)
-    return factor == 1
+    return False

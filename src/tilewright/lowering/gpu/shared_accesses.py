@@ -24,6 +24,7 @@ from tilewright.errors import ArithError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
+WARP_SIZE = 32
 MOST_POINTS = 1 << 22  # accesses of all threads that are counted out
 MOST_CASES = 256  # values of variables that stand still
 
@@ -37,7 +38,7 @@ class Access:
     index: ir.PrimExpr | None  # of the first element; None: it may be any
     size: int
     count: int = 1  # elements in a row
-    by_anyone: bool = False  # which thread of the block touches which byte is not known
+    by_warp: bool = False  # a warp does it together, and any of its threads may touch any byte
     loops: tuple[ir.For, ...] = ()  # around it, from the outside in
     tests: tuple[ir.PrimExpr, ...] = ()
 
@@ -65,7 +66,8 @@ class _Uncountable(Exception):
 class Conflicts:
     """Answers whether two accesses of different threads may meet in one byte."""
 
-    threads: Mapping[ir.Var, int] | None  # the threads of a block, with extents; None: unknown
+    # The threads of a block with their extents, the fastest dimension last; None: unknown.
+    threads: Mapping[ir.Var, int] | None
     ranges: dict[ir.Var, range] = field(default_factory=dict)  # of all loops with constant ones
     _analyzer: Analyzer = field(default_factory=Analyzer)
 
@@ -100,7 +102,9 @@ class Conflicts:
         for case in self._cases([*a_parts, *b_parts], fixed):
             mine = self._owners(a, a_parts, case, piece)
             theirs = self._owners(b, b_parts, case, piece)
-            if _share(mine, theirs, a.by_anyone or b.by_anyone):
+            by_warp = a.by_warp or b.by_warp
+            in_order = not by_warp or (a.by_warp and b.by_warp and a.is_write and b.is_write)
+            if _share(mine, theirs, in_order):
                 return True
         return False
 
@@ -146,7 +150,7 @@ class Conflicts:
         tests = [test for test in tests if not ir.has_load(test)]
         values, thread = self._points([*parts, *tests], access, case)
         start = sum((evaluate_on_arrays(part, values) for part in parts), np.int64(0))
-        start, thread = np.broadcast_arrays(start, thread)
+        start, thread = np.broadcast_arrays(start, thread // WARP_SIZE if access.by_warp else thread)
         taken = np.ones(start.shape, np.bool_)
         for test in tests:
             taken = taken & evaluate_on_arrays(test, values)
@@ -191,10 +195,10 @@ def _owners_of(pieces: Numbers, thread: Numbers) -> _Owners:
     return _Owners(unique, np.minimum.reduceat(thread, begin), np.maximum.reduceat(thread, begin))
 
 
-def _share(a: _Owners, b: _Owners, by_anyone: bool) -> bool:
-    """True when two threads touch the same piece."""
+def _share(a: _Owners, b: _Owners, in_order: bool) -> bool:
+    """True when two owners touch the same piece; or one, unless what it does stays in order."""
     _, mine, theirs = np.intersect1d(a.pieces, b.pieces, assume_unique=True, return_indices=True)
-    if by_anyone:
+    if not in_order:
         return bool(mine.size)
     first = np.minimum(a.first[mine], b.first[theirs])
     last = np.maximum(a.last[mine], b.last[theirs])

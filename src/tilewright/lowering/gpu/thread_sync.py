@@ -63,10 +63,11 @@ class _Carried:
 
 class _Planner:
     def __init__(self, kernel: ir.Stmt) -> None:
+        by_tag = {launch.node.thread_tag: launch for launch in launches_of(kernel)}
         threads = {
-            launch.node.var: launch.value
-            for launch in launches_of(kernel)
-            if is_thread_tag(launch.node.thread_tag)
+            by_tag[tag].node.var: by_tag[tag].value
+            for tag in sorted(by_tag, reverse=True)  # threadIdx.x last
+            if is_thread_tag(tag)
         }
         extents = {
             var: extent.value for var, extent in threads.items() if isinstance(extent, ir.IntImm)
