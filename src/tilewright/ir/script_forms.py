@@ -89,7 +89,7 @@ _DEFAULT_DTYPES: dict[str, DType] = {
     "tvm_stack_make_array": HANDLE,
 }
 # Operators that hand on their second argument; most have the type of their first.
-_LIKE_SECOND = frozenset({"tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"})
+_LIKE_SECOND = frozenset(f"tvm_warp_shuffle{which}" for which in ("", "_up", "_down", "_xor"))
 
 
 def builds(build: Builder, node: BinaryOp) -> bool:

@@ -21,20 +21,27 @@ _OPAQUE_OPS = {
     "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr", "tir.type_annotation",
     "tir.call_extern", "tir.call_pure_extern", "tir.call_llvm_intrin",
     "tir.call_llvm_pure_intrin", "tir.call_packed", "tir.tvm_call_packed", "tir.atomic_add",
-    "tir.tvm_stack_make_array",
+    "tir.tvm_stack_make_array", "tir.ptx_mma", "tir.ptx_mma_sp", "tir.ptx_ldmatrix",
+    "tir.ptx_cp_async", "tir.mma_fill", "tir.mma_store", "tir.tvm_fill_fragment",
 }  # fmt: skip
 
 
 def small_floats_of(target: Target | None) -> frozenset[str]:
     """The types whose arithmetic the target lacks."""
-    if target is None or not target.is_cpu:
+    if target is None:
         return SMALL_FLOATS
+    if not target.is_cpu:
+        return SMALL_FLOATS - {"float16"}  # all GPUs compute with halves, two at a time
     native = {
         dtype
         for dtype, needed in _NATIVE.items()
         if any(name in target.features for name in needed)
     }
     return SMALL_FLOATS - native
+
+
+def _is_opaque(call: ir.Call) -> bool:
+    return not isinstance(call.op, ir.Op) or call.op.name in _OPAQUE_OPS
 
 
 class _Promoter(ir.Rewriter):
@@ -83,15 +90,23 @@ class _Promoter(ir.Rewriter):
             return node if value is node.value else ir.cast(node.dtype, value)
         return self._promoted(ir.Cast(node.dtype, value))
 
+    def visit_evaluate(self, node: ir.Evaluate) -> ir.Stmt:
+        if isinstance(node.value, ir.Call) and _is_opaque(node.value):
+            return ir.updated(node, value=self._opaque(node.value))  # its type is no number's
+        return ir.map_children(node, self.visit)
+
     def visit_call(self, node: ir.Call) -> ir.PrimExpr:
-        if not isinstance(node.op, ir.Op) or node.op.name in _OPAQUE_OPS:
-            args = ir.map_tuple(node.args, self._kept)
-            result: ir.PrimExpr = node if args is node.args else ir.replace(node, args=args)
+        if _is_opaque(node):
+            result = self._opaque(node)
             return self._promoted(result) if self._is_small(node.dtype) else result
         call = ir.map_children(node, self.visit)
         if self._is_small(node.dtype):
             return ir.replace(call, dtype=ir.FLOAT32.with_lanes(node.dtype.lanes))
         return call
+
+    def _opaque(self, node: ir.Call) -> ir.Call:
+        args = ir.map_tuple(node.args, self._kept)
+        return node if args is node.args else ir.replace(node, args=args)
 
     def _kept(self, value: ir.PrimExpr) -> ir.PrimExpr:
         return self._stored(self.visit(value), value.dtype)

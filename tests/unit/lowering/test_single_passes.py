@@ -222,6 +222,20 @@ def main(A: T.Buffer((8,), "float16"), B: T.Buffer((8,), "bfloat16")):
     assert 'T.Cast("bfloat16", T.Cast("float32", B[i]) * T.Cast("float32", B[i]))' in text
 
 
+def test_gpus_compute_with_halves_and_keep_the_types_of_registers(parse: Parse) -> None:
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float16"), B: T.Buffer((8,), "bfloat16")):
+    A[0] = A[1] * A[2]
+    B[0] = B[1] * B[2]
+    T.ptx_ldmatrix(T.bool(False), 4, ".b16", B.data, 0, B.data, 8, dtype="bfloat16")
+""")
+    text = str(get_pass("LegalizeSmallFloats")(as_module(func), Target("cuda -arch=sm_80")))
+    assert "A[0] = A[1] * A[2]" in text
+    assert 'B[0] = T.Cast("bfloat16", T.Cast("float32", B[1]) * T.Cast("float32", B[2]))' in text
+    assert '    T.ptx_ldmatrix("bfloat16", T.bool(False), 4, ".b16", B.data, 0, B.data, 8)' in text
+
+
 # --- large buffers ----------------------------------------------------------------------------
 
 

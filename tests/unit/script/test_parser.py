@@ -37,6 +37,10 @@ def body_of(text: str, **names: Any) -> str:
         ("B[0] = T.cast(n, 'int32')", "B[0] = n"),
         ("B[0] = n.astype('int32')", "B[0] = n"),
         ("B[0] = -n", "B[0] = n * -1"),
+        (
+            "A[0] = T.tvm_warp_shuffle_xor(T.uint32(1), A[1], 2, 32, 32)",
+            "A[0] = T.tvm_warp_shuffle_xor(T.uint32(1), A[1], 2, 32, 32)",
+        ),
         ("B[0] = n & 3 | n << 2", "B[0] = T.bitwise_or(T.bitwise_and(n, 3), T.shift_left(n, 2))"),
         ("B[0] = T.max(n, 3) + T.truncdiv(n, 2)", "B[0] = T.max(n, 3) + T.Div(n, 2)"),
         ("B[0] = T.ceildiv(n, 4)", "B[0] = (n + 4 - 1) // 4"),

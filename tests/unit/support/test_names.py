@@ -22,3 +22,10 @@ def test_never_hands_out_a_name_twice(bases: list[str]) -> None:
     names = NameSupply()
     given_out = [names.fresh(base) for base in bases]
     assert len(set(given_out)) == len(bases)
+
+
+def test_names_of_a_block_are_free_behind_it() -> None:
+    names = NameSupply(["x"])
+    with names.block():
+        assert [names.fresh(base) for base in "xyy"] == ["x_1", "y", "y_1"]
+    assert [names.fresh(base) for base in "xyy"] == ["x_1", "y", "y_1"]

@@ -208,10 +208,11 @@ _SHUFFLES = {
     "tir.tvm_warp_shuffle": "__shfl_sync",
     "tir.tvm_warp_shuffle_up": "__shfl_up_sync",
     "tir.tvm_warp_shuffle_down": "__shfl_down_sync",
+    "tir.tvm_warp_shuffle_xor": "__shfl_xor_sync",
 }
 
 
-@spells("tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down")
+@spells(*(name.removeprefix("tir.") for name in _SHUFFLES))
 def _shuffle(printer: KernelPrinter, node: ir.Call) -> Printed:
     """(mask, value, lane or distance, width, warp size)"""
     mask, value, lane, width = node.args[:4]

@@ -45,7 +45,7 @@ _FLOAT8_FROM_BITS = """
     const float size = fabsf(x), small = __uint_as_float({smallest}u);
     const unsigned last = max(__float_as_uint(size), __float_as_uint(small)) & 0x7f800000u;
     const float place = __uint_as_float(last + ({dropped}u << 23));
-    const float rounded = (size + place) - place;
+    const float rounded = __fsub_rn(__fadd_rn(size, place), place);
     const unsigned word = __float_as_uint(rounded);
     const unsigned normal = (word >> {dropped}) - ({bias}u << {mantissa});
     const unsigned tiny = (unsigned)(rounded * {tiny_scale}f);

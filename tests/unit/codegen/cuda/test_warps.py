@@ -43,9 +43,9 @@ def test_shuffles(compiles: Compile, dtype: str) -> None:
     kernel = KernelBuilder()
     a, warp = kernel.pointer(dtype, "A"), ir.const(32, "int32")
     mask = call("uint32", "tir.tvm_warp_activemask")
-    for name in ("tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"):
+    for which in ("", "_up", "_down", "_xor"):
         args = (mask, a[kernel.tx], ir.const(4, "int32"), warp, warp)
-        a[kernel.tx] = call(dtype, f"tir.{name}", *args)
+        a[kernel.tx] = call(dtype, f"tir.tvm_warp_shuffle{which}", *args)
     compiles(kernel.function, "sm_75", "sm_90a")
 
 
