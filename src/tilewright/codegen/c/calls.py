@@ -23,7 +23,7 @@ Spell: TypeAlias = Callable[["ExpressionPrinter", Call], "Printed"]
 
 POSTFIX, UNARY, TERNARY = 15, 14, 3
 # Functions of <math.h>, which end in `f` for float.
-_MATH_H = frozenset(
+MATH_H = frozenset(
     """exp exp2 expm1 erf log log2 log10 log1p tanh sqrt sin cos tan asin acos atan sinh cosh asinh
     acosh atanh floor ceil trunc round nearbyint fabs pow fmod atan2 copysign nextafter ldexp hypot
     fma""".split()  # noqa: SIM905
@@ -52,7 +52,7 @@ def print_call(printer: ExpressionPrinter, node: Call) -> Printed:
 
 
 def _print_builtin(printer: ExpressionPrinter, node: Call, name: str) -> Printed:
-    if name in _MATH_H:
+    if name in MATH_H:
         return _math(printer, name, node)
     if name in _BINARY:
         sign, precedence = _BINARY[name]

@@ -120,6 +120,16 @@ def _own_function(printer: KernelPrinter, node: ir.Call) -> Printed:
     return printer.from_float(f"{name}{suffix}({printer.as_float(node.args[0])})", node.dtype)
 
 
+@spells("undef")
+def _undefined(printer: KernelPrinter, node: ir.Call) -> Printed:
+    return printer.write(ir.const(0, node.dtype.element_of))
+
+
+@spells("assume")
+def _assume(printer: KernelPrinter, node: ir.Call) -> Printed:
+    return f"__builtin_assume({printer.text(node.args[0])})", POSTFIX
+
+
 @spells("large_uint_imm")
 def _large_uint(printer: KernelPrinter, node: ir.Call) -> Printed:
     low, high = number_of(node, 0), number_of(node, 1)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tilewright import ir
 from tilewright.arith import Analyzer
-from tilewright.codegen.c.calls import POSTFIX, UNARY
+from tilewright.codegen.c.calls import POSTFIX, TERNARY, UNARY
 from tilewright.codegen.c.expressions import ExpressionPrinter, Printed
 from tilewright.codegen.c.types import is_small_float
 from tilewright.codegen.cuda.prelude import CudaPrelude
@@ -104,6 +104,24 @@ class CudaExpressionPrinter(ExpressionPrinter):
             or (operand.dtype.lanes == 1 and self.analyzer.const_int_bound(operand).min_value >= 0)
             for operand in operands
         )
+
+    # --- memory ---
+
+    def pointer_to(self, buffer: ir.Buffer) -> str:
+        annotation = buffer.data.type_annotation
+        if annotation is not None and annotation.storage_scope.startswith("wmma."):
+            raise CodegenError(
+                f"elements of fragment {buffer.name!r} have no known place; "
+                "store it into shared memory first"
+            )
+        return super().pointer_to(buffer)
+
+    def visit_buffer_load(self, node: ir.BufferLoad) -> Printed:
+        if node.predicate is None:
+            return super().visit_buffer_load(node)
+        element, _ = super().visit_buffer_load(ir.replace(node, predicate=None))
+        zero = self.operand(ir.const(0, node.dtype.element_of), TERNARY + 1)
+        return f"{self.operand(node.predicate, TERNARY + 1)} ? {element} : {zero}", TERNARY
 
     # --- vectors and calls ---
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+import numpy as np
 
 from tilewright import ir
 from tilewright.arith import Analyzer
 from tilewright.codegen.c.expressions import Printed
 from tilewright.codegen.c.statements import Unit
+from tilewright.codegen.c.types import is_small_float
 from tilewright.codegen.cuda.calls import CALLS
 from tilewright.codegen.cuda.prelude import CudaPrelude
 from tilewright.codegen.cuda.vectors import VectorPrinter
 from tilewright.codegen.cuda.wmma import Fragments
 from tilewright.codegen.program_facts import constant_bytes
 from tilewright.errors import CodegenError
+from tilewright.ir.numpy_bridge import to_numpy
 
 _RET = ir.Op.get("tir.ret")
 _ALIGNED = "__align__(16)"
@@ -147,11 +151,21 @@ class KernelPrinter(VectorPrinter):
         self.line(f"{qualifiers}{self.type_name(node.dtype)} {self.define(var)}[{count}];")
 
     def visit_allocate_const(self, node: ir.AllocateConst) -> None:
-        name = self.define(node.buffer_var)
-        values = ", ".join(self._constant(value, node.dtype) for value in node.data)
-        kind = self.type_name(node.dtype)
-        self.line(f"static {_ALIGNED} const {kind} {name}[] = {{{values}}};")
+        name, dtype = self.define(node.buffer_var), node.dtype
+        if is_small_float(dtype):
+            bits = self.fresh_name(f"{name}_bits")
+            words = np.array(node.data).astype(to_numpy(dtype)).view(f"uint{dtype.bits}")
+            kind, values = self.type_name(ir.DType(f"uint{dtype.bits}")), map(str, words)
+            pointer = f"const {self.pointer_type(dtype)}"
+            self._table(f"{kind} {bits}", values)
+            self.line(f"{pointer} {name} = ({pointer}){bits};")
+        else:
+            values = (self._constant(value, dtype) for value in node.data)
+            self._table(f"{self.type_name(dtype)} {name}", values)
         self.visit(node.body)
+
+    def _table(self, declared: str, values: Iterable[str]) -> None:
+        self.line(f"static {_ALIGNED} const {declared}[] = {{{', '.join(values)}}};")
 
 
 def _accessed_as_words(body: ir.Stmt) -> set[ir.Var]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tilewright.codegen.c.calls import MATH_H
 from tilewright.codegen.c.types import KEYWORDS, identifier
 from tilewright.errors import CodegenError
 from tilewright.ir import DType
@@ -31,14 +32,19 @@ _TYPES: Final[dict[str, str]] = {
     "void": "void",
 }
 # Names that mean something in CUDA C++, besides those of C and of our own prelude.
-_RESERVED: Final = KEYWORDS | frozenset(
-    """alignas alignof and asm catch char1 char2 char4 class compl const_cast constexpr decltype
+_RESERVED: Final = (
+    KEYWORDS
+    | MATH_H
+    | frozenset(
+        """alignas alignof and asm catch char1 char2 char4 class compl const_cast constexpr decltype
     delete dim3 double1 double2 explicit export float1 float2 float3 float4 friend int1 int2 int3
     int4 long1 long2 mutable namespace new noexcept not nullptr operator or private protected public
     reinterpret_cast size_t static_assert static_cast template this thread_local throw try typeid
     typename uchar4 uint1 uint2 uint3 uint4 using virtual wchar_t xor threadIdx blockIdx blockDim
     gridDim warpSize min max half half2 bfloat16 vec pair floordiv floormod bits_as INFINITY NAN
+    isnan isinf isfinite rsqrt exp10 prefetch lane_id shared_address fill_zero fill_fragment
     """.split()  # noqa: SIM905
+    )
 )
 
 
@@ -57,6 +63,11 @@ def cuda_identifier(name: str) -> str:
     """`name` with everything replaced that CUDA C++ does not allow in a name."""
     spelled = identifier(name)
     return f"{spelled}_" if spelled in _RESERVED else spelled
+
+
+def kernel_symbol(name: str) -> str:
+    """The name that a kernel has in source and in machine code."""
+    return cuda_identifier(name)
 
 
 def integer_literal(value: int, dtype: DType) -> str:

@@ -211,6 +211,34 @@ def test_names_that_mean_something_else(compiles: Compile) -> None:
     assert "half_[template_] = half_[threadIdx_x];" in body_of(kernel.function)
 
 
+def test_names_of_functions_can_be_names_of_buffers(compiles: Compile) -> None:
+    kernel = KernelBuilder()
+    exp = kernel.pointer("float64", "exp")
+    exp[kernel.tx] = intrinsics.exp(exp[kernel.tx])
+    assert body_of(kernel.function) == "exp_[threadIdx_x] = exp(exp_[threadIdx_x]);\n"
+    compiles(kernel.function, "sm_90a")
+
+
+def test_hints(compiles: Compile) -> None:
+    kernel = KernelBuilder()
+    a, n = kernel.pointer("float16", "A"), kernel.scalar("n")
+    kernel.ib.emit(intrinsics.call_intrin("bool", "tir.assume", n > 0))
+    with kernel.ib.if_scope(intrinsics.likely(kernel.tx < n)):
+        a[kernel.tx] = intrinsics.call_intrin("float16", "tir.undef")
+    assert body_of(kernel.function) == (
+        "__builtin_assume(n > 0);\nif (threadIdx_x < n) {\n  A[threadIdx_x] = half(0.0f);\n}\n"
+    )
+    compiles(kernel.function, "sm_90a")
+
+
+def test_fixed_point_products(compiles: Compile) -> None:
+    def scaled(a: ir.PrimExpr) -> ir.PrimExpr:
+        numbers = (ir.const(number, "int32") for number in (1 << 30, 31, -3))
+        return intrinsics.call_intrin("int32", "tir.q_multiply_shift", a, *numbers)
+
+    compiles(stored(scaled, "int32", "int32"), "sm_90a")
+
+
 def test_functions_by_name(compiles: Compile) -> None:
     def fast(a: ir.PrimExpr) -> ir.PrimExpr:
         return intrinsics.call_pure_extern("float32", "__expf", a)

@@ -129,6 +129,21 @@ def test_constants_in_memory(compiles: Compile) -> None:
     compiles(kernel.function, "sm_75", "sm_90a")
 
 
+def test_small_floats_as_constants_in_memory(compiles: Compile) -> None:
+    kernel = KernelBuilder()
+    a = kernel.pointer("float16", "A")
+    table = ir.decl_buffer((2,), "float16", "table")
+    store = ir.BufferStore(a.buffer, ir.BufferLoad(table, (kernel.tx % 2,)), (kernel.tx,))
+    two = (ir.const(2, "int32"),)
+    kernel.ib.emit(ir.AllocateConst(table.data, ir.DType("float16"), two, (1.5, -2.0), store))
+    assert body_of(kernel.function) == (
+        "static __align__(16) const unsigned short table_bits[] = {15872, 49152};\n"
+        "const half* table = (const half*)table_bits;\n"
+        "A[threadIdx_x] = table[threadIdx_x & 1];\n"
+    )
+    compiles(kernel.function, "sm_75", "sm_90a")
+
+
 def test_control_flow(compiles: Compile) -> None:
     kernel = KernelBuilder()
     a, ib = kernel.pointer("float32", "A"), kernel.ib
@@ -186,6 +201,15 @@ def test_virtual_threads_are_refused() -> None:
     kernel.ib.scope_attr(axis, "virtual_thread", 2)
     kernel.pointer("float32", "A")[axis.var] = 0.0
     with pytest.raises(CodegenError, match="InjectVirtualThread turns them into loops"):
+        body_of(kernel.function)
+
+
+def test_indices_that_kernels_do_not_have() -> None:
+    kernel = KernelBuilder()
+    axis = ir.IterVar(None, ir.Var("v"), ir.IterType.THREAD_INDEX, "vthread.x")
+    kernel.ib.scope_attr(axis, "thread_extent", 2)
+    kernel.pointer("float32", "A")[axis.var] = 0.0
+    with pytest.raises(CodegenError, match=r"a kernel has the indices .*, not 'vthread\.x'"):
         body_of(kernel.function)
 
 

@@ -315,3 +315,15 @@ def test_fragments_that_do_not_exist() -> None:
         source_of(fragments("bfloat16", "float32", (16, 16, 16)).function, "sm_75")
     with pytest.raises(CodegenError, match="wmma has no operand of int4"):
         source_of(fragments("int4", "int32", (8, 8, 32)).function)
+
+
+def test_elements_of_fragments_are_refused() -> None:
+    kernel = KernelBuilder()
+    out = kernel.pointer("float32", "out")
+    c = kernel.ib.allocate("float32", (256,), "sums", scope="wmma.accumulator")
+    dims = (ir.const(16, "int32"),) * 3
+    zero = ir.const(0, "float32")
+    kernel.ib.emit(call("handle", "tir.tvm_fill_fragment", c.buffer.data, *dims, ZERO, zero))
+    out[kernel.tx] = c[kernel.tx]
+    with pytest.raises(CodegenError, match="elements of fragment 'sums' have no known place"):
+        source_of(kernel.function)

@@ -165,8 +165,9 @@ def test_gathers_and_scatters(compiles: Compile) -> None:
     compiles(copies.kernel.function, "sm_90a")
 
 
-def test_masked_accesses(compiles: Compile) -> None:
-    copies = Copies()
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_masked_accesses(compiles: Compile, dtype: str) -> None:
+    copies = Copies(dtype)
     tx = copies.tx
     ramp = ir.Ramp(tx * 4, ir.const(1, "int32"), 4)
     mask = ir.LT(ramp, ir.Broadcast(ir.const(50, "int32"), 4))
