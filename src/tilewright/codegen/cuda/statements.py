@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -153,18 +153,21 @@ class KernelPrinter(VectorPrinter):
     def visit_allocate_const(self, node: ir.AllocateConst) -> None:
         name, dtype = self.define(node.buffer_var), node.dtype
         if is_small_float(dtype):
-            bits = self.fresh_name(f"{name}_bits")
-            words = np.array(node.data).astype(to_numpy(dtype)).view(f"uint{dtype.bits}")
-            kind, values = self.type_name(ir.DType(f"uint{dtype.bits}")), map(str, words)
-            pointer = f"const {self.pointer_type(dtype)}"
-            self._table(f"{kind} {bits}", values)
-            self.line(f"{pointer} {name} = ({pointer}){bits};")
+            self._table_of_bits(name, node)
         else:
-            values = (self._constant(value, dtype) for value in node.data)
+            values = [self._constant(value, dtype) for value in node.data]
             self._table(f"{self.type_name(dtype)} {name}", values)
         self.visit(node.body)
 
-    def _table(self, declared: str, values: Iterable[str]) -> None:
+    def _table_of_bits(self, name: str, node: ir.AllocateConst) -> None:
+        """Structures with constructors cannot be constants, so the bits are."""
+        dtype, bits = node.dtype, self.fresh_name(f"{name}_bits")
+        words = np.array(node.data).astype(to_numpy(dtype)).view(f"uint{dtype.bits}")
+        word, pointer = self.type_name(ir.DType(f"uint{dtype.bits}")), self.pointer_type(dtype)
+        self._table(f"{word} {bits}", [str(word) for word in words])
+        self.line(f"const {pointer} {name} = (const {pointer}){bits};")
+
+    def _table(self, declared: str, values: list[str]) -> None:
         self.line(f"static {_ALIGNED} const {declared}[] = {{{', '.join(values)}}};")
 
 
