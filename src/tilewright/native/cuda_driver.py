@@ -63,8 +63,12 @@ class CudaDriver:
 
     def __call__(self, name: str, *args: Any) -> Any:
         """Call a function; its result, or a tuple of its results."""
-        status, *results = getattr(self.module, name)(*args)
-        if int(status):
+        return self.check(getattr(self.module, name)(*args))
+
+    def check(self, answer: tuple[Any, ...]) -> Any:
+        """The results in the answer of one of the driver's functions."""
+        status, *results = answer
+        if status:
             raise DriverCallError(self._described(status), int(status))
         return results[0] if len(results) == 1 else tuple(results)
 

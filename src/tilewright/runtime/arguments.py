@@ -29,6 +29,7 @@ from tilewright.runtime.tensor_view import (
     ALIGNED,
     C_CONTIGUOUS,
     WRITEABLE,
+    DeviceMemory,
     data_offset,
     view_of,
 )
@@ -83,13 +84,15 @@ class ArgumentBinder:
         self.no_alias = no_alias
         self._known: dict[tuple[object, ...], _Checked] = {}
         self._offset = data_offset()
-        on_cpu = self._offset is not None and device == "cpu"
-        self._short = _short_forms(self.signature) if on_cpu else None
+        is_plain = self._offset is not None or device != "cpu"
+        self._short = _short_forms(self.signature) if is_plain else None
 
     def bind(self, args: Sequence[object]) -> BoundArguments:
         """Check `args` and lay them out."""
         if self._short is not None and len(args) == len(self._short):
-            slots = self._bind_quickly(self._short, args)
+            on_cpu = self.device == "cpu"
+            quick = self._bind_quickly if on_cpu else self._bind_quickly_on_device
+            slots = quick(self._short, args)
             if slots is not None:
                 return slots, ()  # the caller holds the arrays
         return self._bind_carefully(args)
@@ -117,7 +120,33 @@ class ArgumentBinder:
                 return None
             key.append(arg.shape)
             values.append(_pointer_at(id(arg) + offset).value or 0)
-        checked = self._known.get(tuple(key))
+        return self._packed(tuple(key), values)
+
+    def _bind_quickly_on_device(
+        self, short: tuple[_ShortForm, ...], args: Sequence[object]
+    ) -> bytes | None:
+        key: list[object] = []
+        values: list[int] = []
+        for arg, (dtype, _, convert, names_extent) in zip(args, short, strict=True):
+            if convert is not None:
+                number = convert(arg)
+                if number is None:
+                    return None
+                values.append(number)
+                key.append(number if names_extent else None)
+                continue
+            memory = arg.__tilewright_array__ if type(arg) is NDArray else None
+            if type(memory) is not DeviceMemory or memory.dtype is not dtype:
+                return None
+            if memory.address % self.alignment:
+                return None
+            key.append(memory.key)
+            values.append(memory.address)
+        return self._packed(tuple(key), values)
+
+    def _packed(self, key: tuple[object, ...], values: list[int]) -> bytes | None:
+        """The slots of arguments whose shapes were checked before; None if they were not."""
+        checked = self._known.get(key)
         if checked is None:
             return None
         pack, exclusive, numbers, arranged = checked
@@ -243,7 +272,7 @@ class ArgumentBinder:
         key: list[object] = []
         for form, part, view in zip(short, parts, views, strict=True):
             extent = int.from_bytes(part, "little") if form.names_extent else None
-            key.append(view.shape if view is not None else extent)
+            key.append(_key_of(view) if view is not None else extent)
         sizes = [size_of(view) if view is not None else 0 for view in views]
         pairs = _exclusive_pairs(self.signature) if self.no_alias else []
         order: list[int] = []
@@ -258,6 +287,10 @@ class ArgumentBinder:
             tuple(flat),
             operator.itemgetter(*order) if flat else tuple,
         )
+
+
+def _key_of(view: TensorView) -> object:
+    return view.shape if view.device == "cpu" else (view.shape, view.device)
 
 
 def _short_forms(signature: tuple[ArgumentSpec, ...]) -> tuple[_ShortForm, ...] | None:

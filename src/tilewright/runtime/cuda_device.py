@@ -14,43 +14,15 @@ from tilewright.codegen.cuda.loading import PlannedFunction
 from tilewright.errors import ArgumentError
 from tilewright.native.cuda_driver import CudaDriver, cuda_driver, why_missing
 from tilewright.native.cuda_memory import CudaBlock, memory_pool
-from tilewright.runtime.devices import DEVICE_APIS, DeviceApi, Timing
-from tilewright.runtime.dlpack import TensorView, row_major_strides
+from tilewright.runtime.devices import DEVICE_APIS, Device, DeviceApi, Timing, device
+from tilewright.runtime.dlpack import TensorView
+from tilewright.runtime.tensor_view import DeviceMemory
 
 # A graph of more launches takes long to make, and says nothing more.
 _LAUNCHES_PER_GRAPH = 200
 _LEAST_FLUSH_BYTES = 128 << 20
 _LEGACY_STREAM, _NO_STREAM = 1, -1  # of DLPack; the first is the driver's number, too
 _VECTOR_BYTES = 16  # loads and stores of kernels, and the engine that copies tensors
-
-
-class CudaMemory:
-    """An array in the memory of a GPU."""
-
-    def __init__(
-        self, device_id: int, shape: tuple[int, ...], dtype: np.dtype[Any], address: int, owner: Any
-    ) -> None:
-        self.device_id = device_id
-        self.shape = shape
-        self.dtype = dtype
-        self.address = address
-        self.owner = owner  # keeps the memory alive
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the memory."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def view(self) -> TensorView:
-        """The array as functions take it."""
-        return TensorView(
-            self.address,
-            self.shape,
-            row_major_strides(self.shape),
-            self.dtype.name,
-            f"cuda:{self.device_id}",
-            owner=self,
-        )
 
 
 @DEVICE_APIS.register("cuda")
@@ -70,7 +42,7 @@ class CudaApi(DeviceApi):
     def allocate(self, device_id: int, shape: tuple[int, ...], dtype: Any) -> Any:
         """Memory from the pool."""
         block = memory_pool(device_id).allocate(math.prod(shape) * dtype.itemsize)
-        return CudaMemory(device_id, shape, dtype, block.address, block)
+        return DeviceMemory(Device("cuda", device_id), shape, dtype, block.address, block)
 
     def copy_in(self, memory: Any, values: Any) -> None:
         """Copy to the GPU, and wait for it."""
@@ -83,8 +55,8 @@ class CudaApi(DeviceApi):
         self._copy(memory, "cuMemcpyDtoHAsync", made.ctypes.data, memory.address)
         return made
 
-    def _copy(self, memory: CudaMemory, how: str, target: int, source: int) -> None:
-        driver, device_id = cuda_driver(), memory.device_id
+    def _copy(self, memory: DeviceMemory, how: str, target: int, source: int) -> None:
+        driver, device_id = cuda_driver(), memory.place.device_id
         driver.activate(device_id)
         stream = driver.stream(device_id)
         if memory.nbytes:
@@ -93,14 +65,13 @@ class CudaApi(DeviceApi):
 
     def adopt(self, tensor: TensorView, dtype: Any) -> Any:
         """Memory of PyTorch, CuPy, JAX and others."""
-        device_id = int(tensor.device.partition(":")[2])
-        return CudaMemory(device_id, tensor.shape, dtype, tensor.address, tensor)
+        return DeviceMemory(device(tensor.device), tensor.shape, dtype, tensor.address, tensor)
 
     def lend(self, memory: Any, stream: Any) -> TensorView:
         """Let the consumer's stream wait for ours; -1 means that it does not want that."""
         if isinstance(memory.owner, CudaBlock):
             memory.owner.is_lent = True
-        driver, device_id = cuda_driver(), memory.device_id
+        driver, device_id = cuda_driver(), memory.place.device_id
         ours, theirs = driver.stream(device_id) or _LEGACY_STREAM, stream or _LEGACY_STREAM
         if theirs not in (ours, _NO_STREAM):
             driver.activate(device_id)

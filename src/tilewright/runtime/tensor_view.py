@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +20,34 @@ ElementType: TypeAlias = np.dtype[Any]
 C_CONTIGUOUS: Final = 0x0001
 ALIGNED: Final = 0x0100
 WRITEABLE: Final = 0x0400
+
+
+class DeviceMemory:
+    """An array in the memory of a device that is not the CPU, row-major and compact."""
+
+    __slots__ = ("address", "dtype", "key", "owner", "place", "shape")
+
+    def __init__(
+        self, place: Device, shape: tuple[int, ...], dtype: ElementType, address: int, owner: Any
+    ) -> None:
+        self.place = place
+        self.shape = shape
+        self.dtype = dtype
+        self.address = address
+        self.owner = owner  # keeps the memory alive
+        self.key = (shape, str(place))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def view(self) -> TensorView:
+        """The array as functions take it."""
+        strides = dlpack.row_major_strides(self.shape)
+        return TensorView(
+            self.address, self.shape, strides, self.dtype.name, str(self.place), owner=self
+        )
 
 
 def view_of(array: Any) -> TensorView | None:

@@ -16,6 +16,7 @@ from tilewright.native.cuda_driver import cuda_driver, load_bindings
 from tilewright.native.cuda_memory import memory_pool
 from tilewright.runtime import cpu, cuda, ndarray as nd
 from tilewright.runtime.module import Module
+from tilewright.runtime.tensor_view import DeviceMemory
 from tilewright.testing import fake_gpu
 from tilewright.testing.fake_gpu import FakeDriver, FakeStatus
 from tilewright.testing.faults import double
@@ -272,8 +273,8 @@ def test_waiting(gpu: FakeDriver) -> None:
 def test_wrong_arrays(module: Module) -> None:
     a = nd.zeros((8,), "float32", cuda())
     memory = a.__tilewright_array__
-    shifted = type(memory)(0, (7,), memory.dtype, memory.address + 4, memory)
-    elsewhere = type(memory)(1, (8,), memory.dtype, memory.address, memory)
+    shifted = DeviceMemory(cuda(), (7,), memory.dtype, memory.address + 4, memory)
+    elsewhere = DeviceMemory(cuda(1), (8,), memory.dtype, memory.address, memory)
     for wrong, reason in (
         (
             np.zeros(8, "float32"),

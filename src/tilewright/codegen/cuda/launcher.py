@@ -13,9 +13,8 @@ from tilewright.errors import DeviceError
 from tilewright.native.cuda_driver import CudaDriver, DriverCallError
 
 # Blocks in x, y and z, then threads of a block in x, y and z.
-Shape: TypeAlias = tuple[int, ...]
+Shape: TypeAlias = Sequence[int]
 
-_SLOT_MASK = (1 << 64) - 1
 # Parameters that are more than a slot: size, alignment, and their format in `struct`.
 _LARGE_PARAMETERS = {"tensormap": (128, 64, "128s")}
 
@@ -26,7 +25,8 @@ class _ArgumentMemory:
     def __init__(self, dtypes: Sequence[str]) -> None:
         layout, offsets, end = "<", [], 0
         for dtype in dtypes:
-            size, alignment, code = _LARGE_PARAMETERS.get(dtype, (8, 8, "Q"))
+            slot = (8, 8, "q" if dtype.startswith("int") else "Q")
+            size, alignment, code = _LARGE_PARAMETERS.get(dtype, slot)
             padding = -end % alignment
             layout += f"{padding}x{code}"
             offsets.append(end + padding)
@@ -40,8 +40,7 @@ class _ArgumentMemory:
         self.address = ctypes.addressof(self._pointers)
 
     def fill(self, arguments: Sequence[int | bytes]) -> None:
-        slots = (item & _SLOT_MASK if isinstance(item, int) else item for item in arguments)
-        self._layout.pack_into(self._memory, self._first, *slots)
+        self._layout.pack_into(self._memory, self._first, *arguments)
 
 
 class Launcher:
@@ -53,6 +52,7 @@ class Launcher:
         self._name = name
         self._driver = driver
         self._kernel = driver("cuLibraryGetKernel", library, name.encode())
+        self._start = driver.module.cuLaunchKernel
         self._memory = _ArgumentMemory(described["params"])
         self._is_early = bool(described.get("early"))
         self._lock = threading.Lock()
@@ -75,7 +75,7 @@ class Launcher:
     def _send(self, shape: Shape, shared: int, stream: int) -> None:
         driver, address = self._driver, self._memory.address
         if not self._is_early:
-            driver("cuLaunchKernel", self._kernel, *shape, shared, stream, address, 0)
+            driver.check(self._start(self._kernel, *shape, shared, stream, address, 0))
             return
         module = driver.module
         config = module.CUlaunchConfig()

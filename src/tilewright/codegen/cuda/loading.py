@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 import struct
 import sys
@@ -109,7 +110,9 @@ class PlannedFunction:
         numbers = self._read.unpack(slots)
         device_id = self._device_of(numbers)
         self._driver.activate(device_id)
-        return self._run({_DEVICE: device_id, **dict(zip(self._names, numbers, strict=True))})
+        values = dict(zip(self._names, numbers, strict=True))
+        values[_DEVICE] = device_id
+        return self._run(values)
 
     def device_of(self, slots: bytes) -> int:
         """The GPU that a call with such arguments runs on."""
@@ -118,6 +121,17 @@ class PlannedFunction:
     def _device_of(self, numbers: Sequence[int]) -> int:
         first = next((numbers[at] for at in self._pointers if numbers[at]), 0)
         return self._driver.device_of(first)
+
+
+def _all_of(expressions: Sequence[Any]) -> Callable[[Values], Sequence[int]]:
+    """The values of several expressions; of constants and of plain variables without evaluation."""
+    if all(isinstance(item, int) for item in expressions):
+        numbers = tuple(expressions)
+        return lambda values: numbers
+    if len(expressions) > 1 and all(isinstance(item, str) for item in expressions):
+        return operator.itemgetter(*expressions)
+    evaluators = tuple(map(evaluator, expressions))
+    return lambda values: tuple([item(values) for item in evaluators])
 
 
 _DEVICE = "the device"  # no name of a variable has a space
@@ -148,15 +162,13 @@ class _Carrier:
     def _launch(self, kernel: str, args: list[Any], extents: list[Any]) -> Action:
         launcher = self._launchers[kernel]
         given = dict(zip(self._kernels[kernel]["tags"], extents, strict=True))
-        sizes = [evaluator(given.get(tag, 1)) for tag in _TAGS]
-        shared = evaluator(given.get(DYNAMIC_SHARED, 0))
-        arguments = list(map(evaluator, args))
+        shape_of = _all_of([given.get(tag, 1) for tag in _TAGS])
+        shared, arguments = evaluator(given.get(DYNAMIC_SHARED, 0)), _all_of(args)
 
         def launch(values: Values) -> int:
-            config = tuple(size(values) for size in sizes)
-            if 0 not in config:
-                passed = [argument(values) for argument in arguments]
-                launcher.launch(values[_DEVICE], config, shared(values), passed)
+            shape = shape_of(values)
+            if 0 not in shape:
+                launcher.launch(values[_DEVICE], shape, shared(values), arguments(values))
             return 0
 
         return launch

@@ -17,7 +17,6 @@ from tilewright.arith import Analyzer
 from tilewright.ir.intrinsics import address_of, if_then_else
 from tilewright.lowering.gpu.thread_sync import SYNCHRONIZED
 from tilewright.lowering.gpu.tile_kernels.building import (
-    bound,
     loop,
     on_threads,
     put,
