@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 
 from tilewright import ir
+from tilewright.arith import Analyzer
 from tilewright.lowering.gpu.tile_kernels.layout import Layout
 from tilewright.lowering.gpu.tile_kernels.lower_tile_kernels import SHARED_BYTES, processors_of
 from tilewright.lowering.gpu.tile_kernels.thread_tiles import ThreadTiles
-from tilewright.lowering.gpu.tile_kernels.tile_form import read_tile_form, tile_loops
+from tilewright.lowering.gpu.tile_kernels.tile_form import TileForm, read_tile_form, tile_loops
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
 from tilewright.target import Target
@@ -29,6 +30,7 @@ _REGISTERS = 65536  # of a processor
 _CORES = 128  # multiply-adds a cycle
 _CORE_HERTZ = 1.75e9
 _STEP_CYCLES = 900  # of a step of the sum at least
+_STEP_BYTES = 128  # of a row of a tile
 _NARROW_STEP = 13  # cycles of an instruction at least
 
 
@@ -69,7 +71,20 @@ def _tile_seconds(loop: ir.For, processors: int) -> float:
     copies = layout.stage_bytes / _COPY_RATE
     output = layout.form.row.extent * layout.columns * layout.output_dtype.itemsize
     tile = steps.value * max(products, copies) + output / _OUTPUT_BYTES / _HERTZ
-    return _LAUNCH + math.ceil(tiles.value / processors) * tile
+    # Blocks that run at the same time share rows and columns, which are read from memory once.
+    rows, columns = _spread(form, min(processors, tiles.value))
+    moved = (rows * form.row.extent + columns * form.column.extent) * steps.value * _STEP_BYTES
+    return _LAUNCH + math.ceil(tiles.value / processors) * max(tile, moved / _MEMORY_RATE)
+
+
+def _spread(form: TileForm, count: int) -> tuple[int, int]:
+    """Rows and columns of tiles that the first `count` of them lie in."""
+    tile = form.tiles.loop_var
+    places = []
+    for axis in (form.row, form.column):
+        at = [ir.substitute(axis.origin, {tile: ir.const(n)}) for n in range(count)]
+        places.append({Analyzer().simplify(each) for each in at})
+    return len({str(p) for p in places[0]}), len({str(p) for p in places[1]})
 
 
 def _thread_tile_seconds(sizes: ThreadTiles, tiles: int, steps: int, processors: int) -> float:

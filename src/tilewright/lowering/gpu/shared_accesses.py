@@ -150,7 +150,9 @@ class Conflicts:
         tests = [test for test in tests if not ir.has_load(test)]
         values, thread = self._points([*parts, *tests], access, case)
         start = sum((evaluate_on_arrays(part, values) for part in parts), np.int64(0))
-        start, thread = np.broadcast_arrays(start, thread // WARP_SIZE if access.by_warp else thread)
+        start, thread = np.broadcast_arrays(
+            start, thread // WARP_SIZE if access.by_warp else thread
+        )
         taken = np.ones(start.shape, np.bool_)
         for test in tests:
             taken = taken & evaluate_on_arrays(test, values)

@@ -183,8 +183,8 @@ def _columns_of(count: int, shape: TileShape) -> list[int]:
 
 
 def _orders_of(rows: int) -> list[int]:
-    """Rows of tiles that may be done together, where few of them are missing in the end."""
-    return [n for n in _ORDERS if n <= rows and -rows % n <= rows // 8]
+    """Rows of tiles that may be done together."""
+    return [n for n in _ORDERS if rows % n == 0]
 
 
 def _inline_producers(sch: Schedule, copy: BlockRV) -> None:

@@ -37,6 +37,7 @@ def test_a_launch() -> None:
     assert made["kernels"]["scale_kernel"] == {
         "params": ["handle", "handle", "float32", "int32"],
         "tags": ["blockIdx.x", "threadIdx.x"],
+        "early": False,
     }
 
 

@@ -118,7 +118,7 @@ def _with_product(
 ) -> TileForm:
     store = product.store
     left, right = _factors(store)
-    (depth,) = (v.var for v in product.block.iter_vars if v.iter_type is ir.IterType.COMM_REDUCE)
+    depth = _depth_of(product, left)
     row = _other_var(left, depth)
     column = _other_var(right, depth)
     stages = _annotation(tiles, TILE_STAGES, 0)
@@ -138,6 +138,15 @@ def _with_product(
         consumers,
         _thread_tile(tiles),
     )
+
+
+def _depth_of(product: TileBlock, factor: ir.BufferLoad) -> ir.Var:
+    """The iterator of the sum; others of one iteration do not matter."""
+    for iter_var in product.block.iter_vars:
+        is_used = any(index is iter_var.var for index in factor.indices)
+        if iter_var.iter_type is ir.IterType.COMM_REDUCE and is_used:
+            return iter_var.var
+    raise refused(f"`{factor}` is not indexed by an iterator of the sum")
 
 
 def _thread_tile(tiles: ir.For) -> tuple[int, int] | None:
