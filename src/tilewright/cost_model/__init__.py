@@ -2,13 +2,14 @@
 
 from tilewright.cost_model.base import CostModel as CostModel, cost_models as cost_models
 from tilewright.cost_model.gbdt import (
+    GBDTConfig as GBDTConfig,
     GBDTModel as GBDTModel,
     Prior as Prior,
+    XGBConfig as XGBConfig,
     XGBModel as XGBModel,
 )
-from tilewright.cost_model.gbdt_config import GBDTConfig as GBDTConfig, XGBConfig as XGBConfig
 from tilewright.cost_model.mlp import MLPModel as MLPModel
-from tilewright.cost_model.networks.config import (
+from tilewright.cost_model.networks.base import (
     SegmentSumMLPConfig as SegmentSumMLPConfig,
     TrainerConfig as TrainerConfig,
 )

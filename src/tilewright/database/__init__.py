@@ -1,6 +1,5 @@
 """Databases of tuning records."""
 
-from tilewright.database.anchor_block import find_anchor_block as find_anchor_block
 from tilewright.database.base import (
     Database as Database,
     NotSupportedError as NotSupportedError,
@@ -20,6 +19,7 @@ from tilewright.database.json_database import JSONDatabase as JSONDatabase
 from tilewright.database.memory import MemoryDatabase as MemoryDatabase
 from tilewright.database.module_equality import (
     ModuleEquality as ModuleEquality,
+    find_anchor_block as find_anchor_block,
     get_module_equality as get_module_equality,
     module_equalities as module_equalities,
 )

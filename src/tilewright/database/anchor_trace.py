@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.database.anchor_block import find_anchor_block
+from tilewright.database.module_equality import find_anchor_block
 from tilewright.errors import ScheduleError
 from tilewright.ir import Block, ForKind
 from tilewright.ir.patterns import nodes_of

@@ -21,12 +21,14 @@ from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_rows import to_json
 from tilewright.database.tvm_format.dialects import TVM_014, Dialect, get_dialect
 from tilewright.database.tvm_format.json_lines import (
+    RecordLineReader,
     dialect_of_lines,
     module_from_line,
+    record_content,
+    record_line,
     workload_line,
 )
 from tilewright.database.tvm_format.line_file import LineFile
-from tilewright.database.tvm_format.record_line import RecordLineReader, record_content, record_line
 from tilewright.errors import DatabaseError, StoredDataError, TilewrightError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload

@@ -5,9 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from tilewright.database.anchor_block import find_anchor_block
-from tilewright.ir import AllocateConst, IRModule, Node, structural_equal, structural_hash
+from tilewright.errors import ScheduleError, TuneError
+from tilewright.ir import (
+    AllocateConst,
+    Block,
+    BlockRealize,
+    IRModule,
+    Node,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    structural_equal,
+    structural_hash,
+)
 from tilewright.ir.node import map_children, replace
+from tilewright.ir.patterns import nodes_of
+from tilewright.records import entry_function
+from tilewright.schedule.analysis import estimate_tir_flops
 from tilewright.support.plugins import Family
 
 
@@ -90,3 +104,33 @@ def without_constants(mod: IRModule) -> IRModule:
 def _stripped(node: Any) -> Any:
     node = map_children(node, _stripped)
     return replace(node, data=()) if isinstance(node, AllocateConst) else node
+
+
+def find_anchor_block(mod: IRModule) -> Block | None:
+    """The reduction block with the most operations in its loop nest; None without reductions."""
+    try:
+        func = entry_function(mod)
+    except TuneError:
+        return None
+    candidates = [
+        (nest, block)
+        for nest in _top_level(func.body)
+        for block in nodes_of(nest, Block)
+        if block.init is not None
+    ]
+    if len(candidates) <= 1:
+        return candidates[0][1] if candidates else None
+    return max(candidates, key=lambda candidate: _flops(candidate[0]))[1]
+
+
+def _top_level(body: Stmt) -> tuple[Stmt, ...]:
+    if isinstance(body, BlockRealize) and not body.iter_values:
+        body = body.block.body
+    return body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def _flops(nest: Stmt) -> float:
+    try:
+        return estimate_tir_flops(PrimFunc((), nest))
+    except ScheduleError:
+        return 0.0  # symbolic extents: there is nothing to compare

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.database.anchor_block import find_anchor_block
+from tilewright.database.module_equality import find_anchor_block
 from tilewright.errors import IRError
 from tilewright.ir import Block, IntImm, IRModule
 from tilewright.ir.canonical import Encoder

@@ -14,7 +14,7 @@ from tilewright.database.module_equality import ModuleEquality, get_module_equal
 from tilewright.database.problem import reading_row
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import object_from_json, to_json
-from tilewright.database.stored_module import (
+from tilewright.database.stored_record import (
     ANY_SHAPE,
     BLOCKS,
     MODES,

@@ -1,18 +1,26 @@
-"""Parts of a record as databases store them: its trace as text, its key, its extra values."""
+"""Parts of a record as databases store them: program, trace as text, key and extra values.
+
+Programs are found by their hashes, and checked when they are read back.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
+from tilewright.database import similarity
 from tilewright.database.compatibility import identity_of_record
-from tilewright.errors import ScheduleError
+from tilewright.database.module_equality import get_module_equality
+from tilewright.errors import IRError, ScheduleError, StoredDataError
+from tilewright.ir import IRModule
+from tilewright.ir.verify import verify_well_formed
 from tilewright.records import TuningRecord
 from tilewright.schedule import Trace
 from tilewright.support.decoding import decoding
+from tilewright.support.nesting import nested_deeply
 
 _SHALLOW: Any = msgspec.json.Decoder(tuple[list[msgspec.Raw], msgspec.Raw])
 
@@ -90,3 +98,33 @@ def checked_extra(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     """`extra` as it was read; a known key with a value of another type is a `ValueError`."""
     msgspec.convert(extra, _Known)
     return extra
+
+
+# Under these every workload can be found; other equalities are added where they are used.
+MODES = ("structural", "ignore-ndarray", "anchor-block")
+ANY_SHAPE, BLOCKS = "any-shape", "blocks"  # for what is similar but not equal
+
+
+def workload_hashes(mod: IRModule, modes: Iterable[str] = ()) -> dict[str, str]:
+    """Hashes by mode, in hexadecimal."""
+    equalities = dict.fromkeys((*MODES, *modes))
+    hashes = {mode: get_module_equality(mode).hash(mod) for mode in equalities}
+    hashes[ANY_SHAPE] = similarity.any_shape_hash(mod)
+    hashes[BLOCKS] = similarity.block_structure_hash(mod)
+    return {mode: as_hex(value) for mode, value in hashes.items()}
+
+
+def as_hex(value: int) -> str:
+    """A 64-bit hash as it stands in tables, which know no unsigned numbers."""
+    return f"{value:016x}"
+
+
+def usable_module(read: Any) -> IRModule:
+    """A program that was read back, unless listings, searches and compilers would fall over it."""
+    if not isinstance(read, IRModule):
+        raise StoredDataError("it is not a module")
+    with nested_deeply(IRError, "the program"):
+        verify_well_formed(read)
+    similarity.describe(read)
+    str(read)
+    return read

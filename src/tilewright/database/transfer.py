@@ -16,8 +16,7 @@ from tilewright.database.base import Database, logger
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.json_database import JSONDatabase
 from tilewright.database.problem import Problem, readable
-from tilewright.database.stored_module import usable_module
-from tilewright.database.stored_record import checked_extra
+from tilewright.database.stored_record import checked_extra, usable_module
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json, save_json
 from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Workload

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.measure.artifact import load_artifact as load_artifact
+    from tilewright.measure.base import (
+        FinishedFuture as FinishedFuture,
+        FunctionFuture as FunctionFuture,
+    )
     from tilewright.measure.build_task import default_build as default_build
     from tilewright.measure.evaluator import (
         AdaptiveProtocol as AdaptiveProtocol,
         EvaluatorConfig as EvaluatorConfig,
-    )
-    from tilewright.measure.futures import (
-        FinishedFuture as FinishedFuture,
-        FunctionFuture as FunctionFuture,
     )
     from tilewright.measure.members import (
         Builder as Builder,
@@ -40,7 +40,7 @@ _NAMES = {
     "artifact": "load_artifact",
     "build_task": "default_build",
     "evaluator": "AdaptiveProtocol EvaluatorConfig",
-    "futures": "FinishedFuture FunctionFuture",
+    "base": "FinishedFuture FunctionFuture",
     "members": "Builder LocalBuilder LocalRunner ReplayBuilder ReplayRunner Runner builders "
     "runners",
     "pool": "PoolOptions Task WorkerPool",

@@ -24,8 +24,7 @@ from tilewright.measure.arguments import (
     is_float,
 )
 from tilewright.measure.artifact import load_artifact, name_of, precise_name
-from tilewright.measure.checking import Standard, difference
-from tilewright.measure.inexact import inexact_outputs
+from tilewright.measure.checking import Standard, difference, inexact_outputs
 from tilewright.measure.tolerance import Rounding
 from tilewright.runtime.binding import packed_shape, packers_of
 from tilewright.runtime.module import CompiledFunction, Module

@@ -1,11 +1,12 @@
-"""`Builder` and `Runner`: the contracts of those that compile and run candidates."""
+"""`Builder` and `Runner`: the contracts of those that compile and run candidates; their futures."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from tilewright.measure.futures import FinishedFuture
 from tilewright.records import (
     BuilderFuture,
     BuilderInput,
@@ -14,6 +15,39 @@ from tilewright.records import (
     RunnerInput,
 )
 from tilewright.support.plugins import Family
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class FinishedFuture(Generic[ResultT]):
+    """A completed result."""
+
+    value: ResultT
+
+    def done(self) -> bool:
+        """Always."""
+        return True
+
+    def result(self) -> ResultT:
+        """The result."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class FunctionFuture(Generic[ResultT]):
+    """A future made of two functions, for members that wait for something of their own."""
+
+    f_done: Callable[[], bool]
+    f_result: Callable[[], ResultT]
+
+    def done(self) -> bool:
+        """Whether the result is there."""
+        return self.f_done()
+
+    def result(self) -> ResultT:
+        """The result; waits for it."""
+        return self.f_result()
 
 
 class Builder(ABC):

@@ -19,9 +19,8 @@ from tilewright.measure.base import Builder, builders
 from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
 from tilewright.measure.hooks import Hook
-from tilewright.measure.in_process import run_in_process
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import place
+from tilewright.measure.placement import place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.session_folder import SessionFolder
 from tilewright.measure.tolerance import rounding_of

@@ -12,13 +12,11 @@ import msgspec
 
 from tilewright.measure import run_task
 from tilewright.measure.arguments import TensorSpec
-from tilewright.measure.base import Runner, runners
+from tilewright.measure.base import FinishedFuture, Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
-from tilewright.measure.futures import FinishedFuture
 from tilewright.measure.hooks import Hook
-from tilewright.measure.in_process import run_in_process
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import place
+from tilewright.measure.placement import place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.run_task import (
     CandidateRuns,

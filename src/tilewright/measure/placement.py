@@ -1,14 +1,23 @@
-"""Places the hooks of a builder or a runner: in its workers, or in the calling process."""
+"""Places the hooks of a builder or a runner: in its workers, or in the calling process.
+
+There a thread does a task, so that one that takes too long can be given up; it cannot be killed,
+and goes on in the background. A crash of the task is a crash of the caller.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilewright.errors import MachineError, RegistryError, TuneError
 from tilewright.measure.hooks import Hook, importable_name, resolve_hook
-from tilewright.measure.pool import PoolOptions, Task, WorkerPool
+from tilewright.measure.memory import LEAST, can_get
+from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool
+from tilewright.records import FailureKind
+from tilewright.support.machine_faults import is_lack_of_memory, machine_fault
 
 _CHECK = "tilewright.measure.hooks:check_names"
 _CHECK_TIMEOUT = 60.0
@@ -91,3 +100,29 @@ def _resolved_here(
     except (RegistryError, TuneError) as error:
         raise TuneError(f"{owner}: {error} ({reason})") from error
     return functions
+
+
+def run_in_process(work: Callable[[], bytes], timeout_sec: float) -> Outcome:
+    """The outcome of a task, or that it has not ended in time."""
+    outcomes: list[Outcome | MachineError] = []
+
+    def attempt() -> None:
+        try:
+            outcomes.append(Outcome(payload=work()))
+        except BaseException as error:
+            outcomes.append(_failure(error))
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(timeout_sec)
+    outcome = outcomes[0] if outcomes else Outcome(failure=FailureKind.TIMEOUT)
+    if isinstance(outcome, MachineError):
+        raise outcome
+    return outcome
+
+
+def _failure(error: BaseException) -> Outcome | MachineError:
+    if is_lack_of_memory(error) and can_get(LEAST):
+        return Outcome(b"", FailureKind.OUT_OF_MEMORY, f"{type(error).__name__}: {error}")
+    text = "".join(traceback.format_exception(error))
+    return machine_fault(error) or Outcome(b"", FailureKind.RUN_ERROR, text)

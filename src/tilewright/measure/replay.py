@@ -11,8 +11,7 @@ from typing import Protocol
 
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule, structural_hash
-from tilewright.measure.base import Builder, Runner, builders, runners
-from tilewright.measure.futures import FinishedFuture
+from tilewright.measure.base import Builder, FinishedFuture, Runner, builders, runners
 from tilewright.records import (
     BuilderInput,
     BuilderResult,

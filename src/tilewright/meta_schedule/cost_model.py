@@ -8,7 +8,7 @@ from tilewright.cost_model import (
     XGBModel as XGBModel,
     cost_models as cost_models,
 )
-from tilewright.cost_model.gbdt_config import XGBConfig as XGBConfig
+from tilewright.cost_model.gbdt import XGBConfig as XGBConfig
 from tilewright.cost_model.pack_sum import PackSum as PackSum
 from tilewright.cost_model.prior import AnalyticPrior as AnalyticPrior
 from tilewright.cost_model.samples import FeatureGroup as FeatureGroup

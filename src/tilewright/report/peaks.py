@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tilewright.cost_model.peak import operations_per_cycle
-from tilewright.cost_model.prior import Machine
+from tilewright.cost_model.prior import Machine, operations_per_cycle
 from tilewright.database import Database
 from tilewright.driver import build
 from tilewright.errors import StoredDataError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tilewright.cost_model.peak import operations_per_cycle
+from tilewright.cost_model.prior import operations_per_cycle
 from tilewright.ir import DType, IRModule
 from tilewright.records import args_info_of
 from tilewright.report.peaks import BuiltFor, Peaks

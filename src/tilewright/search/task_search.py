@@ -19,8 +19,7 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, MeasuredRecords, SearchStrategy
 from tilewright.search.measured import KnownCandidates, MeasuredResults
-from tilewright.search.replayer import Draft, Replayer
-from tilewright.search.sketch import Sketch
+from tilewright.search.replayer import Draft, Replayer, Sketch
 from tilewright.search.statistics import SearchStatistics
 from tilewright.space.base import SpaceGenerator, TaskContext, fork_rand_state
 

@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tilewright.ir import IRModule, structural_hash
-from tilewright.measure.base import Builder, Runner
-from tilewright.measure.futures import FinishedFuture
+from tilewright.measure.base import Builder, FinishedFuture, Runner
 from tilewright.records import (
     BuilderInput,
     BuilderResult,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.database.anchor_block import find_anchor_block as find_anchor_block
+from tilewright.database.module_equality import find_anchor_block as find_anchor_block
 from tilewright.ir import (
     Allocate,
     AllocateConst,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database.base import fallback_schedules
 from tilewright.driver import lower
 from tilewright.errors import MemberError, TilewrightError
-from tilewright.ir import IRModule, PrimFunc, symbols_of
+from tilewright.ir import Buffer, IntImm, IRModule, PrimFunc, Var, free_vars, symbols_of
 from tilewright.records import MeasureCandidate
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.primitives.loop_kind import Parallel
@@ -31,7 +31,6 @@ from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
-from tilewright.tune.stand_in import stand_in_sizes
 
 DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
@@ -150,3 +149,49 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
         if draft is not None:
             found.setdefault(draft.shash, draft)
     return list(found.values())
+
+
+ELEMENTS = 1 << 20  # of an argument: enough to be worth tiles, threads and vectors
+SMALLEST = 31
+ROWS = 1021  # of a matrix of which the other extent is known: large results want other stores
+
+
+def stand_in_sizes(func: PrimFunc) -> dict[Var, int]:
+    """For each symbol of a shape a prime: no tile divides it, so no schedule relies on one."""
+    sizes: dict[Var, int] = {}
+    used: set[int] = set()
+    for symbol in symbols_of(func):
+        buffers = [buffer for buffer in func.buffer_map.values() if _uses(buffer, symbol)]
+        if not buffers:
+            continue  # a stride may be any number
+        size = min(_size(buffer) for buffer in buffers)
+        sizes[symbol] = next(prime for prime in _primes_below(size) if prime not in used)
+        used.add(sizes[symbol])
+    return sizes
+
+
+def _uses(buffer: Buffer, symbol: Var) -> bool:
+    return any(var is symbol for var in _symbols(buffer))
+
+
+def _symbols(buffer: Buffer) -> list[Var]:
+    return [var for extent in buffer.shape for var in free_vars(extent)]
+
+
+def _size(buffer: Buffer) -> int:
+    """What each symbol of a buffer may be for all of it to have `ELEMENTS` elements."""
+    known = math.prod(extent.value for extent in buffer.shape if isinstance(extent, IntImm))
+    count = max(1, len(_symbols(buffer)))
+    size: int = round((ELEMENTS / max(1, known)) ** (1 / count))
+    least = ROWS if count == 1 else SMALLEST
+    return max(least, size)
+
+
+def _primes_below(limit: int) -> Iterator[int]:
+    """Primes, the largest that is at most `limit` first; upwards from there when they run out."""
+    yield from (n for n in range(limit, 1, -1) if _is_prime(n))
+    yield from (n for n in range(limit + 1, 2 * limit + 64) if _is_prime(n))
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))

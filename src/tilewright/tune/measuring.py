@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from tilewright.cost_model.peak import operations_per_cycle
-from tilewright.cost_model.prior import Machine
+from tilewright.cost_model.prior import Machine, operations_per_cycle
 from tilewright.errors import TuneError
 from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure import Builder, FinishedFuture, Runner

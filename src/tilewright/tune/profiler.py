@@ -16,7 +16,7 @@ from types import TracebackType
 from typing_extensions import Self
 
 from tilewright.errors import TuneError
-from tilewright.tune.tables import text_table
+from tilewright.tune.logs import text_table
 
 _current: contextvars.ContextVar[tuple[Profiler, ...]] = contextvars.ContextVar(
     "tilewright_profilers", default=()

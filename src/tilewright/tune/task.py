@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from tilewright.database import TaskRecords
@@ -18,13 +20,165 @@ from tilewright.records import (
     MeasureCandidate,
     RunnerResult,
 )
+from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import flop_of
+from tilewright.search.base import SearchStrategy
 from tilewright.search.measured import MeasuredResults
+from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
+from tilewright.tune.abilities import statistics_of
 from tilewright.tune.context import TuneContext
 from tilewright.tune.funnel import Funnel
-from tilewright.tune.search_progress import SearchProgress
-from tilewright.tune.trials import TrialCounts
+
+FAILED_MS = 1e9  # the latency of a candidate that failed
+# A gain smaller than this is noise: it does not keep a task from having reached its plateau.
+REAL_GAIN = 0.01
+
+
+@dataclass
+class TrialCounts:
+    """Counts of trials, failed ones too; saved, so that a later call goes on from them."""
+
+    rounds: int = 0  # complete ones
+    restored: int = 0  # candidates of an incomplete round that are counted already
+    reused: int = 0  # trials whose measurement was known already
+    rematched_at: int = 0  # trials after which the best were measured against each other
+    latency_ms: list[float] = field(default_factory=list)
+    best_history: list[float] = field(default_factory=list)  # ms, one entry a round
+    failures: Counter[str] = field(default_factory=Counter)
+    last_error: str | None = None
+
+    @property
+    def best_secs(self) -> float | None:
+        """The best running time, if there is one."""
+        best = min(self.latency_ms, default=FAILED_MS)
+        return best / 1e3 if best < FAILED_MS else None
+
+    @property
+    def since_gain(self) -> int:
+        """How many trials went by without a real improvement."""
+        best, position = FAILED_MS, 0
+        for number, latency in enumerate(self.latency_ms):
+            if latency < best * (1 - REAL_GAIN):
+                best, position = latency, number + 1
+        return len(self.latency_ms) - position
+
+    def add(self, results: Sequence[RunnerResult], reused: frozenset[int]) -> None:
+        """Count the results of a round, but for those that were counted already."""
+        new = range(self.restored, len(results))
+        for number in new:
+            self._count(results[number])
+        self.reused += sum(number in reused for number in new)
+        self.restored = len(results)
+
+    def _count(self, result: RunnerResult) -> None:
+        if result.failure is not None or not result.run_secs:
+            self.failures[result.failure.value if result.failure else "run_error"] += 1
+            self.last_error = result.error_msg
+            self.latency_ms.append(FAILED_MS)
+        else:
+            self.latency_ms.append(median(result.run_secs) * 1e3)
+
+    def end_round(self) -> None:
+        """All candidates of a round are counted."""
+        self.restored = 0
+        self.rounds += 1
+        self.best_history.append(min(self.latency_ms, default=FAILED_MS))
+
+    def forget_restored(self) -> None:
+        """The search starts anew: no round is incomplete."""
+        self.restored = 0
+
+    def note_final(self) -> None:
+        """The best trials so far were measured against each other."""
+        self.rematched_at = len(self.latency_ms)
+
+    def correct(self, trial: int, secs: Sequence[float]) -> None:
+        """Replace the latency of a trial by that of a final; no seconds: it failed there."""
+        if trial < len(self.latency_ms):
+            self.latency_ms[trial] = median(secs) * 1e3 if secs else FAILED_MS
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values, under the names that databases have them."""
+        return {
+            "rounds": self.rounds,
+            "begun": self.restored,
+            "settled": self.rematched_at,
+            "latency_ms": list(self.latency_ms),
+            "best_history": list(self.best_history),
+            "failures": dict(self.failures),
+            "last_error": self.last_error,
+        }
+
+    @staticmethod
+    def from_json(state: Mapping[str, Any]) -> TrialCounts:
+        """Read back what `as_json` wrote; all trials were measured by an earlier call."""
+        latency = [float(value) for value in state["latency_ms"]]
+        return TrialCounts(
+            rounds=int(state["rounds"]),
+            restored=int(state["begun"]),
+            reused=len(latency),
+            rematched_at=int(state["settled"]),
+            latency_ms=latency,
+            best_history=[float(value) for value in state["best_history"]],
+            failures=Counter({str(cause): int(n) for cause, n in state["failures"].items()}),
+            last_error=state["last_error"],
+        )
+
+
+@dataclass
+class SearchProgress:
+    """The sketches of a task and the state of its strategy; all but the sketches are saved."""
+
+    sketches: list[Schedule] = field(default_factory=list)
+    is_running: bool = False  # between `pre_tuning` and `post_tuning` of the strategy
+    saved: Mapping[str, Any] = field(default_factory=dict)  # of the strategy, by an earlier call
+    counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
+    finished: str | None = None  # why it had nothing more to propose
+
+    def choose_from(self, sketches: list[Schedule]) -> None:
+        """The search space is known."""
+        self.sketches = sketches
+
+    def begin(self) -> None:
+        """The strategy has begun."""
+        self.is_running = True
+
+    def end(self) -> None:
+        """The strategy need not be asked any more."""
+        self.is_running = False
+
+    def exhaust(self, reason: str) -> str:
+        """The strategy has nothing more to propose; the reason."""
+        self.finished = reason
+        return reason
+
+    def new_drafts(self, strategy: SearchStrategy | None, sent: int) -> SearchStatistics:
+        """The drafts since the last call; a strategy that does not count lost none of `sent`."""
+        now = statistics_of(strategy)
+        if now is None:
+            return SearchStatistics(proposed=sent, legal=sent, sent=sent)
+        new, self.counted = now.since(self.counted), now.copy()
+        return new
+
+    def as_json(self, strategy: SearchStrategy | None) -> dict[str, object]:
+        """Plain values, under the names that databases have them."""
+        is_asked = self.is_running and strategy is not None
+        state = strategy.state_dict() if is_asked and strategy else self.saved
+        return {
+            "counted": self.counted.as_json(),
+            "finished": self.finished,
+            "search": dict(state),
+        }
+
+    @staticmethod
+    def from_json(state: Mapping[str, Any]) -> SearchProgress:
+        """Read back what `as_json` wrote."""
+        return SearchProgress(
+            saved=state["search"],
+            counted=SearchStatistics.from_json(state["counted"]),
+            finished=state["finished"],
+        )
 
 
 @dataclass

@@ -15,8 +15,8 @@ from tilewright.driver import build
 from tilewright.ir import PrimFunc, as_module, verify_well_formed
 from tilewright.measure import LocalBuilder, LocalRunner
 from tilewright.measure.arguments import ArgumentSet, TensorSpec
+from tilewright.measure.checking import inexact_outputs
 from tilewright.measure.higher_precision import in_higher_precision, with_precise_twin
-from tilewright.measure.inexact import inexact_outputs
 from tilewright.measure.tolerance import Rounding, rounding_of
 from tilewright.records import (
     BuilderInput,

@@ -15,7 +15,7 @@ import pytest
 
 from tilewright.errors import TuneError
 from tilewright.measure import AdaptiveProtocol
-from tilewright.measure.futures import FinishedFuture, FunctionFuture
+from tilewright.measure.base import FinishedFuture, FunctionFuture
 from tilewright.measure.hooks import importable_name, resolve_hook
 from tilewright.measure.interrupts import delayed_interrupts
 from tilewright.measure.memory import usable_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.cost_model.peak import operations_per_cycle
+from tilewright.cost_model.prior import operations_per_cycle
 from tilewright.database import MemoryDatabase
 from tilewright.ir import as_module
 from tilewright.report.collect import collect

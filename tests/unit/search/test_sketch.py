@@ -10,8 +10,7 @@ from tilewright.errors import TuneError
 from tilewright.records import args_info_of
 from tilewright.schedule import Instruction, Schedule, Trace
 from tilewright.search import SearchStatistics
-from tilewright.search.replayer import Draft, Replayer
-from tilewright.search.sketch import DraftCache, Sketch, same_steps
+from tilewright.search.replayer import Draft, DraftCache, Replayer, Sketch, same_steps
 from tilewright.space.mutators import MutateCategorical, MutateTileSize
 from tilewright.testing.small_search import MODULE, tile_two
 

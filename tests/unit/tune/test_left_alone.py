@@ -18,9 +18,9 @@ from tilewright.script import tir as T
 from tilewright.search.replayer import Replayer
 from tilewright.search.statistics import SearchStatistics
 from tilewright.testing import oracle
+from tilewright.tune.checks import left_alone
 from tilewright.tune.context import TuneContext
 from tilewright.tune.fallback import default_schedule
-from tilewright.tune.left_alone import left_alone
 
 TARGET = "llvm -num-cores=2"
 

@@ -22,7 +22,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all, tile_two
 from tilewright.tune import TuneContext, tune_tir
 from tilewright.tune.events import Event, PhaseChanged, RoundMeasured, TaskFinished, TuningStarted
-from tilewright.tune.resume.fingerprint import fingerprint_of
+from tilewright.tune.resume.saved_search import fingerprint_of
 
 
 def space() -> ScheduleFn:

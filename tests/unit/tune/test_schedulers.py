@@ -31,8 +31,7 @@ from tilewright.tune.policy import (
     TaskScheduler,
     task_schedulers,
 )
-from tilewright.tune.task import TaskRecord
-from tilewright.tune.trials import FAILED_MS
+from tilewright.tune.task import FAILED_MS, TaskRecord
 
 
 def context(

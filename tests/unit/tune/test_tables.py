@@ -7,10 +7,9 @@ import pytest
 from tilewright.errors import TuneError
 from tilewright.testing.small_search import matmul
 from tilewright.tune.context import TuneContext
+from tilewright.tune.logs import statistics_table, text_table
 from tilewright.tune.profiler import Profiler
-from tilewright.tune.tables import statistics_table, text_table
-from tilewright.tune.task import TaskRecord
-from tilewright.tune.trials import FAILED_MS
+from tilewright.tune.task import FAILED_MS, TaskRecord
 
 
 def task(name: str, *latency_ms: float, weight: float = 1.0, done: bool = False) -> TaskRecord:

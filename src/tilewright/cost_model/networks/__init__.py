@@ -6,11 +6,9 @@ from tilewright.cost_model.networks.base import (
     MakeNetwork as MakeNetwork,
     Network as Network,
     Parameters as Parameters,
-    fresh_parameters as fresh_parameters,
-)
-from tilewright.cost_model.networks.config import (
     SegmentSumMLPConfig as SegmentSumMLPConfig,
     TrainerConfig as TrainerConfig,
+    fresh_parameters as fresh_parameters,
 )
 from tilewright.cost_model.networks.numpy_network import NumPyNetwork
 from tilewright.cost_model.networks.torch_network import TorchNetwork

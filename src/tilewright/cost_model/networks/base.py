@@ -1,14 +1,42 @@
-"""The interface of networks, and the parameters that all implementations share."""
+"""The interface of networks; the settings and parameters that all implementations share."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.cost_model.networks.config import SegmentSumMLPConfig, TrainerConfig
 from tilewright.cost_model.pack_sum import PackSum
+
+
+@dataclass(frozen=True)
+class SegmentSumMLPConfig:
+    """The shape of the network: rows are encoded, summed for each candidate, and scored."""
+
+    input_dim: int = 172
+    hidden_dim: int = 256
+    output_dim: int = 1
+    use_norm: bool = False
+    use_sigmoid: bool = False
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """How the network is trained; `frozen` keeps it as it is."""
+
+    batch_size: int = 128
+    learning_rate: float = 7e-4
+    weight_decay: float = 1e-6
+    num_epoch_full: int = 50
+    num_epoch_incremental: int = 5
+    grad_clip_norm: float = 0.5
+    train_verbose: int = 1000
+    test_interval: int = 1
+    test_split: float = 0.2
+    frozen: bool = False
+
 
 Array = npt.NDArray[np.float64]
 Parameters = dict[str, Array]

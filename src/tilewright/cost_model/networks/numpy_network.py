@@ -13,8 +13,9 @@ from tilewright.cost_model.networks.base import (
     NORM_VARIANCE,
     Array,
     Parameters,
+    SegmentSumMLPConfig,
+    TrainerConfig,
 )
-from tilewright.cost_model.networks.config import SegmentSumMLPConfig, TrainerConfig
 from tilewright.cost_model.networks.lambda_rank import loss_and_gradient
 from tilewright.cost_model.pack_sum import PackSum
 

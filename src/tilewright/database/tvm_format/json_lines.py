@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Mapping
 from json.encoder import encode_basestring
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tilewright.database.stored_module import usable_module
-from tilewright.database.tvm_format.dialects import TVM_014, TVM_025, Dialect
+from tilewright.database.compatibility import completed, identity_of
+from tilewright.database.stored_record import StoredTrace, usable_module
+from tilewright.database.tvm_format.dialects import TVM_014, TVM_025, Dialect, trace_in_dialect
 from tilewright.database.tvm_format.module_reader import read_module
 from tilewright.database.tvm_format.module_writer import write_module
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json, save_json
+from tilewright.records import (
+    FAILED_RUN_SECS,
+    TargetIdentity,
+    TensorInfo,
+    TuningRecord,
+    Workload,
+    read_target,
+)
 from tilewright.support.decoding import decoding
+from tilewright.target import Target
 
 _LENGTH = struct.Struct("<Q")
 _WORKLOAD_LINE = msgspec.json.Decoder(tuple[str, str])
@@ -95,3 +107,92 @@ def dialect_of_lines(workloads: list[bytes], records: list[bytes]) -> Dialect | 
         if b'"GetSBlock"' in line or b'"GetBlock"' in line:
             return TVM_025 if b'"GetSBlock"' in line else TVM_014
     return None
+
+
+class _Content(NamedTuple):
+    trace: msgspec.Raw
+    run_secs: tuple[float, ...] | None
+    target: msgspec.Raw
+    args_info: msgspec.Raw
+
+
+_LINE = msgspec.json.Decoder(tuple[int, _Content])
+_TARGET = msgspec.json.Decoder(dict[str, Any] | None)
+_ARGUMENTS = msgspec.json.Decoder(list[Any] | None)
+_Machine = tuple[Target | None, TargetIdentity | None]
+_Arguments = tuple[TensorInfo, ...] | None
+
+
+def record_line(content: str, workload_index: int) -> str:
+    """`[<line of the workload>,[trace,run_secs,target,args_info]]`."""
+    return f"[{workload_index},{content}]"
+
+
+def record_content(record: TuningRecord, dialect: Dialect) -> str:
+    """`[trace,run_secs,target,args_info]`."""
+    trace, run_secs, _, args_info = record.as_json()
+    if run_secs is None and record.failure is not None:
+        run_secs = [FAILED_RUN_SECS]
+    return dumps([trace_in_dialect(trace, dialect), run_secs, _description(record), args_info])
+
+
+def _description(record: TuningRecord) -> Mapping[str, object] | None:
+    """The target of a record; a CPU that was detected is named, for elsewhere it is another."""
+    if record.identity is not None:
+        return record.identity.description
+    if record.target is None:
+        return None
+    description = record.target.export()
+    if record.target.is_cpu:
+        description.setdefault("mcpu", record.target.mcpu)
+    return description
+
+
+class RecordLineReader:
+    """Reads lines; targets and arguments that recur are made once."""
+
+    def __init__(self) -> None:
+        self._machines: dict[bytes, _Machine] = {}
+        self._arguments: dict[bytes, _Arguments] = {}
+
+    def read(self, line: bytes, workloads: list[Workload | None]) -> TuningRecord:
+        """The record of a line; its trace stays text."""
+        with decoding("the line is not a record", StoredDataError):
+            index, content = _LINE.decode(line)
+            target, identity = self._machine(bytes(content.target))
+            args_info = self._args_info(bytes(content.args_info))
+        if not 0 <= index < len(workloads):
+            raise StoredDataError(f"its workload {index} is missing")
+        workload = workloads[index]
+        if workload is None:
+            raise StoredDataError(f"its workload {index} cannot be read")
+        trace = StoredTrace(bytes(content.trace))
+        return TuningRecord(trace, workload, content.run_secs, target, args_info, identity=identity)
+
+    def _machine(self, text: bytes) -> _Machine:
+        if text not in self._machines:
+            description = _TARGET.decode(text)
+            if description is None:
+                self._machines[text] = None, None
+            else:
+                identity = completed(TargetIdentity(description))
+                self._machines[text] = _read_target(description), identity
+        return self._machines[text]
+
+    def _args_info(self, text: bytes) -> _Arguments:
+        if text not in self._arguments:
+            infos = _ARGUMENTS.decode(text)
+            self._arguments[text] = infos and tuple(map(TensorInfo.from_json, infos))
+        return self._arguments[text]
+
+
+def _read_target(description: Mapping[str, object]) -> Target | None:
+    """The target as it was given, if it is this machine: the CPU was named when it was written."""
+    target = read_target(description)
+    if target is None or not target.is_cpu:
+        return target
+    given = {name: value for name, value in description.items() if name != "mcpu"}
+    detected = read_target(given)
+    if detected is None or identity_of(detected) != identity_of(target):
+        return target
+    return detected

@@ -25,10 +25,10 @@ from tilewright.tune.abilities import make_member
 from tilewright.tune.callbacks import MeasureCallback
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import Observer
+from tilewright.tune.logs import statistics_table
 from tilewright.tune.loop import TuningLoop
 from tilewright.tune.measuring import Measurer
 from tilewright.tune.options import TuneOptions
-from tilewright.tune.tables import statistics_table
 from tilewright.tune.task import TaskRecord
 
 

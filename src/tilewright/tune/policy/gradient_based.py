@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from tilewright.errors import TuneError
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.tune.policy.base import TaskScheduler, task_schedulers
-from tilewright.tune.task import TaskRecord
-from tilewright.tune.trials import FAILED_MS
+from tilewright.tune.task import FAILED_MS, TaskRecord
 
 NOTHING_KNOWN = -1e9
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.errors import MachineError, TilewrightError
 from tilewright.tune.abilities import hand_records
-from tilewright.tune.left_alone import left_alone
+from tilewright.tune.checks import left_alone
 from tilewright.tune.logs import log_space
 from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord
