@@ -18,12 +18,14 @@ from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import IRModule
 from tilewright.ir.json import load_json
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.tolerance import Rounding, rounding_of
 from tilewright.runtime import ndarray
 from tilewright.runtime.module import Module
 from tilewright.runtime.ndarray import NDArray
+from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.machine_faults import not_written
 from tilewright.target import Target
 
@@ -117,6 +119,12 @@ def _written(compiled: Module, rounding: Rounding, folder: str) -> Path:
             shutil.rmtree(own, ignore_errors=True)
         raise not_written(error, own or folder) from error
     return path
+
+
+def as_called(mod: IRModule) -> IRModule:
+    """A program as a user calls it: weights are packed at each call, unless it binds them."""
+    is_bound = any(map(has_bound_weights, mod.functions.values()))
+    return separate_packing(mod) if is_bound else mod
 
 
 def default_build(mod: IRModule, target: Target, params: Mapping[str, NDArray] | None) -> Module:

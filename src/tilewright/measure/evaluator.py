@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from tilewright.errors import TuneError
@@ -135,8 +134,3 @@ def evaluate_as_tvm(
         f_preproc="cache_flush_cpu_non_first_arg" if config.enable_cpu_cache_flush else "",
     )
     return [secs for args in sets for secs in evaluator(*args).results]
-
-
-def summary(rows: Sequence[float]) -> float:
-    """The one figure that rows of the same runs stand for."""
-    return median(rows)

@@ -20,7 +20,7 @@ from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import place, run_in_process
+from tilewright.measure.placement import PlacedMember, place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.session_folder import SessionFolder
 from tilewright.measure.tolerance import rounding_of
@@ -30,7 +30,7 @@ from tilewright.schedule.analysis import flop_of
 
 
 @builders.register("local")
-class LocalBuilder(Builder):
+class LocalBuilder(PlacedMember, Builder):
     """Compiles as many candidates at a time as there are cores.
 
     `f_build(mod, target, params)` and `f_export(compiled) -> path` replace our own steps; both run
@@ -66,11 +66,6 @@ class LocalBuilder(Builder):
             initializer,
         )
 
-    def warm_up(self) -> None:
-        """Start the workers now, without waiting for them."""
-        if self._placement.pool is not None:
-            self._placement.pool.warm_up()
-
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """One result for each input, in order."""
         if self._placement.pool is None:
@@ -86,12 +81,6 @@ class LocalBuilder(Builder):
                 results.append(BuilderResult(None, text, FailureKind.BUILD_ERROR))
         outcomes = iter(self._placement.pool.run(tasks))
         return [result or self._result(next(outcomes)) for result in results]
-
-    def close(self) -> None:
-        """End the workers and remove all artefacts now, rather than with the builder."""
-        if self._placement.pool is not None:
-            self._placement.pool.close()
-        self._folder.remove()
 
     def _task(self, build_input: BuilderInput) -> Task:
         params = build_input.params

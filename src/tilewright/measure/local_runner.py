@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import msgspec
 
 from tilewright.measure import run_task
-from tilewright.measure.arguments import TensorSpec
 from tilewright.measure.base import FinishedFuture, Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import place, run_in_process
+from tilewright.measure.placement import PlacedMember, place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
+from tilewright.measure.row_offsets import argument_specs
 from tilewright.measure.run_task import (
     CandidateRuns,
     Prepared,
@@ -37,7 +37,8 @@ _report = msgspec.msgpack.Decoder(RunReport)
 
 
 @runners.register("local")
-class LocalRunner(Runner):
+@dataclass(eq=False)
+class LocalRunner(PlacedMember, Runner):
     """Loads, checks and times candidates in one worker process, so that nothing else is timed.
 
     Without `evaluator_config` the time of a candidate is the median of a few short rows of runs;
@@ -50,45 +51,35 @@ class LocalRunner(Runner):
     `f_cleanup()`; the worker imports them by name, as `LocalBuilder` does.
     """
 
-    def __init__(
-        self,
-        timeout_sec: float = 30.0,
-        evaluator_config: EvaluatorConfig | None = None,
-        cooldown_sec: float = 0.0,
-        alloc_repeat: int = 1,
-        f_alloc_argument: Hook | None = None,
-        f_run_evaluator: Hook | None = None,
-        f_cleanup: Hook | None = None,
-        initializer: Hook | None = None,
-        *,
-        adaptive: AdaptiveProtocol | None = None,
-        reference_timeout_sec: float = 300.0,
-        memory_limit: int | None = None,
-        max_uses: int = 1000,
-        seed: int | None = None,
-    ) -> None:
-        check_positive("LocalRunner", timeout_sec=timeout_sec, alloc_repeat=alloc_repeat)
-        self.timeout_sec = timeout_sec
-        self.evaluator_config = evaluator_config
-        self.cooldown_sec = cooldown_sec
-        self.alloc_repeat = alloc_repeat
-        self.adaptive = adaptive or AdaptiveProtocol()
-        self.reference_timeout_sec = reference_timeout_sec
-        self.seed = secrets.randbits(31) if seed is None else seed
+    timeout_sec: float = 30.0
+    evaluator_config: EvaluatorConfig | None = None
+    cooldown_sec: float = 0.0
+    alloc_repeat: int = 1
+    f_alloc_argument: Hook | None = None
+    f_run_evaluator: Hook | None = None
+    f_cleanup: Hook | None = None
+    initializer: Hook | None = None
+    _: KW_ONLY
+    adaptive: AdaptiveProtocol = field(default_factory=AdaptiveProtocol)
+    reference_timeout_sec: float = 300.0
+    memory_limit: int | None = None
+    max_uses: int = 1000
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("LocalRunner", timeout_sec=self.timeout_sec, alloc_repeat=self.alloc_repeat)
+        self.seed = secrets.randbits(31) if self.seed is None else self.seed
         self._best: dict[str, float] = {}
         self._references: dict[tuple[str, int], bool] = {}  # whether it can be compared with
         self._prepared: dict[str, Prepared] = {}  # what running a reference showed
         self._folder = SessionFolder()
-        limit = usable_memory() if memory_limit is None else memory_limit
+        limit = usable_memory() if self.memory_limit is None else self.memory_limit
+        preload = (run_task.PRELOAD,)
         self._placement = place(
             "LocalRunner",
-            lambda initializer: PoolOptions(1, limit, max_uses, (run_task.PRELOAD,), initializer),
-            {
-                "f_alloc_argument": f_alloc_argument,
-                "f_run_evaluator": f_run_evaluator,
-                "f_cleanup": f_cleanup,
-            },
-            initializer,
+            lambda initializer: PoolOptions(1, limit, self.max_uses, preload, initializer),
+            {name: getattr(self, name) for name in RunHooks.__struct_fields__},
+            self.initializer,
         )
         self._hooks = RunHooks(**self._placement.hooks)
         self._runs = CandidateRuns()  # used by hooks that run in this process
@@ -99,17 +90,6 @@ class LocalRunner(Runner):
         if self.evaluator_config is None:
             return str(self.adaptive)
         return str(self.evaluator_config)
-
-    def warm_up(self) -> None:
-        """Start the worker now, without waiting for it."""
-        if self._placement.pool is not None:
-            self._placement.pool.warm_up()
-
-    def close(self) -> None:
-        """End the worker now, rather than with the runner."""
-        if self._placement.pool is not None:
-            self._placement.pool.close()
-        self._folder.remove()
 
     def notify_best(self, reference_path: str, secs: float) -> None:
         """Say how fast the best candidate of a workload is, for example after a restart."""
@@ -129,8 +109,7 @@ class LocalRunner(Runner):
     ) -> list[RunnerResult]:
         """Measure contenders against each other: in turns, on other data, all checked again."""
         requests = [
-            self._request(dataclasses.replace(each, seed=self._seed_of(each) + 1))
-            for each in runner_inputs
+            self._request(replace(each, seed=self._seed_of(each) + 1)) for each in runner_inputs
         ]
         outcome = self._perform(Step("again", requests, rounds), self.timeout_sec * len(requests))
         if outcome.failure is not None:  # one of them took the worker down: find out which
@@ -141,14 +120,16 @@ class LocalRunner(Runner):
     # --- one candidate ---
 
     def _seed_of(self, runner_input: RunnerInput) -> int:
+        assert self.seed is not None
         return self.seed if runner_input.seed is None else runner_input.seed
 
     def _run_one(self, runner_input: RunnerInput) -> RunnerResult:
         request = self._request(runner_input)
         prepared = self._prepared.get(runner_input.reference_path or "", Prepared())
-        spent = 0.0
-        if runner_input.is_plain and self._is_hopeless(prepared, request.best_secs):
-            return self._rough(prepared)
+        plain, best, spent = prepared.secs, request.best_secs, 0.0
+        if runner_input.is_plain and plain and best and self.adaptive.gives_up(plain, best):
+            # When it was run for its results, it took far longer than the best.
+            return RunnerResult((plain,), stopped_early=True, protocol=_ROUGH, notes=prepared.notes)
         if self._hooks.f_run_evaluator is None:
             start = time.monotonic()
             look = self._look_at(request)
@@ -160,18 +141,7 @@ class LocalRunner(Runner):
         reference = runner_input.reference_path
         if reference is not None and result.checked and result.run_secs:
             self.notify_best(reference, min(result.run_secs))
-        return dataclasses.replace(result, notes=prepared.notes)
-
-    def _is_hopeless(self, prepared: Prepared, best: float | None) -> bool:
-        """Did the untransformed program, run for its results, take far longer than the best?"""
-        secs = prepared.secs
-        return secs is not None and best is not None and self.adaptive.gives_up(secs, best)
-
-    def _rough(self, prepared: Prepared) -> RunnerResult:
-        assert prepared.secs is not None
-        return RunnerResult(
-            (prepared.secs,), stopped_early=True, protocol=_ROUGH, notes=prepared.notes
-        )
+        return replace(result, notes=prepared.notes)
 
     def _look_at(self, request: RunRequest) -> RunnerResult:
         """A first run, with less time if it is known how fast others are."""
@@ -186,10 +156,7 @@ class LocalRunner(Runner):
         known = [runner_input.best_secs, self._best.get(reference or "")]
         request = RunRequest(
             artifact=runner_input.artifact or runner_input.artifact_path,
-            args_info=tuple(
-                TensorSpec(info.dtype, tuple(info.shape), runner_input.row_offsets.get(position))
-                for position, info in enumerate(runner_input.args_info)
-            ),
+            args_info=argument_specs(runner_input.args_info, runner_input.row_offsets),
             seed=self._seed_of(runner_input),
             adaptive=self.adaptive,
             evaluator=self.evaluator_config,

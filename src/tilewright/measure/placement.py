@@ -16,6 +16,7 @@ from tilewright.errors import MachineError, RegistryError, TuneError
 from tilewright.measure.hooks import Hook, importable_name, resolve_hook
 from tilewright.measure.memory import LEAST, can_get
 from tilewright.measure.pool import Outcome, PoolOptions, Task, WorkerPool
+from tilewright.measure.session_folder import SessionFolder
 from tilewright.records import FailureKind
 from tilewright.support.machine_faults import is_lack_of_memory, machine_fault
 
@@ -33,6 +34,24 @@ class HookPlacement:
 
     pool: WorkerPool | None
     hooks: Mapping[str, str | Callable[..., object]]
+
+
+class PlacedMember:
+    """A builder or a runner, with the place where its work is done and a folder for its files."""
+
+    _placement: HookPlacement
+    _folder: SessionFolder
+
+    def warm_up(self) -> None:
+        """Start the workers now, without waiting for them."""
+        if self._placement.pool is not None:
+            self._placement.pool.warm_up()
+
+    def close(self) -> None:
+        """End the workers and remove all files now, rather than with this object."""
+        if self._placement.pool is not None:
+            self._placement.pool.close()
+        self._folder.remove()
 
 
 def place(

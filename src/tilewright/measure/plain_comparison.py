@@ -13,17 +13,14 @@ from functools import partial
 from tilewright.errors import TilewrightError, TuneError
 from tilewright.ir import Call, DType, IRModule, Node, post_order_visit
 from tilewright.ir.op import CallEffect, Op
-from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure.argument_cache import ArgumentCache
-from tilewright.measure.arguments import TensorSpec
-from tilewright.measure.build_task import Scheduled, build_candidate, build_with_twins
+from tilewright.measure.build_task import Scheduled, as_called, build_candidate, build_with_twins
 from tilewright.measure.evaluator import AdaptiveProtocol
 from tilewright.measure.local_builder import with_twins
-from tilewright.measure.row_offsets import row_offsets_in
+from tilewright.measure.row_offsets import specs_of
 from tilewright.measure.run_task import RunRequest, wrong_result
 from tilewright.records import args_info_of
 from tilewright.schedule.analysis import flop_of
-from tilewright.space.layout_free import has_bound_weights
 from tilewright.target import Target
 
 # Plain loops take about a second for so many operations, or to go over so much memory.
@@ -72,21 +69,11 @@ def difference_from_plain(plain: IRModule, scheduled: IRModule, target: Target) 
         twins = with_twins(plain)
         own_build = None if twins is None else partial(build_with_twins, twins)
         reference = build_candidate(Scheduled(plain, target), folder, own_build)
-        offsets = row_offsets_in(plain)
-        infos = tuple(
-            TensorSpec(info.dtype, info.shape, offsets.get(position))
-            for position, info in enumerate(args_info_of(plain))
-        )
-        arguments = ArgumentCache()
+        infos, arguments = specs_of(plain), ArgumentCache()
         arguments.expectation(reference, infos, _SEED)
         try:
-            artifact = build_candidate(Scheduled(_as_called(scheduled), target), folder)
+            artifact = build_candidate(Scheduled(as_called(scheduled), target), folder)
             request = RunRequest(artifact, infos, _SEED, AdaptiveProtocol(), reference=reference)
             return wrong_result(request, arguments)
         except TilewrightError as error:
             return str(error)
-
-
-def _as_called(mod: IRModule) -> IRModule:
-    is_bound = any(map(has_bound_weights, mod.functions.values()))
-    return separate_packing(mod) if is_bound else mod

@@ -101,10 +101,6 @@ class _Round:
         self.outcomes = [None] * len(self.tasks)
         self.waiting.extend(range(len(self.tasks)))
 
-    @property
-    def is_open(self) -> bool:
-        return any(outcome is None for outcome in self.outcomes)
-
 
 class WorkerPool:
     """Runs tasks in worker processes; may be used from several threads, one at a time."""
@@ -130,7 +126,7 @@ class WorkerPool:
             self._drop_busy()  # a second Ctrl-C may have cut the cleaning-up after the first short
             try:
                 with as_machine_faults():
-                    while state.is_open:
+                    while None in state.outcomes:
                         self._assign(state)
                         self._wait(state)
             except BaseException:
@@ -211,15 +207,13 @@ class WorkerPool:
                 selector.register(worker.process.reply_end, selectors.EVENT_READ, worker)
                 if worker.process.has_unsent:
                     selector.register(worker.process.request_end, selectors.EVENT_WRITE, worker)
-            for key, events in selector.select(self._patience(active)) if active else ():
+            nearest = min((worker.deadline for worker in active), default=0.0) - time.monotonic()
+            patience = max(0.0, min(nearest, _WATCH_INTERVAL))
+            for key, events in selector.select(patience) if active else ():
                 self._serve(key.data, events, state)
         for worker in active:
             if worker in self._workers:
                 self._watch(worker, state)
-
-    def _patience(self, active: Sequence[_Worker]) -> float:
-        nearest = min(worker.deadline for worker in active) - time.monotonic()
-        return max(0.0, min(nearest, _WATCH_INTERVAL))
 
     def _serve(self, worker: _Worker, events: int, state: _Round) -> None:
         if worker not in self._workers:
@@ -270,7 +264,7 @@ class WorkerPool:
                 raise MachineError(reply.message)
             raise TuneError(f"a worker could not start:\n{reply.message}")
         worker.ready = True
-        worker.process.has_started(int(reply.payload))
+        worker.process.worker = int(reply.payload)
         self._failed_starts = 0
 
     def _try_again(self, job: int, fault: MachineError, state: _Round) -> None:

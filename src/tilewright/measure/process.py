@@ -51,7 +51,7 @@ class WorkerProcess:
         self._outgoing = bytearray(frame(start))
         self._incoming = FrameBuffer()
         self._farewell: Farewell | None = None
-        self._worker: int | None = None
+        self.worker: int | None = None  # its process, once it has started
         try:
             self._process = self._start()
         except BaseException:
@@ -87,11 +87,7 @@ class WorkerProcess:
     @property
     def pid(self) -> int:
         """The number of the worker's process; of its guardian's before it has started."""
-        return self._process.pid if self._worker is None else self._worker
-
-    def has_started(self, worker: int) -> None:
-        """Take note of the worker's own process."""
-        self._worker = worker
+        return self._process.pid if self.worker is None else self.worker
 
     @property
     def peak_bytes(self) -> int:

@@ -6,10 +6,26 @@ it goes over. With any others most rows would be empty, and times would say noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tilewright import ir
-from tilewright.records import entry_function
+from tilewright.measure.arguments import TensorSpec
+from tilewright.records import TensorInfo, args_info_of, entry_function
+
+
+def specs_of(mod: ir.IRModule) -> tuple[TensorSpec, ...]:
+    """The arguments of a program, with what must be known to fill them."""
+    return argument_specs(args_info_of(mod), row_offsets_in(mod))
+
+
+def argument_specs(
+    infos: Iterable[TensorInfo], offsets: Mapping[int, int]
+) -> tuple[TensorSpec, ...]:
+    """The same where the offsets are known, by position."""
+    return tuple(
+        TensorSpec(info.dtype, tuple(info.shape), offsets.get(position))
+        for position, info in enumerate(infos)
+    )
 
 
 def row_offsets_in(mod: ir.IRModule) -> dict[int, int]:

@@ -11,6 +11,7 @@ import functools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import Any, Literal
 
 import msgspec
@@ -31,7 +32,6 @@ from tilewright.measure.evaluator import (
     EvaluatorConfig,
     FirstLook,
     evaluate_as_tvm,
-    summary,
 )
 from tilewright.measure.hooks import resolve_hook
 from tilewright.measure.wire import IMPOSSIBLE_SPEED, RUN_ERROR, WRONG_RESULT
@@ -166,10 +166,10 @@ class CandidateRuns:
         """Rows of all candidates in turns, so that what disturbs the machine disturbs them all."""
         contenders = [_Contender(each, self.arguments) for each in requests]
         for contender in contenders:
-            contender.prepare()
+            contender.attempt(contender.prepare)
         for turn in range(rounds):
             for contender in contenders if turn % 2 == 0 else reversed(contenders):
-                contender.take_turn()
+                contender.attempt(contender.take_turn)
         return [contender.report() for contender in contenders]
 
 
@@ -306,7 +306,7 @@ class _Run:
         if request.evaluator is not None:
             return evaluate_as_tvm(self.function, self.sets, request.evaluator)
         about = self._about or self.first_look().secs
-        return [summary(request.adaptive.full(self.function, args, about)) for args in self.sets]
+        return [median(request.adaptive.full(self.function, args, about)) for args in self.sets]
 
     def refuse_impossible(self, run_secs: Sequence[float]) -> None:
         """Nothing is faster than the machine: such a figure is a mistake."""
@@ -328,30 +328,23 @@ class _Contender:
         self._checked = False
         self._failed: RunReport | None = None
 
-    def prepare(self) -> None:
-        self._attempt(self._prepare)
-
-    def take_turn(self) -> None:
-        if self._failed is None:
-            self._attempt(self._row)
-
     def report(self) -> RunReport:
-        if self._failed is None:
-            self._attempt(lambda: self._run.refuse_impossible(self._rows))
-        if self._failed is not None:
-            return self._failed
-        return RunReport((summary(self._rows),), checked=self._checked)
+        self.attempt(lambda: self._run.refuse_impossible(self._rows))
+        return self._failed or RunReport((median(self._rows),), checked=self._checked)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         self._run.load()
         self._checked = self._run.check()
         self._about = self._run.first_look().secs
 
-    def _row(self) -> None:
+    def take_turn(self) -> None:
         run = self._run
         self._rows.append(run.request.adaptive.row(run.function, run.sets[0], self._about))
 
-    def _attempt(self, step: Callable[[], None]) -> None:
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Take a step, unless an earlier one failed."""
+        if self._failed is not None:
+            return
         try:
             step()
         except CandidateFailed as failure:

@@ -14,11 +14,10 @@ from tilewright.driver import build
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
 from tilewright.measure.argument_cache import accesses_of, entry_of, packed
-from tilewright.measure.arguments import ArgumentSet, Array, TensorSpec
+from tilewright.measure.arguments import ArgumentSet, Array
 from tilewright.measure.checking import difference
-from tilewright.measure.row_offsets import row_offsets_in
+from tilewright.measure.row_offsets import specs_of
 from tilewright.measure.tolerance import rounding_of
-from tilewright.records import args_info_of
 from tilewright.target import Target
 
 SEED = 1
@@ -56,8 +55,7 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> T
     """A version of ours; `bound`: weights are packed once, outside of what is timed."""
     module = build(mod, target, prepacked=bound)
     function = entry_of(module)
-    infos = _specs(mod)
-    arguments = ArgumentSet.random(infos, accesses_of(function), SEED, positive=False)
+    arguments = ArgumentSet.random(specs_of(mod), accesses_of(function), SEED, positive=False)
     args = packed(module, arguments.arrays)
 
     def results() -> list[Array]:
@@ -66,19 +64,10 @@ def kernel(name: str, mod: IRModule, target: Target, *, bound: bool = True) -> T
     return TimedVersion(name, lambda number: function.run_in_a_row(args, number), results)
 
 
-def _specs(mod: IRModule) -> list[TensorSpec]:
-    offsets = row_offsets_in(mod)
-    return [
-        TensorSpec(info.dtype, info.shape, offsets.get(position))
-        for position, info in enumerate(args_info_of(mod))
-    ]
-
-
 def inputs_of(mod: IRModule, target: Target) -> list[Array]:
     """The arguments that all versions are called with, outputs included."""
-    function = entry_of(build(mod, target))
-    infos = _specs(mod)
-    return ArgumentSet.random(infos, accesses_of(function), SEED, positive=False).arrays
+    accesses = accesses_of(entry_of(build(mod, target)))
+    return ArgumentSet.random(specs_of(mod), accesses, SEED, positive=False).arrays
 
 
 def python_function(

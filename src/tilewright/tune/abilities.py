@@ -1,4 +1,4 @@
-"""Abilities that members of a run may have, and what the tuner does with those that have them.
+"""Abilities that members of a run may have; the tuner asks for them with `isinstance`.
 
 Every member can do without: a runner that cannot measure again has no finals, a strategy that does
 not count its drafts has a shorter funnel.
@@ -96,49 +96,3 @@ def make_member(
     if isinstance(made, Closable):
         closing.callback(made.close)
     return made
-
-
-def warm_up(*members: object) -> None:
-    """Let workers start."""
-    for member in members:
-        if isinstance(member, Warmable):
-            member.warm_up()
-
-
-def as_rematchable(runner: object) -> Rematchable | None:
-    """The runner, if it can measure again."""
-    return runner if isinstance(runner, Rematchable) else None
-
-
-def notify_best(runner: object, reference_path: str, secs: float | None) -> None:
-    """Tell a runner how fast the best candidate of earlier runs is."""
-    if secs is not None and isinstance(runner, Forewarned):
-        runner.notify_best(reference_path, secs)
-
-
-def predictions_of(strategy: object) -> Sequence[float | None] | None:
-    """The predictions for the candidates proposed last; None if one is missing."""
-    scored = strategy.predictions if isinstance(strategy, Predicting) else [None]
-    return None if any(score is None for score in scored) else list(scored)
-
-
-def statistics_of(strategy: object) -> SearchStatistics | None:
-    """The counts of a strategy."""
-    found = strategy.statistics if isinstance(strategy, Counting) else None
-    return found if isinstance(found, SearchStatistics) else None
-
-
-def hand_records(strategy: object, records: MeasuredRecords | None) -> None:
-    """Give a strategy the records of its task that were read already."""
-    if records is not None and isinstance(strategy, TakesRecords):
-        strategy.take_records(records)
-
-
-def settings_of(strategy: object) -> Mapping[str, object] | None:
-    """The settings of a strategy."""
-    return strategy.settings() if isinstance(strategy, Configured) else None
-
-
-def quality_of(model: object) -> RankingQuality | None:
-    """The quality of a model's last ranking."""
-    return model.last_quality if isinstance(model, SelfRating) else None

@@ -29,7 +29,7 @@ from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.abilities import make_member
 from tilewright.tune.callbacks import MeasureCallback
-from tilewright.tune.checks import TuningRefusal, check_can_be_tuned, why_not_tuned
+from tilewright.tune.checks import check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.logs import close_loggers, run_logger, task_loggers
@@ -176,7 +176,7 @@ def _tune(
     failures: MemberFailures | None = None,
 ) -> Database:
     """Tune those tasks that can be tuned; the database that the records go into."""
-    refusals = [refusal_of(record) for record in given]
+    refusals = [why_not_tuned(task.ctx.task_name, entry_function(task.mod)) for task in given]
     records = [record for record, refusal in zip(given, refusals, strict=True) if refusal is None]
     store = make_database(options.database, options.work_dir, options.module_equality)
     builder, runner = options.builder, options.runner
@@ -209,11 +209,6 @@ def compile_tir(
     """The schedule of the best record of a program, if the database has one for the target."""
     wanted = Target(target) if isinstance(target, str) else target
     return database.query_schedule(normalize_mod(mod), wanted, "main")
-
-
-def refusal_of(task: TaskRecord) -> TuningRefusal | None:
-    """Why a task is left out."""
-    return why_not_tuned(task.ctx.task_name, entry_function(task.mod))
 
 
 # --- the tasks of a module ----------------------------------------------------------------------

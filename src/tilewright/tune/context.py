@@ -60,8 +60,11 @@ class TuneContext:
     ) -> None:
         self.mod = task_mod(mod) if mod is not None else None
         self.target = Target(target) if isinstance(target, (str, Mapping)) else target
-        self.space_generator = _space_generator(space_generator)
-        self.search_strategy = _strategy(search_strategy)
+        if space_generator is not None and not isinstance(space_generator, SpaceGenerator):
+            space_generator = create_space_generator(space_generator)
+        if isinstance(search_strategy, str):
+            search_strategy = search_strategies.create(search_strategy)
+        self.space_generator, self.search_strategy = space_generator, search_strategy
         self.task_name = task_name
         self.rand_state = RandomEngine(rand_state).state
         self.num_threads = thread_count(num_threads)
@@ -142,17 +145,3 @@ class TuneContext:
         if self.search_strategy is None:
             raise TuneError(f"task {self.task_name!r} has no search strategy")
         return self.search_strategy
-
-
-def _space_generator(
-    given: SpaceGenerator | str | Callable[..., object] | None,
-) -> SpaceGenerator | None:
-    if given is None or isinstance(given, SpaceGenerator):
-        return given
-    return create_space_generator(given)
-
-
-def _strategy(given: SearchStrategy | str | None) -> SearchStrategy | None:
-    if not isinstance(given, str):
-        return given
-    return search_strategies.create(given)

@@ -112,7 +112,7 @@ class TuningLoop:
                 options={"max_trials": options.trials, "budget_secs": options.budget_secs},
             )
         for task in self._tasks:
-            task.join_run(run)
+            task.run = run
         return run
 
     def _begin(self) -> None:
@@ -190,7 +190,7 @@ class TuningLoop:
                 ranked = hold_final(task, self._measurer, session.budget.final_secs())
             for place, contender in enumerate(ranked, 1):
                 session.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
-            task.counts.note_final()
+            task.counts.rematched_at = task.trials
         save_search(task, database)
 
     def _end_tasks(self, reason: str) -> None:
@@ -215,5 +215,5 @@ class TuningLoop:
     def _post_tuning(self) -> None:
         for task in self._tasks:
             if task.search.is_running:
-                task.search.end()
+                task.search.is_running = False
                 task.ctx.post_tuning()

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from tilewright.cost_model.prior import Machine, operations_per_cycle
 from tilewright.errors import TuneError
-from tilewright.lowering.prepacking import separate_packing
 from tilewright.measure import Builder, FinishedFuture, Runner
+from tilewright.measure.build_task import as_called
 from tilewright.records import (
     BuilderInput,
     BuilderResult,
@@ -22,10 +22,9 @@ from tilewright.records import (
     RunnerResult,
     args_info_of,
 )
-from tilewright.space.layout_free import has_bound_weights
 from tilewright.support.member_failures import MemberFailures
 from tilewright.target import Target
-from tilewright.tune.abilities import as_rematchable, notify_best, warm_up
+from tilewright.tune.abilities import Forewarned, Rematchable, Warmable
 from tilewright.tune.heats import run_heats
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.task import TaskRecord
@@ -88,11 +87,13 @@ class Measurer:
     @property
     def can_rematch(self) -> bool:
         """Whether the runner can measure candidates against each other."""
-        return as_rematchable(self.runner) is not None
+        return isinstance(self.runner, Rematchable)
 
     def warm_up(self) -> None:
         """Let workers start while something else is being done."""
-        warm_up(self.builder, self.runner)
+        for member in (self.builder, self.runner):
+            if isinstance(member, Warmable):
+                member.warm_up()
 
     def measure(
         self,
@@ -129,7 +130,7 @@ class Measurer:
         if not candidates:
             return []
         with Profiler.timeit("SendToBuilder"):
-            inputs = [build_input(candidate, task.target) for candidate in candidates]
+            inputs = [build_input(each, task.target) for each in candidates]
             results = self._guarded(
                 self.builder,
                 lambda: [future.result() for future in self.builder.submit(inputs)],
@@ -212,8 +213,8 @@ class Measurer:
         self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float
     ) -> list[RunnerResult | None]:
         """Results of candidates that run in turns; None for those that cannot be built."""
-        runner = as_rematchable(self.runner)
-        assert runner is not None
+        runner = self.runner
+        assert isinstance(runner, Rematchable)
         built = self.builder.build([build_input(each, task.target) for each in candidates])
         inputs = self._runner_inputs(task, candidates, built, is_quick=True)
         results = iter(run_heats(inputs, lambda some: runner.measure_again(some, rows), seconds))
@@ -270,19 +271,14 @@ class Measurer:
                     task.ctx.task_name,
                     result.error_msg,
                 )
-            else:
-                notify_best(self.runner, result.artifact_path, task.measured.best_secs)
+            elif isinstance(self.runner, Forewarned) and task.measured.best_secs is not None:
+                self.runner.notify_best(result.artifact_path, task.measured.best_secs)
         return self._references[key]
 
 
 def build_input(candidate: MeasureCandidate, target: Target) -> BuilderInput:
-    """A candidate as it is measured: as a user calls it.
-
-    Weights are packed at each call, unless the program says that they are bound.
-    """
-    mod = candidate.sch.mod
-    is_bound = any(map(has_bound_weights, mod.functions.values()))
-    return BuilderInput(separate_packing(mod) if is_bound else mod, target)
+    """A candidate as it is measured: as a user calls it."""
+    return BuilderInput(as_called(candidate.sch.mod), target)
 
 
 def _check_count(member: object, expected: int, found: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.records import MeasureCandidate
-from tilewright.tune.abilities import quality_of
+from tilewright.tune.abilities import SelfRating
 from tilewright.tune.baselines import baselines_of
 from tilewright.tune.callbacks import AddToDatabase, UpdateCostModel
 from tilewright.tune.events import PhaseChanged, RoundMeasured
@@ -15,7 +15,7 @@ from tilewright.tune.logs import log_trials
 from tilewright.tune.measuring import RoundResults
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.session import TuningSession
-from tilewright.tune.task import TaskRecord
+from tilewright.tune.task import Round, TaskRecord
 
 # A strategy may propose nothing for a while; for so long it is asked again.
 _MOST_EMPTY_ROUNDS = 100
@@ -39,8 +39,8 @@ def run_round(session: TuningSession, task_id: int) -> RoundEnd:
         if not candidates:
             return RoundEnd(end)
     session.logger.info('TaskScheduler picks Task #%d: "%s"', task_id, task.ctx.task_name)
-    task.begin_round(session.predictions(task, candidates), tuple(baselines))
-    counted = task.counts.restored
+    counted, predicted = task.counts.restored, session.predictions(task, candidates)
+    task.round = Round(task.counts.rounds, task.trials - counted, predicted, tuple(baselines))
     allowed = candidates[: counted + session.trials_left(task)]
     some = allowed[: counted + session.budget.fitting(len(allowed) - counted)]
     measured = _measure(session, task_id, some)
@@ -66,7 +66,7 @@ def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate
     session.budget.searched(session.policy.clock() - start)
     session.empty_rounds = 0 if found else session.empty_rounds + 1
     if not failure and (found is None or session.empty_rounds >= _MOST_EMPTY_ROUNDS):
-        failure = task.search.exhaust("the search has no more candidates")
+        failure = task.search.finished = "the search has no more candidates"
     return found or [], failure
 
 
@@ -139,7 +139,8 @@ def _call_back(
 def _report(session: TuningSession, task_id: int, task: TaskRecord, new_trials: int) -> None:
     """Log a round, and show it to the observers."""
     logger, funnel = session.logger, task.round.funnel
-    quality = quality_of(session.policy.cost_model)
+    model: object = session.policy.cost_model
+    quality = model.last_quality if isinstance(model, SelfRating) else None
     logger.info('[Updated] Task #%d: "%s"', task_id, task.ctx.task_name)
     if quality is not None:
         logger.info("Cost model: %s", quality)

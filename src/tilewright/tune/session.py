@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.database import Database
 from tilewright.records import MeasureCandidate
 from tilewright.support.member_failures import MemberFailures
-from tilewright.tune.abilities import predictions_of
+from tilewright.tune.abilities import Predicting
 from tilewright.tune.budget import Budget
 from tilewright.tune.callbacks import AddToDatabase
 from tilewright.tune.events import Event, MemberFailed
@@ -71,9 +71,12 @@ class TuningSession:
         self, task: TaskRecord, candidates: Sequence[MeasureCandidate]
     ) -> Sequence[float | None]:
         """The model's scores of candidates; most strategies have asked it already."""
-        known, model = predictions_of(task.ctx.search_strategy), self.policy.cost_model
-        if known is not None or model is None:
-            return known or ()
+        strategy: object = task.ctx.search_strategy
+        model = self.policy.cost_model
+        known = strategy.predictions if isinstance(strategy, Predicting) else [None]
+        is_known = all(score is not None for score in known)
+        if is_known or model is None:
+            return list(known) if is_known else ()
         try:
             return [float(score) for score in model.predict(task.ctx, candidates)]
         except Exception as error:

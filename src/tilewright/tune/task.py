@@ -26,7 +26,7 @@ from tilewright.search.base import SearchStrategy
 from tilewright.search.measured import MeasuredResults
 from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
-from tilewright.tune.abilities import statistics_of
+from tilewright.tune.abilities import Counting
 from tilewright.tune.context import TuneContext
 from tilewright.tune.funnel import Funnel
 
@@ -85,14 +85,6 @@ class TrialCounts:
         self.rounds += 1
         self.best_history.append(min(self.latency_ms, default=FAILED_MS))
 
-    def forget_restored(self) -> None:
-        """The search starts anew: no round is incomplete."""
-        self.restored = 0
-
-    def note_final(self) -> None:
-        """The best trials so far were measured against each other."""
-        self.rematched_at = len(self.latency_ms)
-
     def correct(self, trial: int, secs: Sequence[float]) -> None:
         """Replace the latency of a trial by that of a final; no seconds: it failed there."""
         if trial < len(self.latency_ms):
@@ -136,27 +128,10 @@ class SearchProgress:
     counted: SearchStatistics = field(default_factory=SearchStatistics)  # in the funnel so far
     finished: str | None = None  # why it had nothing more to propose
 
-    def choose_from(self, sketches: list[Schedule]) -> None:
-        """The search space is known."""
-        self.sketches = sketches
-
-    def begin(self) -> None:
-        """The strategy has begun."""
-        self.is_running = True
-
-    def end(self) -> None:
-        """The strategy need not be asked any more."""
-        self.is_running = False
-
-    def exhaust(self, reason: str) -> str:
-        """The strategy has nothing more to propose; the reason."""
-        self.finished = reason
-        return reason
-
-    def new_drafts(self, strategy: SearchStrategy | None, sent: int) -> SearchStatistics:
+    def new_drafts(self, strategy: object, sent: int) -> SearchStatistics:
         """The drafts since the last call; a strategy that does not count lost none of `sent`."""
-        now = statistics_of(strategy)
-        if now is None:
+        now = strategy.statistics if isinstance(strategy, Counting) else None
+        if not isinstance(now, SearchStatistics):
             return SearchStatistics(proposed=sent, legal=sent, sent=sent)
         new, self.counted = now.since(self.counted), now.copy()
         return new
@@ -288,18 +263,6 @@ class TaskRecord:
             **self.counts.as_json(),
             **self.search.as_json(self.ctx.search_strategy),
         }
-
-    def join_run(self, run: int) -> None:
-        """The task belongs to a run of the history."""
-        self.run = run
-
-    def begin_round(
-        self, predictions: Sequence[float | None], baselines: Sequence[str] = ()
-    ) -> None:
-        """Begin a round of candidates with these predictions, or of these baselines."""
-        self.round = Round(
-            self.counts.rounds, self.trials - self.counts.restored, predictions, baselines
-        )
 
     def look_up(self, candidates: Sequence[MeasureCandidate]) -> list[RunnerResult | None]:
         """The results of those candidates of a round that were measured before."""

@@ -18,10 +18,9 @@ from typing import Any
 
 from tilewright.database import Database
 from tilewright.errors import StoredDataError
-from tilewright.search.base import SearchStrategy
 from tilewright.space.base import SpaceGenerator
 from tilewright.support.decoding import decoding
-from tilewright.tune.abilities import settings_of
+from tilewright.tune.abilities import Configured
 from tilewright.tune.context import TuneContext
 from tilewright.tune.task import TaskRecord
 from tilewright.version import __version__
@@ -95,10 +94,10 @@ def _space(space: SpaceGenerator) -> str:
     return f"{_name(type(space))}{lists}{parts}{functions}"
 
 
-def _strategy(strategy: SearchStrategy) -> str:
-    settings = settings_of(strategy)
-    chosen = _plain(vars(strategy)) if settings is None else settings
-    return f"{_name(type(strategy))}{sorted(chosen.items())}"
+def _strategy(strategy: object) -> str:
+    if isinstance(strategy, Configured):
+        return f"{_name(type(strategy))}{sorted(strategy.settings().items())}"
+    return _member(strategy)
 
 
 def _member(member: object) -> str:
