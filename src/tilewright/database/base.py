@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,7 @@ from typing_extensions import Self
 from tilewright.database import similarity
 from tilewright.database.anchor_trace import schedule_using_anchor_trace
 from tilewright.database.compatibility import fit_of_record
-from tilewright.database.history import History, MemoryHistory
+from tilewright.database.history import History
 from tilewright.database.module_equality import without_constants
 from tilewright.database.problem import Problem
 from tilewright.database.record_check import complaint_about, unsafe_step
@@ -51,13 +51,16 @@ class NotSupportedError(DatabaseError, NotImplementedError):
     """An operation that this kind of database cannot carry out."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class TaskRecords:
     """The records of one program that say something about a machine, for a search of it."""
 
     source: Database
     workload: Workload
     target: Target | None
+    _fastest: list[TuningRecord] = field(default_factory=list)  # of all machines
+    _asked: int = 0  # how many of them were asked for
+    _is_told: bool = False  # whoever commits records tells them here, too
 
     @cached_property
     def earlier(self) -> list[TuningRecord]:
@@ -66,7 +69,16 @@ class TaskRecords:
 
     def best(self, count: int) -> list[TuningRecord]:
         """The fastest, at most `count`, fastest first."""
-        return self._fitting(self.source.get_top_k(self.workload, count))
+        if not self._is_told or count > self._asked:
+            self._fastest = self.source.get_top_k(self.workload, count)
+            self._asked = count
+        return self._fitting(self._fastest[:count])
+
+    def add(self, committed: Iterable[TuningRecord]) -> None:
+        """Take note of records that the database has now, so that it need not be asked for them."""
+        valid = [record for record in committed if record.is_valid]
+        self._fastest = sorted([*self._fastest, *valid], key=speed_order)[: self._asked]
+        self._is_told = True
 
     def _fitting(self, records: list[TuningRecord]) -> list[TuningRecord]:
         return [record for record in records if record.is_for(self.target)]
@@ -278,7 +290,9 @@ class Database(ABC):
     @property
     def history(self) -> History:
         """Runs and trials, for reports."""
-        made: History = self.__dict__.setdefault("_history", MemoryHistory())
+        if "_history" not in self.__dict__:
+            self.__dict__["_history"] = History()
+        made: History = self.__dict__["_history"]
         return made
 
     def problems(self) -> list[Problem]:
@@ -287,7 +301,9 @@ class Database(ABC):
 
     def dump_pruned(self, destination: Database) -> None:
         """Copy the best valid record of each workload and target to another database."""
-        destination.commit_tuning_records(best_records(self))
+        valid = (record for record in self.get_all_tuning_records() if record.is_valid)
+        groups = by_task(valid).values()
+        destination.commit_tuning_records(min(group, key=speed_order) for group in groups)
 
     def keep_only(self, records: Iterable[TuningRecord]) -> None:
         """Forget all records but these, which are from this database."""
@@ -361,14 +377,17 @@ databases: Family[Database] = Family("database", "tilewright.database")
 fallback_schedules: Family[Any] = Family("fallback schedule", "tilewright.fallback_schedule")
 
 
-def best_records(database: Database) -> list[TuningRecord]:
-    """The best valid record of each workload and target."""
-    best: dict[tuple[Workload, str], TuningRecord] = {}
-    for record in database.get_all_tuning_records():
-        place = record.workload, str(record.target)
-        if record.is_valid and (place not in best or record.mean_secs < best[place].mean_secs):
-            best[place] = record
-    return list(best.values())
+def by_task(records: Iterable[TuningRecord]) -> dict[tuple[Workload, str], list[TuningRecord]]:
+    """Records by workload and target, in the order in which they come."""
+    groups: dict[tuple[Workload, str], list[TuningRecord]] = {}
+    for record in records:
+        groups.setdefault((record.workload, str(record.target)), []).append(record)
+    return groups
+
+
+def speed_order(record: TuningRecord) -> float:
+    """A key that sorts records, the fastest first."""
+    return record.mean_secs
 
 
 def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -107,33 +108,22 @@ def _cpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:
 # --- GPUs ---------------------------------------------------------------------------------------
 
 # A schedule may use all that its target grants, so the other one must grant as much.
-_GPU_LIMITS = (
-    "max_num_threads",
-    "max_threads_per_block",
-    "max_shared_memory_per_block",
-    "registers_per_block",
-)
-_GPU_SAME = ("thread_warp_size",)
+_GPU_RULES: Mapping[str, Callable[[int, int], bool]] = {
+    "max_num_threads": operator.le,
+    "max_threads_per_block": operator.le,
+    "max_shared_memory_per_block": operator.le,
+    "registers_per_block": operator.le,
+    "thread_warp_size": operator.eq,
+}
 
 
 def _gpu_fits(measured: TargetIdentity, wanted: TargetIdentity) -> bool:
     ours, theirs = measured.description, wanted.description
     if not _arch_runs(str(ours.get("arch", "")), str(theirs.get("arch", ""))):
         return False
-    if not _all_shared(ours, theirs, _GPU_SAME, lambda a, b: a == b):
-        return False
-    return _all_shared(ours, theirs, _GPU_LIMITS, lambda a, b: a <= b)
-
-
-def _all_shared(
-    ours: Mapping[str, object],
-    theirs: Mapping[str, object],
-    names: tuple[str, ...],
-    holds: Callable[[int, int], bool],
-) -> bool:
-    both = (name for name in names if name in ours and name in theirs)
-    pairs = ((ours[name], theirs[name]) for name in both)
-    return all(isinstance(a, int) and isinstance(b, int) and holds(a, b) for a, b in pairs)
+    both = [name for name in _GPU_RULES if name in ours and name in theirs]
+    values = [(_GPU_RULES[name], ours[name], theirs[name]) for name in both]
+    return all(isinstance(a, int) and isinstance(b, int) and rule(a, b) for rule, a, b in values)
 
 
 def _arch_runs(measured: str, wanted: str) -> bool:

@@ -6,12 +6,20 @@ best-so-far curves, failures by cause, predictions against measurements and the 
 
 from __future__ import annotations
 
+import functools
+import logging
 import time
-from abc import ABC, abstractmethod
+import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields
+from typing import Any, TypeVar
 
+import msgspec
+
+from tilewright.database.problem import Problem, readable
+from tilewright.database.sqlite_file import SQLiteFile, in_memory
+from tilewright.database.sqlite_rows import object_from_json, to_json
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord
 
@@ -99,8 +107,21 @@ def funnel_totals(counts: Iterable[FunnelCount]) -> dict[tuple[str, str], int]:
     return dict(totals)
 
 
-class History(ABC):
-    """Where runs, trials and counts are kept."""
+_RowT = TypeVar("_RowT", Run, Trial, FunnelCount)
+
+# The columns of a table are the fields of its class, in order.
+_TABLES: dict[type, str] = {Run: "runs", Trial: "trials", FunnelCount: "funnel"}
+_WHERE = "WHERE (? IS NULL OR run_id = ?) AND (? IS NULL OR task = ?)"
+
+
+class History:
+    """Runs, trials and counts in an SQLite file; without one, for as long as this object lives."""
+
+    def __init__(self, file: SQLiteFile | None = None) -> None:
+        if file is None:
+            file = SQLiteFile("the history", connection=in_memory())
+            weakref.finalize(self, file.close)
+        self._file = file
 
     def begin_run(
         self,
@@ -111,8 +132,14 @@ class History(ABC):
         options: Mapping[str, object] | None = None,
     ) -> int:
         """A new run; its number goes into the records' `extra["run"]`."""
-        run = Run(0, name, "running", time.time(), None, seed, target, dict(options or {}))
-        return self._add_run(run)
+        text = to_json(dict(options or {}), "options")
+        with self._file.transaction():
+            cursor = self._file.connection.execute(
+                "INSERT INTO runs (name, status, started, seed, target, options) "
+                "VALUES (?, 'running', ?, ?, ?, ?)",
+                (name, time.time(), seed, target, text),
+            )
+        return int(cursor.lastrowid or 0)
 
     def finish_run(self, run: int, status: str = "finished") -> None:
         """Note how a run ended."""
@@ -123,76 +150,71 @@ class History(ABC):
         """Go on with a run; False if it is not known here, so that a new one must begin."""
         return self._set_status(run, "running", None)
 
-    @abstractmethod
-    def _add_run(self, run: Run) -> int:
-        """Keep a run under a number of its own, which is returned."""
-
-    @abstractmethod
     def _set_status(self, run: int, status: str, finished: float | None) -> bool:
-        """Change a run; False if it is not known."""
+        with self._file.transaction():
+            changed = self._file.connection.execute(
+                "UPDATE runs SET status = ?, finished = ? WHERE id = ?", (status, finished, run)
+            )
+        return bool(changed.rowcount)
 
-    @abstractmethod
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
+        return self._read(Run, "ORDER BY id")
 
-    @abstractmethod
     def add_trials(self, trials: Sequence[Trial]) -> None:
         """Note trials; one that is known already changes nothing."""
+        self._write("INSERT OR IGNORE", trials)
 
-    @abstractmethod
     def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
         """Trials in order, of all or of one run or task."""
+        return self._read(Trial, f"{_WHERE} ORDER BY run_id, task, number", (run, run, task, task))
 
     def set_count(
         self, run: int, task: str, round: int, stage: str, count: int, reason: str = ""
     ) -> None:
         """Say how many candidates of a round reached a stage, or left it for a reason."""
-        self._set_count(FunnelCount(run, task, round, stage, reason, count))
+        self._write("INSERT OR REPLACE", [FunnelCount(run, task, round, stage, reason, count)])
 
-    @abstractmethod
-    def _set_count(self, count: FunnelCount) -> None:
-        """Keep a count in the place of an earlier one of the same round, stage and reason."""
-
-    @abstractmethod
     def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
         """The counts, of all or of one run or task."""
+        return self._read(FunnelCount, _WHERE, (run, run, task, task))
+
+    def problems(self) -> list[Problem]:
+        """Rows that cannot be read; those of trials and funnel have the number of their run."""
+        found: list[Problem] = []
+        for kind in _TABLES:
+            self._read(kind, "ORDER BY 1", report=found.append)
+        return found
+
+    def _write(self, insert: str, values: Iterable[Trial | FunnelCount]) -> None:
+        with self._file.transaction():
+            for value in values:
+                row = astuple(value)
+                marks = ", ".join("?" * len(row))
+                statement = f"{insert} INTO {_TABLES[type(value)]} VALUES ({marks})"
+                self._file.connection.execute(statement, row)
+
+    def _read(
+        self,
+        kind: type[_RowT],
+        condition: str,
+        values: Sequence[object] = (),
+        report: Callable[[Problem], object] | None = None,
+    ) -> list[_RowT]:
+        """What the rows hold; one that is damaged is reported and skipped."""
+        table = _TABLES[kind]
+        rows = self._file.rows(f"SELECT * FROM {table} {condition}", values)
+        read = functools.partial(_made, kind)
+        found = (readable(table, row[0], row, read, report or _warn) for row in rows)
+        return [value for value in found if value is not None]
 
 
-class MemoryHistory(History):
-    """A history that lives as long as its database object."""
-
-    def __init__(self) -> None:
-        self._runs: dict[int, Run] = {}
-        self._trials: dict[tuple[int, str, int], Trial] = {}
-        self._counts: dict[tuple[int, str, int, str, str], FunnelCount] = {}
-
-    def _add_run(self, run: Run) -> int:
-        number = len(self._runs) + 1
-        self._runs[number] = replace(run, id=number)
-        return number
-
-    def _set_status(self, run: int, status: str, finished: float | None) -> bool:
-        if run not in self._runs:
-            return False
-        self._runs[run] = replace(self._runs[run], status=status, finished=finished)
-        return True
-
-    def runs(self) -> list[Run]:
-        return list(self._runs.values())
-
-    def add_trials(self, trials: Sequence[Trial]) -> None:
-        for trial in trials:
-            self._trials.setdefault((trial.run, trial.task, trial.number), trial)
-
-    def trials(self, run: int | None = None, task: str | None = None) -> list[Trial]:
-        return [self._trials[key] for key in sorted(self._trials) if _of(key, run, task)]
-
-    def _set_count(self, count: FunnelCount) -> None:
-        self._counts[count.run, count.task, count.round, count.stage, count.reason] = count
-
-    def funnel(self, run: int | None = None, task: str | None = None) -> list[FunnelCount]:
-        return [count for key, count in self._counts.items() if _of(key, run, task)]
+def _warn(problem: Problem) -> None:
+    logging.getLogger("tilewright.database").warning("skipped a row: %s", problem)
 
 
-def _of(key: tuple[object, ...], run: int | None, task: str | None) -> bool:
-    return run in (None, key[0]) and task in (None, key[1])
+def _made(kind: type[_RowT], row: Sequence[Any]) -> _RowT:
+    values = {field.name: value for field, value in zip(fields(kind), row, strict=True)}
+    if "options" in values:
+        values["options"] = object_from_json(values["options"])
+    return msgspec.convert(values, kind)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from tilewright.database.base import databases, logger
+from tilewright.database.base import databases, logger, speed_order
 from tilewright.database.history import trial_of
 from tilewright.database.memory import RecordTable, TableDatabase, adopted
 from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_rows import to_json
-from tilewright.database.tvm_format.dialects import TVM_014, Dialect, get_dialect
+from tilewright.database.tvm_format.dialects import TVM_014, get_dialect
 from tilewright.database.tvm_format.json_lines import (
     RecordLineReader,
     dialect_of_lines,
@@ -74,7 +75,9 @@ class JSONDatabase(TableDatabase):
         self._added = 0  # records that were new when they were committed here
         with self._workload_file.lock():
             self._catch_up()
-        self._dialect = get_dialect(dialect) if dialect is not None else self._dialect_found()
+        lines = self._workload_file.read(), self._record_file.read()
+        found = dialect_of_lines(*lines) or TVM_014
+        self._dialect = found if dialect is None else get_dialect(dialect)
 
     # --- reading the files ------------------------------------------------------------------
 
@@ -86,10 +89,6 @@ class JSONDatabase(TableDatabase):
             self._replace_records({})
         for number, line in self._record_file.new_lines():
             self._read_record(number, line)
-
-    def _dialect_found(self) -> Dialect:
-        lines = self._workload_file.read(), self._record_file.read()
-        return dialect_of_lines(*lines) or TVM_014
 
     def _read_workload(self, number: int, line: bytes) -> Workload | None:
         def read(line: bytes) -> Workload:
@@ -202,7 +201,7 @@ class JSONDatabase(TableDatabase):
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         """All records, fastest first."""
-        return sorted(self._records.values(), key=lambda record: record.mean_secs)
+        return sorted(self._records.values(), key=speed_order)
 
     def problems(self) -> list[Problem]:
         """Lines that cannot be read, or whose trace makes no sense. Looks at all of them."""
@@ -247,12 +246,13 @@ class JSONDatabase(TableDatabase):
             return {}
 
 
+@dataclass
 class _Pending:
     """What a transaction will write."""
 
-    def __init__(self) -> None:
-        self.workloads: dict[Workload, str] = {}  # with their lines
-        self.records: list[tuple[TuningRecord, str]] = []  # with what their lines say
+    workloads: dict[Workload, str] = field(default_factory=dict)  # with their lines
+    # With what their lines say.
+    records: list[tuple[TuningRecord, str]] = field(default_factory=list)
 
 
 def _path(path: str | Path | None, work_dir: str | Path | None, name: str) -> Path:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from tilewright.database.base import Database, NotSupportedError, databases
+from tilewright.database.base import Database, NotSupportedError, databases, speed_order
 from tilewright.database.compatibility import fit_of_record
 from tilewright.database.module_equality import get_module_equality
 from tilewright.errors import DatabaseError
@@ -57,7 +57,7 @@ class QueryOnlyDatabase(Database):
 
     def valid_records(self, mod: IRModule) -> list[TuningRecord]:
         records = [record for db in self.members() for record in db.valid_records(mod)]
-        return sorted(records, key=lambda record: record.mean_secs)
+        return sorted(records, key=speed_order)
 
     def _refuse(self, operation: str) -> NoReturn:
         raise NotSupportedError(

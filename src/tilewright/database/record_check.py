@@ -21,6 +21,7 @@ from tilewright.ir import IRModule
 from tilewright.ir.json import save_json
 from tilewright.measure.plain_comparison import difference_from_plain, why_not_compared
 from tilewright.records import TuningRecord
+from tilewright.support.files import write_whole
 from tilewright.target import Target
 from tilewright.version import __version__
 
@@ -74,9 +75,7 @@ def _write(place: Path, found: str) -> None:
     """Without a place to write, the next process finds out again."""
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
-        temporary.write_text(found, encoding="utf-8")
-        temporary.replace(place)
+        write_whole(place, found)
 
 
 def _is_private(folder: Path) -> bool:

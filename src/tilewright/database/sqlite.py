@@ -19,7 +19,6 @@ from tilewright.database.compatibility import Fit, fit, fit_of_record, identity_
 from tilewright.database.history import History, trial_of
 from tilewright.database.problem import Problem, readable, reading_row
 from tilewright.database.sqlite_file import SQLiteFile
-from tilewright.database.sqlite_history import SQLiteHistory
 from tilewright.database.sqlite_rows import (
     COLUMNS,
     INSERT,
@@ -61,7 +60,7 @@ class SQLiteDatabase(Database):
         self._file = SQLiteFile(self.path, read_only, allow_missing, (module_equality,))
         self._workloads = SQLiteWorkloads(self._file, module_equality)
         self._targets = SQLiteTargets(self._file)
-        self._history = SQLiteHistory(self._file)
+        self._history = History(self._file)
         self._new_workloads: list[int] = []  # of the open transaction
         self._reported: set[Problem] = set()
 

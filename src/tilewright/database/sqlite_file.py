@@ -35,7 +35,12 @@ class SQLiteFile:
     """
 
     def __init__(
-        self, path: str, read_only: bool, allow_missing: bool, modes: Sequence[str]
+        self,
+        path: str,
+        read_only: bool = False,
+        allow_missing: bool = True,
+        modes: Sequence[str] = (),
+        connection: sqlite3.Connection | None = None,
     ) -> None:
         self.path = path
         self.read_only = read_only
@@ -46,7 +51,7 @@ class SQLiteFile:
         self._depth = 0
         if (read_only or not allow_missing) and not Path(path).exists():
             raise DatabaseError(f"there is no database at {path}")
-        self.connection = self._open()
+        self.connection = connection or self._open()
 
     def _open(self) -> sqlite3.Connection:
         if not self.read_only:
@@ -74,8 +79,8 @@ class SQLiteFile:
         if is_damaged:
             # Else SQLite refuses a file that is shorter than its first page says.
             connection.execute("PRAGMA writable_schema = ON")
-        else:
-            _refuse_writes_to_the_schema(connection)
+        elif sys.version_info >= (3, 12):  # earlier versions of Python cannot ask SQLite for it
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
         if mode == "ro":
             return self._as_reader(connection, uri)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -201,11 +206,6 @@ def _harden(connection: sqlite3.Connection) -> None:
     connection.text_factory = _text
 
 
-def _refuse_writes_to_the_schema(connection: sqlite3.Connection) -> None:
-    if sys.version_info >= (3, 12):  # earlier versions of Python cannot ask SQLite for it
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-
-
 def _text(raw: bytes) -> str | bytes:
     try:
         return raw.decode()
@@ -248,8 +248,7 @@ def salvage(
     damaged: sqlite3.Connection, modes: Iterable[str]
 ) -> tuple[sqlite3.Connection, list[Problem]]:
     """A database in memory with all rows that can be read, and what cannot."""
-    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    sqlite_schema.create(copy)
+    copy = in_memory()
     copy.execute("DELETE FROM meta")
     problems: list[Problem] = []
     for table in _NUMBERED:
@@ -258,6 +257,13 @@ def salvage(
         _copy(copy, table, _leading_rows(damaged, table, problems))
     _index_workloads(copy, modes)
     return copy, problems
+
+
+def in_memory() -> sqlite3.Connection:
+    """An empty database that lies in no file."""
+    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    sqlite_schema.create(made)
+    return made
 
 
 def _copy(copy: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tilewright.database import similarity
-from tilewright.database.base import Database, logger
+from tilewright.database.base import Database, by_task, logger, speed_order
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.json_database import JSONDatabase
 from tilewright.database.problem import Problem, readable
@@ -43,12 +43,9 @@ def prune(database: Database, top_k: int = 1) -> int:
     """Keep the fastest valid records of each workload and target; how many others went."""
     if top_k < 1:
         raise DatabaseError(f"top_k must be at least 1, got {top_k}")
-    groups: dict[tuple[Workload, str], list[TuningRecord]] = {}
     records = database.get_all_tuning_records()
-    for record in sorted(records, key=lambda record: record.mean_secs):
-        if record.is_valid:
-            groups.setdefault((record.workload, str(record.target)), []).append(record)
-    kept = [record for group in groups.values() for record in group[:top_k]]
+    valid = (record for record in sorted(records, key=speed_order) if record.is_valid)
+    kept = [record for group in by_task(valid).values() for record in group[:top_k]]
     database.keep_only(kept)
     return len(records) - len(kept)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.database import Database, Trial, funnel_totals
+from tilewright.database.base import by_task, speed_order
 from tilewright.database.history import trial_of
 from tilewright.database.similarity import describe
 from tilewright.ir import IRModule
@@ -55,7 +56,7 @@ class TaskSummary:
     def best(self) -> TuningRecord | None:
         """The fastest valid record."""
         valid = (record for record in self.records if record.is_valid)
-        return min(valid, key=lambda record: record.mean_secs, default=None)
+        return min(valid, key=speed_order, default=None)
 
     @property
     def best_secs(self) -> float | None:
@@ -100,9 +101,7 @@ class TaskSummary:
 
 def collect(database: Database) -> list[TaskSummary]:
     """One summary for each workload and target, in the order of their first records."""
-    groups: dict[tuple[Workload, str], list[TuningRecord]] = {}
-    for record in database.get_all_tuning_records():
-        groups.setdefault((record.workload, str(record.target)), []).append(record)
+    groups = by_task(database.get_all_tuning_records())
     return [_summarize(database, workload, records) for (workload, _), records in groups.items()]
 
 
@@ -136,22 +135,11 @@ def _roofline(database: Database, mod: IRModule, target: Target | None) -> Roofl
 
 def _in_order(records: Iterable[TuningRecord]) -> list[Trial]:
     """Trials by run and number; records that belong to no run come first, as they were kept."""
-    numbered = [
-        trial_of(record) or _loose_trial(record, place) for place, record in enumerate(records)
-    ]
-    return sorted(numbered, key=lambda trial: (trial.run, trial.number))
-
-
-def _loose_trial(record: TuningRecord, place: int) -> Trial:
-    failed = record.failure is not None or record.mean_secs >= FAILED_RUN_SECS
-    return Trial(
-        run=0,
-        task="",
-        number=place,
-        mean_secs=None if failed else record.mean_secs,
-        failure=record.failure,
-        prediction=record.extra.get("prediction"),
-    )
+    found: list[Trial | None] = []
+    for place, record in enumerate(records):
+        loose = {"run": 0, "trial": place, "prediction": record.extra.get("prediction")}
+        found.append(trial_of(record) or trial_of(replace(record, extra=loose)))
+    return sorted(filter(None, found), key=lambda trial: (trial.run, trial.number))
 
 
 def _first_errors(records: Iterable[TuningRecord]) -> dict[FailureKind, str]:

@@ -82,6 +82,8 @@ class AddToDatabase(MeasureCallback):
             if task.round.funnel is not None:
                 keep_funnel(task.round.funnel, task, database)
             save_search(task, database)
+        if task.records is not None:
+            task.records.add(records)
 
 
 @measure_callbacks.register("remove-build-artifact")

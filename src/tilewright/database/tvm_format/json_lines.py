@@ -130,22 +130,13 @@ def record_line(content: str, workload_index: int) -> str:
 
 def record_content(record: TuningRecord, dialect: Dialect) -> str:
     """`[trace,run_secs,target,args_info]`."""
-    trace, run_secs, _, args_info = record.as_json()
+    trace, run_secs, target, args_info = record.as_json()
     if run_secs is None and record.failure is not None:
         run_secs = [FAILED_RUN_SECS]
-    return dumps([trace_in_dialect(trace, dialect), run_secs, _description(record), args_info])
-
-
-def _description(record: TuningRecord) -> Mapping[str, object] | None:
-    """The target of a record; a CPU that was detected is named, for elsewhere it is another."""
-    if record.identity is not None:
-        return record.identity.description
-    if record.target is None:
-        return None
-    description = record.target.export()
-    if record.target.is_cpu:
-        description.setdefault("mcpu", record.target.mcpu)
-    return description
+    if record.identity is None and record.target is not None and record.target.is_cpu:
+        # A CPU that was detected is named, for elsewhere it is another.
+        target = {"mcpu": record.target.mcpu, **target}
+    return dumps([trace_in_dialect(trace, dialect), run_secs, target, args_info])
 
 
 class RecordLineReader:

@@ -101,18 +101,15 @@ def _strategy(strategy: object) -> str:
 
 
 def _member(member: object) -> str:
-    attributes = vars(member) if hasattr(member, "__dict__") else {}
-    return f"{_name(type(member))}{sorted(_plain(attributes).items())}"
-
-
-def _plain(attributes: Mapping[str, object]) -> dict[str, object]:
     """Numbers and texts; what begins with an underscore is state, and so are random numbers."""
-    return {
-        name: value
+    attributes = vars(member) if hasattr(member, "__dict__") else {}
+    chosen = [
+        (name, value)
         for name, value in attributes.items()
         if isinstance(value, int | float | str)
         if not name.startswith("_") and name != "rand_state"
-    }
+    ]
+    return f"{_name(type(member))}{sorted(chosen)}"
 
 
 def _name(value: Any) -> str:
