@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tilewright.cost_model.base import CostModel, cost_models
+from tilewright.cost_model.base import cost_models
 from tilewright.cost_model.boosters import (
     BoosterConfig,
     BoosterKind,
@@ -19,22 +19,21 @@ from tilewright.cost_model.boosters import (
 )
 from tilewright.cost_model.labels import LABELS, RESIDUAL, Labels
 from tilewright.cost_model.pack_sum import PackSum
-from tilewright.cost_model.quality import RankingQuality, ranking_quality
 from tilewright.cost_model.samples import (
     FeatureGroup,
     Group,
+    LearnedModel,
     Rows,
     SampleStore,
     Vector,
-    cost_of,
     read_arrays,
     workload_key,
     write_arrays,
 )
 from tilewright.cost_model.training import TrainingWatch
 from tilewright.errors import TuneError
-from tilewright.features import FeatureExtractor, feature_extractors
-from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
+from tilewright.features import FeatureExtractor
+from tilewright.records import MeasureCandidate
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import TaskContext
 
@@ -62,19 +61,10 @@ class GBDTConfig:
 
     def booster_config(self, num_samples: int, num_tuning_cores: int | None) -> BoosterConfig:
         """The settings for so many samples."""
-        depth = self.max_depth
+        depth, threads = self.max_depth, self.nthread or num_tuning_cores or 1
         if depth is None:
             depth = _FEW_LEVELS if num_samples < _MANY_SAMPLES else _MORE_LEVELS
-        return BoosterConfig(
-            max_depth=depth,
-            eta=self.eta,
-            gamma=self.gamma,
-            min_child_weight=self.min_child_weight,
-            reg_lambda=self.reg_lambda,
-            num_boost_round=self.num_boost_round,
-            seed=self.seed,
-            nthread=self.nthread or num_tuning_cores or 1,
-        )
+        return BoosterConfig(**{**asdict(self), "max_depth": depth, "nthread": threads})
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,8 @@ class Prior(Protocol):
 
 
 @cost_models.register("gbdt")
-class GBDTModel(CostModel):
+@dataclass(kw_only=True, eq=False)
+class GBDTModel(LearnedModel):
     """Boosted trees whose scores of rows add up to the score of a candidate.
 
     With a `prior` the trees learn what it gets wrong, and it ranks alone until there are
@@ -118,57 +109,39 @@ class GBDTModel(CostModel):
     default_label: ClassVar[str] = "log_time"
     default_config: ClassVar[GBDTConfig] = GBDTConfig()
 
-    def __init__(
-        self,
-        *,
-        extractor: str | FeatureExtractor = "per-store-feature",
-        config: GBDTConfig | None = None,
-        num_warmup_samples: int | None = None,
-        early_stopping_rounds: int = 50,
-        verbose_eval: int = 25,
-        average_peak_n: int = 32,
-        adaptive_training: bool = True,
-        num_tuning_cores: int | None = None,
-        prior: Prior | None = None,
-        backend: str = "auto",
-        label: str | None = None,
-    ) -> None:
-        self.extractor: FeatureExtractor = (
-            feature_extractors.create(extractor) if isinstance(extractor, str) else extractor
-        )
-        self.config = config or self.default_config
-        warmup = _WARMUP if prior is None else _WARMUP_WITH_PRIOR
-        self.num_warmup_samples = warmup if num_warmup_samples is None else num_warmup_samples
-        self.early_stopping_rounds = early_stopping_rounds
-        self.verbose_eval = verbose_eval
-        self.average_peak_n = average_peak_n
-        self.adaptive_training = adaptive_training
-        self.num_tuning_cores = num_tuning_cores
-        self.prior = prior
-        self.backend = backend
-        self._kinds = kinds_named(self.backends if backend == "auto" else (backend,))
-        self.label = self._checked_label(label)
-        self._labels: Labels = LABELS[self.label] if prior is None else RESIDUAL
-        self.last_quality: RankingQuality | None = None
+    extractor: FeatureExtractor | str = "per-store-feature"
+    config: GBDTConfig | None = None
+    num_warmup_samples: int | None = None
+    early_stopping_rounds: int = 50
+    verbose_eval: int = 25
+    average_peak_n: int = 32
+    adaptive_training: bool = True
+    num_tuning_cores: int | None = None
+    prior: Prior | None = None
+    backend: str = "auto"
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__(self.extractor)
+        self.config = self._config = self.config or self.default_config
+        if self.num_warmup_samples is None:
+            self.num_warmup_samples = _WARMUP if self.prior is None else _WARMUP_WITH_PRIOR
+        self._warmup = self.num_warmup_samples
+        self._kinds = kinds_named(self.backends if self.backend == "auto" else (self.backend,))
+        self._labels = self._checked_labels()
         self.last_training: TrainingWatch | None = None
-        self._store = SampleStore()
         self._trees: Trees | None = None
         self._last_train_size = 0
-        self._random = RandomEngine(self.config.seed)
+        self._random = RandomEngine(self._config.seed)
 
-    def _checked_label(self, label: str | None) -> str:
-        if label is None:
-            label = self.default_label if self.prior is None else "log_time"
-        if label not in LABELS:
-            raise TuneError(f"no label is called {label!r}; there are {', '.join(LABELS)}")
-        if self.prior is not None and label != "log_time":
+    def _checked_labels(self) -> Labels:
+        if self.label is None:
+            self.label = self.default_label if self.prior is None else "log_time"
+        if self.label not in LABELS:
+            raise TuneError(f"no label is called {self.label!r}; there are {', '.join(LABELS)}")
+        if self.prior is not None and self.label != "log_time":
             raise TuneError("a prior predicts the logarithm of times; use label='log_time' with it")
-        return label
-
-    @property
-    def num_samples(self) -> int:
-        """How many measurements there are to learn from."""
-        return len(self._store)
+        return LABELS[self.label] if self.prior is None else RESIDUAL
 
     @property
     def data(self) -> dict[str, FeatureGroup]:
@@ -188,27 +161,21 @@ class GBDTModel(CostModel):
         if self._uses_trees:
             features = self._extract(context, candidates)
             priors = self._prior_scores(context, candidates)
-            return self._scores(self._known_group(context), features, priors)
+            group = self._store.groups.get(workload_key(context.mod), Group())
+            return self._scores(group, features, priors)
         if self.prior is not None:
             return np.exp2(-self._prior_scores(context, candidates))
         return np.array([self._random.canonical() for _ in candidates])
 
     @property
     def _uses_trees(self) -> bool:
-        return self._trees is not None and self.num_samples >= self.num_warmup_samples
+        return self._trees is not None and self.num_samples >= self._warmup
 
     def _scores(self, group: Group, features: Sequence[Rows], priors: Vector) -> Vector:
         assert self._trees is not None
         data = PackSum(features)
         predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
         return self._labels.scores(predicted, priors, group)
-
-    def _known_group(self, context: TaskContext) -> Group:
-        return self._store.groups.get(workload_key(context.mod), Group())
-
-    def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
-        matrices = self.extractor.extract_from(context, candidates)
-        return [np.asarray(matrix, dtype=np.float32) for matrix in matrices]
 
     def _prior_scores(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
         if self.prior is None:
@@ -217,53 +184,28 @@ class GBDTModel(CostModel):
 
     # --- learning -------------------------------------------------------------------------------
 
-    def update(
+    def _learn(
         self,
         context: TaskContext,
         candidates: Sequence[MeasureCandidate],
-        results: Sequence[RunnerResult],
+        features: Sequence[Rows],
+        costs: Vector,
     ) -> None:
-        """Learn from measurements; a candidate without any store teaches nothing."""
-        self.last_quality = None
-        if not candidates:
-            return
-        features = self._extract(context, candidates)
-        useful = np.array([len(rows) > 0 for rows in features])
-        if not useful.any():
-            return
-        features = [rows for rows in features if len(rows)]
-        costs = np.array([cost_of(result) for result in results])[useful]
-        priors = self._prior_scores(context, candidates)[useful]
+        priors = self._prior_scores(context, candidates)
         group = self._store.group(workload_key(context.mod))
-        self.last_quality = self._quality(group, features, costs, priors)
+        if self._uses_trees:
+            self._note_quality(self._scores(group, features, priors), costs)
+        elif self.prior is not None:
+            self._note_quality(-priors, costs)
         if self.last_quality is not None:
             _logger.debug("before training: %s", self.last_quality)
         group.append(features, costs, priors)
-        if self._is_time_to_train():
-            self._train_on_all()
-
-    def _quality(
-        self, group: Group, features: Sequence[Rows], costs: Vector, priors: Vector
-    ) -> RankingQuality | None:
-        """How the model as it is now ranks what was measured."""
-        if self._uses_trees:
-            scores = self._scores(group, features, priors)
-        elif self.prior is not None:
-            scores = -priors
-        else:
-            return None
-        ran = costs < FAILED_RUN_SECS
-        return ranking_quality(scores[ran], costs[ran])
-
-    def _is_time_to_train(self) -> bool:
         grown = self.num_samples - self._last_train_size
-        return not self.adaptive_training or grown >= self._last_train_size / 5
-
-    def _train_on_all(self) -> None:
-        self._last_train_size = self.num_samples
-        for group in self._store:
-            group.num_trained = len(group.costs)
-        self._train()
+        if not self.adaptive_training or grown >= self._last_train_size / 5:
+            self._last_train_size = self.num_samples
+            for group in self._store:
+                group.num_trained = len(group.costs)
+            self._train()
 
     def _train(self) -> None:
         """Grow trees on what is marked as trained on."""
@@ -280,11 +222,11 @@ class GBDTModel(CostModel):
             data,
             np.concatenate([own.min() / own for own in costs]),
             self._labels.rank,
-            early_stopping_rounds=self.early_stopping_rounds,
-            verbose_eval=self.verbose_eval,
-            average_peak_n=self.average_peak_n,
+            self.early_stopping_rounds,
+            self.verbose_eval,
+            self.average_peak_n,
         )
-        config = self.config.booster_config(data.num_samples, self.num_tuning_cores)
+        config = self._config.booster_config(data.num_samples, self.num_tuning_cores)
         booster = self._kind_for(len(data.rows)).make()
         self._trees = booster.train(data, config, watch.on_round)
         watch.finish(self._trees.predict(data.rows))
@@ -299,13 +241,11 @@ class GBDTModel(CostModel):
 
     def save(self, path: str) -> None:
         state = np.array([self._last_train_size, self._random.state], dtype=np.int64)
-        write_arrays(path, kind=np.array("gbdt"), state=state, **self._store.as_arrays())
+        write_arrays(path, "gbdt", state=state, **self._store.as_arrays())
 
     def load(self, path: str) -> None:
         """Go on from a file: the samples are read, the trees are grown again from them."""
-        arrays = read_arrays(path)
-        if str(arrays.get("kind")) != "gbdt":
-            raise TuneError(f"{path} holds a cost model of another kind: {arrays.get('kind')}")
+        arrays = read_arrays(path, "gbdt")
         self._store = SampleStore.from_arrays(arrays)
         self._last_train_size, self._random.state = (int(value) for value in arrays["state"])
         self._trees = None
@@ -314,6 +254,7 @@ class GBDTModel(CostModel):
 
 
 @cost_models.register("xgb")
+@dataclass(kw_only=True, eq=False)
 class XGBModel(GBDTModel):
     """The settings of TVM's model: deep trees that learn throughputs; XGBoost's if installed."""
 

@@ -7,30 +7,28 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tilewright.cost_model.base import CostModel, cost_models
+from tilewright.cost_model.base import cost_models
 from tilewright.cost_model.networks import (
-    Network,
-    Parameters,
     SegmentSumMLPConfig,
     TrainerConfig,
     fresh_parameters,
     network_named,
 )
 from tilewright.cost_model.pack_sum import PackSum
-from tilewright.cost_model.quality import RankingQuality, ranking_quality
+from tilewright.cost_model.quality import ranking_quality
 from tilewright.cost_model.samples import (
     Group,
+    LearnedModel,
     Rows,
     SampleStore,
     Vector,
-    cost_of,
     read_arrays,
     workload_key,
     write_arrays,
 )
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, PerStoreFeature
-from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
+from tilewright.records import MeasureCandidate
 from tilewright.space.base import TaskContext
 
 _logger = logging.getLogger(__name__)
@@ -41,7 +39,7 @@ _PARAMETER = "parameter."
 
 
 @cost_models.register("mlp")
-class MLPModel(CostModel):
+class MLPModel(LearnedModel):
     """A network on rows, summed for each candidate, trained with LambdaRank.
 
     It trains from the current weights: a little on each new batch, on everything once the data has
@@ -60,22 +58,13 @@ class MLPModel(CostModel):
     ) -> None:
         self.config = config or SegmentSumMLPConfig()
         self.trainer = trainer or TrainerConfig()
-        self.extractor = extractor or PerStoreFeature(extract_workload=True)
+        super().__init__(extractor or PerStoreFeature(extract_workload=True))
         self.seed = seed
         self.backend = backend
-        self.last_quality: RankingQuality | None = None
-        self._store = SampleStore()
         self._scale = np.ones(self.config.input_dim)
         self._full_training_size = 0
-        self._network = self._make_network(fresh_parameters(self.config, seed))
-
-    def _make_network(self, parameters: Parameters) -> Network:
-        return network_named(self.backend)(self.config, self.trainer, parameters)
-
-    @property
-    def num_samples(self) -> int:
-        """How many measurements there are to learn from."""
-        return len(self._store)
+        parameters = fresh_parameters(self.config, seed)
+        self._network = network_named(backend)(self.config, self.trainer, parameters)
 
     # --- scores ---------------------------------------------------------------------------------
 
@@ -83,14 +72,14 @@ class MLPModel(CostModel):
         return self._scores(self._extract(context, candidates))
 
     def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
-        matrices = self.extractor.extract_from(context, candidates)
+        matrices = super()._extract(context, candidates)
         for matrix in matrices:
             if matrix.shape[1] != self.config.input_dim:
                 raise TuneError(
                     f"the network takes {self.config.input_dim} columns, the features have"
                     f" {matrix.shape[1]}; set SegmentSumMLPConfig(input_dim=...) to match"
                 )
-        return [np.asarray(matrix, dtype=np.float32) for matrix in matrices]
+        return matrices
 
     def _scores(self, features: Sequence[Rows]) -> Vector:
         size = self.trainer.batch_size
@@ -105,23 +94,15 @@ class MLPModel(CostModel):
 
     # --- learning -------------------------------------------------------------------------------
 
-    def update(
+    def _learn(
         self,
         context: TaskContext,
         candidates: Sequence[MeasureCandidate],
-        results: Sequence[RunnerResult],
+        features: Sequence[Rows],
+        costs: Vector,
     ) -> None:
-        """Learn from measurements; a candidate without any store teaches nothing."""
-        self.last_quality = None
-        features = self._extract(context, candidates)
-        costs = np.array([cost_of(result) for result in results])
-        useful = np.array([len(rows) > 0 for rows in features], dtype=bool)
-        if not useful.any():
-            return
-        features, costs = [rows for rows in features if len(rows)], costs[useful]
         if self._full_training_size:
-            ran = costs < FAILED_RUN_SECS
-            self.last_quality = ranking_quality(self._scores(features)[ran], costs[ran])
+            self._note_quality(self._scores(features), costs)
         group = self._store.group(workload_key(context.mod))
         group.append(features, costs, np.zeros(len(costs)))
         group.num_trained = len(group.costs)
@@ -192,12 +173,10 @@ class MLPModel(CostModel):
         named = {_PARAMETER + name: value for name, value in self._network.parameters().items()}
         size = np.array(self._full_training_size)
         arrays = {**self._store.as_arrays(), **named, "scale": self._scale, "full_size": size}
-        write_arrays(path, kind=np.array("mlp"), **arrays)
+        write_arrays(path, "mlp", **arrays)
 
     def load(self, path: str) -> None:
-        arrays = read_arrays(path)
-        if str(arrays.get("kind")) != "mlp":
-            raise TuneError(f"{path} holds a cost model of another kind: {arrays.get('kind')}")
+        arrays = read_arrays(path, "mlp")
         self._store = SampleStore.from_arrays(arrays)
         self._scale = arrays["scale"]
         self._full_training_size = int(arrays["full_size"])

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.samples import read_arrays, write_arrays
-from tilewright.errors import TuneError
 from tilewright.records import MeasureCandidate, RunnerResult
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import TaskContext
@@ -47,13 +46,10 @@ class RandomModel(CostModel):
         return np.array([self._random.canonical() * self.max_range for _ in candidates])
 
     def save(self, path: str) -> None:
-        write_arrays(path, kind=np.array("random"), state=np.array(self._random.state))
+        write_arrays(path, "random", state=np.array(self._random.state))
 
     def load(self, path: str) -> None:
-        arrays = read_arrays(path)
-        if str(arrays.get("kind")) != "random":
-            raise TuneError(f"{path} holds a cost model of another kind: {arrays.get('kind')}")
-        self._random.state = int(arrays["state"])
+        self._random.state = int(read_arrays(path, "random")["state"])
 
 
 @cost_models.register("none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.cost_model.base import CostModel
+from tilewright.cost_model.quality import RankingQuality, ranking_quality
 from tilewright.errors import TuneError
+from tilewright.features import FeatureExtractor, feature_extractors
 from tilewright.ir import IRModule, structural_hash
-from tilewright.records import FAILED_RUN_SECS, RunnerResult
+from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
+from tilewright.space.base import TaskContext
 from tilewright.support.files import replacing
 
 Rows = npt.NDArray[np.float32]
@@ -80,12 +85,6 @@ class SampleStore:
     def __len__(self) -> int:
         return sum(len(group.costs) for group in self)
 
-    @property
-    def num_columns(self) -> int | None:
-        """The width of the features; None without any."""
-        widths = (rows.shape[1] for group in self for rows in group.features)
-        return next(widths, None)
-
     def as_arrays(self) -> dict[str, Any]:
         """Everything, as arrays for a file."""
         features = [rows for group in self for rows in group.features]
@@ -117,13 +116,67 @@ class SampleStore:
         return store
 
 
-def write_arrays(path: str, **arrays: Any) -> None:
-    """Write arrays under exactly this name."""
+class LearnedModel(CostModel):
+    """A model that keeps all measurements, and learns from them.
+
+    After each `update`, `last_quality` says how well it had ranked the new candidates.
+    """
+
+    def __init__(self, extractor: FeatureExtractor | str) -> None:
+        self.extractor: FeatureExtractor | str = (
+            feature_extractors.create(extractor) if isinstance(extractor, str) else extractor
+        )
+        self.last_quality: RankingQuality | None = None
+        self._store = SampleStore()
+
+    @property
+    def num_samples(self) -> int:
+        """How many measurements there are to learn from."""
+        return len(self._store)
+
+    def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
+        assert not isinstance(self.extractor, str)
+        matrices = self.extractor.extract_from(context, candidates)
+        return [np.asarray(matrix, dtype=np.float32) for matrix in matrices]
+
+    def update(
+        self,
+        context: TaskContext,
+        candidates: Sequence[MeasureCandidate],
+        results: Sequence[RunnerResult],
+    ) -> None:
+        """Learn from measurements; a candidate without any store teaches nothing."""
+        self.last_quality = None
+        features = self._extract(context, candidates) if candidates else []
+        useful = [place for place, rows in enumerate(features) if len(rows)]
+        if useful:
+            costs = np.array([cost_of(results[place]) for place in useful])
+            kept = [candidates[place] for place in useful]
+            self._learn(context, kept, [features[place] for place in useful], costs)
+
+    @abstractmethod
+    def _learn(
+        self,
+        context: TaskContext,
+        candidates: Sequence[MeasureCandidate],
+        features: Sequence[Rows],
+        costs: Vector,
+    ) -> None:
+        """Keep what was measured of candidates with these features, and train."""
+
+    def _note_quality(self, scores: Vector, costs: Vector) -> None:
+        """Compare what the model said with what was measured."""
+        ran = costs < FAILED_RUN_SECS
+        self.last_quality = ranking_quality(scores[ran], costs[ran])
+
+
+def write_arrays(path: str, kind: str, **arrays: Any) -> None:
+    """Write the arrays of a kind of model under exactly this name."""
     with replacing(path) as file:
-        np.savez_compressed(file, format=np.array(FORMAT), **arrays)
+        np.savez_compressed(file, format=np.array(FORMAT), kind=np.array(kind), **arrays)
 
 
-def read_arrays(path: str) -> dict[str, Any]:
+def read_arrays(path: str, kind: str) -> dict[str, Any]:
     """Read what `write_arrays` wrote."""
     try:
         with np.load(path, allow_pickle=False) as loaded:
@@ -137,4 +190,6 @@ def read_arrays(path: str) -> dict[str, Any]:
             f"{path} is not a cost model that this version can read; expected {FORMAT},"
             f" found {arrays.get('format', 'nothing')}"
         )
+    if str(arrays.get("kind")) != kind:
+        raise TuneError(f"{path} holds a cost model of another kind: {arrays.get('kind')}")
     return arrays

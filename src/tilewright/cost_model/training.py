@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tilewright.cost_model.pack_sum import PackSum, Vector, average_peak
 
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class TrainingWatch:
     """Follows the rounds of one training; after `finish` only the figures are left.
 
@@ -17,27 +19,19 @@ class TrainingWatch:
     `verbose_eval` rounds. `rank` turns predictions into scores (higher is better).
     """
 
-    def __init__(
-        self,
-        data: PackSum,
-        throughputs: Vector,
-        rank: Callable[[Vector], Vector],
-        *,
-        early_stopping_rounds: int,
-        verbose_eval: int,
-        average_peak_n: int,
-    ) -> None:
-        self._data = data
-        self._throughputs = throughputs
-        self._rank = rank
-        self._patience = early_stopping_rounds
-        self._verbose_eval = verbose_eval
-        self._peak_n = average_peak_n
-        self.num_samples = data.num_samples
-        self.num_rounds = 0
-        self.best_round = 0
-        self.p_rmse = float("inf")  # of the best round
-        self.average_peak = 0.0  # of the last round
+    _data: PackSum
+    _throughputs: Vector
+    _rank: Callable[[Vector], Vector]
+    _patience: int
+    _verbose_eval: int
+    _peak_n: int
+    num_rounds: int = 0
+    best_round: int = 0
+    p_rmse: float = float("inf")  # of the best round
+    average_peak: float = 0.0  # of the last round
+
+    def __post_init__(self) -> None:
+        self.num_samples = self._data.num_samples
 
     def on_round(self, number: int, row_scores: Vector) -> bool:
         """Take note of a round; False: enough."""
