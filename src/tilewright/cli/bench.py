@@ -17,8 +17,7 @@ from tilewright.ir import IRModule
 from tilewright.measure import side_by_side
 from tilewright.measure.side_by_side import TimedVersion
 from tilewright.report.packing import packed_in
-from tilewright.report.peaks import MeasuredPeaks
-from tilewright.report.roofline import flop_of, roofline_of
+from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import gflops, percent, seconds, short_target
 from tilewright.target import Target
 from tilewright.tune.checks import check_can_be_tuned

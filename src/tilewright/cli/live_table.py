@@ -12,7 +12,7 @@ from typing_extensions import Self
 from tilewright.cli.console import may_redraw, print_json
 from tilewright.cli.progress import DONE, Progress, TaskState
 from tilewright.cli.tables import make_table
-from tilewright.report.peaks import Peaks
+from tilewright.report.roofline import Peaks
 from tilewright.report.units import count, duration, gflops, percent, seconds
 from tilewright.tune.events import (
     Event,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.database.similarity import describe
-from tilewright.report.peaks import MeasuredPeaks, Peaks
-from tilewright.report.roofline import Roofline, bytes_of, roofline_of
+from tilewright.report.roofline import MeasuredPeaks, Peaks, Roofline, bytes_of, roofline_of
 from tilewright.tune.events import (
     Event,
     PhaseChanged,
@@ -18,9 +17,8 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
-from tilewright.tune.funnel import Funnel
 from tilewright.tune.options import UNLIMITED_TRIALS
-from tilewright.tune.task import TaskRecord
+from tilewright.tune.task import Funnel, TaskRecord
 
 WAITING, DONE = "waiting", "done"
 

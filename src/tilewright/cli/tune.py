@@ -22,9 +22,8 @@ from tilewright.errors import MachineError, TuneError
 from tilewright.ir import IRModule
 from tilewright.records import ZERO_SEARCH, TuningRecord
 from tilewright.report.packing import packed_by, packing_note
-from tilewright.report.peaks import MeasuredPeaks
 from tilewright.report.record_ids import record_id
-from tilewright.report.roofline import flop_of, roofline_of
+from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import count, duration, gflops, percent, seconds
 from tilewright.space.generators import create_space_generator
 from tilewright.space.layout_free import with_bound_weights

@@ -13,8 +13,7 @@ from tilewright.cli.programs import Program
 from tilewright.database.similarity import describe
 from tilewright.measure.side_by_side import measure_alone
 from tilewright.report.packing import packed_before, packing_note
-from tilewright.report.peaks import MeasuredPeaks
-from tilewright.report.roofline import flop_of, roofline_of
+from tilewright.report.roofline import MeasuredPeaks, flop_of, roofline_of
 from tilewright.report.units import gflops, percent, seconds
 from tilewright.target import Target
 from tilewright.tune.fallback import default_schedule

@@ -17,7 +17,6 @@ from tilewright.cost_model.boosters import (
     first_installed,
     kinds_named,
 )
-from tilewright.cost_model.labels import LABELS, RESIDUAL, Labels
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.cost_model.samples import (
     FeatureGroup,
@@ -30,7 +29,7 @@ from tilewright.cost_model.samples import (
     workload_key,
     write_arrays,
 )
-from tilewright.cost_model.training import TrainingWatch
+from tilewright.cost_model.training import LABELS, RESIDUAL, Labels, TrainingWatch
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor
 from tilewright.records import MeasureCandidate

@@ -19,8 +19,7 @@ from tilewright.records import (
     TuningRecord,
     Workload,
 )
-from tilewright.report.peaks import MeasuredPeaks
-from tilewright.report.roofline import Roofline, bytes_of, flop_of, roofline_of
+from tilewright.report.roofline import MeasuredPeaks, Roofline, bytes_of, flop_of, roofline_of
 from tilewright.report.units import short_target
 from tilewright.target import Target
 

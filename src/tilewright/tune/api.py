@@ -1,13 +1,17 @@
-"""`tune_tir`, `tune_tasks`, `tune_te`, `compile_tir`: tuning from end to end."""
+"""`tune_tir`, `tune_tasks`, `tune_te`, `compile_tir`: tuning from end to end.
+
+Members of a run (databases, schedulers, models, ...) are made from what a caller names.
+"""
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,38 +19,35 @@ import tilewright.cost_model
 import tilewright.intrin
 import tilewright.search  # noqa: F401  (members of all three register themselves)
 from tilewright import te
-from tilewright.cost_model.base import CostModel
-from tilewright.database import Database, MemoryDatabase
+from tilewright.cost_model.base import CostModel, cost_models
+from tilewright.cost_model.prior import AnalyticPrior
+from tilewright.database import Database, MemoryDatabase, databases
 from tilewright.errors import TuneError
+from tilewright.features import feature_extractors
 from tilewright.ir import IRModule, PrimFunc, as_module, structural_equal
-from tilewright.measure import Builder, Runner, builders
+from tilewright.measure import Builder, ReplayRunner, Runner, builders
 from tilewright.records import entry_function
 from tilewright.schedule import Schedule
+from tilewright.search import EvolutionarySearch
 from tilewright.search.base import SearchStrategy
+from tilewright.space.base import Member, SpaceGenerator
+from tilewright.space.generators import DefaultSpace
 from tilewright.space.layout_free import with_bound_weights
+from tilewright.space.mutators import MutateCategorical
+from tilewright.support.files import make_folder
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.suggestions import did_you_mean
 from tilewright.target import Target
 from tilewright.tune.abilities import make_member
-from tilewright.tune.callbacks import MeasureCallback
+from tilewright.tune.callbacks import MeasureCallback, default_callbacks
 from tilewright.tune.checks import check_can_be_tuned, why_not_tuned
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.events import Observer, show_failures
 from tilewright.tune.logs import close_loggers, run_logger, task_loggers
-from tilewright.tune.members import (
-    REPLAY,
-    SpaceLike,
-    copy_of,
-    make_callbacks,
-    make_cost_model,
-    make_database,
-    make_scheduler,
-    make_strategy,
-    replay_runner,
-)
 from tilewright.tune.options import TuneOptions
-from tilewright.tune.policy import TaskScheduler
+from tilewright.tune.policy import TaskScheduler, task_schedulers
 from tilewright.tune.policy.base import weighted
+from tilewright.tune.remembered import RememberedFeatures, RememberedPrior
 from tilewright.tune.task import TaskRecord
 
 
@@ -263,3 +264,90 @@ def _seeds(
 
 
 __all__ = ["compile_tir", "tune_tasks", "tune_te", "tune_tir"]
+
+
+SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
+REPLAY = "replay"
+MemberT = TypeVar("MemberT")
+
+
+def make_database(given: Database | str, work_dir: str | Path | None, equality: str) -> Database:
+    """The database itself, or one of that kind in the directory; in memory without one."""
+    if isinstance(given, Database):
+        return given
+    options: dict[str, object] = {}
+    if work_dir is None and given in ("sqlite", "json"):
+        given = "memory"
+    elif work_dir is not None and given != "memory":
+        make_folder(work_dir)
+        options["work_dir"] = work_dir
+    return databases.create(given, module_equality=equality, **options)
+
+
+def replay_runner(database: Database) -> ReplayRunner:
+    """A runner that answers with what the records of a database said when they were made.
+
+    With the seed of the run that made the records the search goes the same way again.
+    """
+    return ReplayRunner(record.as_made() for record in database.get_all_tuning_records())
+
+
+def make_scheduler(
+    given: TaskScheduler | str, logger: logging.Logger, observers: Sequence[Observer]
+) -> TaskScheduler:
+    """A scheduler with observers."""
+    if isinstance(given, TaskScheduler):
+        given.observers += [each for each in observers if each not in given.observers]
+        return given
+    return task_schedulers.create(given, logger=logger, observers=list(observers))
+
+
+def make_callbacks(
+    given: Sequence[MeasureCallback] | MeasureCallback | str,
+) -> list[MeasureCallback]:
+    """The callbacks, or the default ones."""
+    if isinstance(given, MeasureCallback):
+        return [given]
+    return default_callbacks() if isinstance(given, str) else list(given)
+
+
+def make_cost_model(given: CostModel | str | None, cores: int) -> CostModel | None:
+    """A model by name; ours know a prior, and look at each program once."""
+    if not isinstance(given, str):
+        return given
+    if given == "none":
+        return None
+    options: dict[str, object] = {}
+    if given in ("gbdt", "xgb"):
+        options = {
+            "extractor": RememberedFeatures(feature_extractors.create("per-store-feature")),
+            "prior": RememberedPrior(AnalyticPrior()) if given == "gbdt" else None,
+            "num_tuning_cores": cores,
+        }
+    return cost_models.create(given, **options)
+
+
+def make_strategy(given: SearchStrategy | str, space: object) -> SearchStrategy | str:
+    """A strategy for one task; the usual one suits itself to the space.
+
+    Our own sketches leave few decisions open, and most of what they lead to is good: a small
+    population that evolves twice finds as much as a large one, in a fraction of the time.
+    """
+    if given == "evolutionary" and _has_own_sketches(space):
+        return EvolutionarySearch.frugal(
+            population_size=48, genetic_num_iters=2, init_min_unmeasured=8
+        )
+    return copy_of(given)
+
+
+def _has_own_sketches(space: object) -> bool:
+    """Are the decisions of a space choices among a few, as ours are?"""
+    if space == "tilewright" or isinstance(space, DefaultSpace):
+        return True
+    mutators = space.mutator_probs if isinstance(space, SpaceGenerator) else {}
+    return bool(mutators) and all(isinstance(each, MutateCategorical) for each in mutators)
+
+
+def copy_of(member: MemberT) -> MemberT:
+    """A member for one task; names and functions are shared."""
+    return member.clone() if isinstance(member, Member) else member

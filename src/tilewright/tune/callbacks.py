@@ -17,8 +17,8 @@ from tilewright.records import (
     TuningRecord,
 )
 from tilewright.support.plugins import Family
-from tilewright.tune.funnel import keep_funnel
 from tilewright.tune.resume.saved_search import save_search
+from tilewright.tune.task import keep_funnel
 
 if TYPE_CHECKING:
     from tilewright.tune.policy import TaskScheduler

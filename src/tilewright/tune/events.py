@@ -10,8 +10,7 @@ from tilewright.support.member_failures import to_stderr
 
 if TYPE_CHECKING:
     from tilewright.cost_model.quality import RankingQuality
-    from tilewright.tune.funnel import Funnel
-    from tilewright.tune.task import TaskRecord
+    from tilewright.tune.task import Funnel, TaskRecord
 
 
 @dataclass(frozen=True)

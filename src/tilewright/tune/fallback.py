@@ -5,6 +5,12 @@ takes a fraction of a second.
 
 A program with symbolic shapes is scheduled for one size: large, and prime, so that no tile divides
 it. The steps are then taken on the program itself, where they mean the same for every size.
+
+This schedule and the program as it is are the first two candidates of a search, measured like all
+others, so that what it ends with is never slower than either. The program itself comes second:
+where its plain loops are clearly slower, they are not run again. A task of an interrupted run of
+which nothing was measured gets the schedule as its result; whoever presses Ctrl-C again does not
+wait for it.
 """
 
 from __future__ import annotations
@@ -17,11 +23,28 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.cost_model.prior import AnalyticPrior
+from tilewright.database import Database
 from tilewright.database.base import fallback_schedules
 from tilewright.driver import lower
 from tilewright.errors import MemberError, TilewrightError
-from tilewright.ir import Buffer, IntImm, IRModule, PrimFunc, Var, free_vars, symbols_of
-from tilewright.records import MeasureCandidate
+from tilewright.ir import (
+    Buffer,
+    IntImm,
+    IRModule,
+    PrimFunc,
+    Var,
+    free_vars,
+    structural_equal,
+    symbols_of,
+)
+from tilewright.records import (
+    BASELINE,
+    PLAIN,
+    ZERO_SEARCH,
+    MeasureCandidate,
+    TuningRecord,
+    args_info_of,
+)
 from tilewright.schedule import Schedule, Trace
 from tilewright.schedule.primitives.loop_kind import Parallel
 from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
@@ -31,6 +54,8 @@ from tilewright.search.replayer import Draft, Replayer
 from tilewright.search.statistics import SearchStatistics
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
+from tilewright.tune.measuring import Measuring
+from tilewright.tune.task import TaskRecord
 
 DRAFTS = 32
 STEPS = 2000  # to replay in all: well under a second
@@ -195,3 +220,36 @@ def _primes_below(limit: int) -> Iterator[int]:
 
 def _is_prime(n: int) -> bool:
     return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
+
+
+def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
+    """The candidates that come before those of the search, by name; none if it has begun.
+
+    Spaces of the user's own have none: their searches stay inside of them.
+    """
+    space, mod = task.ctx.space_generator, task.mod
+    if task.trials or space is None or not space.has_baselines:
+        return {}
+    infos, plain = args_info_of(mod), Schedule(mod)
+    found = {PLAIN: MeasureCandidate(plain, infos)}
+    best = best_of_sketches(task.ctx, task.search.sketches)
+    if best is None or structural_equal(best.mod, mod):
+        return found
+    return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
+
+
+def has_result(task: TaskRecord, database: Database) -> bool:
+    """Is there a schedule of the task that works on its target?"""
+    return database.query_tuning_record(task.mod, task.target, task.ctx.task_name) is not None
+
+
+def keep_without_search(task: TaskRecord, database: Database, measurer: Measuring) -> None:
+    """Measure the schedule that needs no search, and make it a record."""
+    sch = default_schedule(task.mod, task.target)
+    candidate = MeasureCandidate(sch, args_info_of(sch.mod))
+    measured = measurer.measure(task, [candidate], lambda *phase: None, is_quick=True)
+    if measured.interrupt is not None:
+        raise measured.interrupt
+    workload, (result,) = database.commit_workload(task.mod), measured.results
+    extra = {"run": task.run, "task": task.ctx.task_name, BASELINE: ZERO_SEARCH}
+    database.commit_tuning_record(TuningRecord.of(candidate, workload, task.target, result, extra))

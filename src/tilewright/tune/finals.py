@@ -19,8 +19,7 @@ from tilewright.records import (
     RunnerResult,
     TuningRecord,
 )
-from tilewright.tune.heats import LEAST_HEATS
-from tilewright.tune.measuring import Measuring
+from tilewright.tune.measuring import LEAST_HEATS, Measuring
 from tilewright.tune.task import TaskRecord
 
 MOST = 5

@@ -12,15 +12,14 @@ from tilewright.errors import DatabaseError, MachineError, TilewrightError, Tune
 from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.support.machine_faults import as_machine_faults
 from tilewright.support.member_failures import MemberFailures
-from tilewright.tune.baselines import has_result, keep_without_search
 from tilewright.tune.events import PhaseChanged, TaskFinished, TuningFinished, TuningStarted
+from tilewright.tune.fallback import has_result, keep_without_search
 from tilewright.tune.finals import hold_final
 from tilewright.tune.measuring import Measuring
 from tilewright.tune.options import TuneOptions
 from tilewright.tune.profiler import Profiler
-from tilewright.tune.resume.retrain import retrain
 from tilewright.tune.resume.saved_search import load_search, save_search
-from tilewright.tune.resume.start_search import start_search
+from tilewright.tune.resume.start_search import retrain, start_search
 from tilewright.tune.round import run_round
 from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 from tilewright.records import MeasureCandidate
 from tilewright.tune.abilities import SelfRating
-from tilewright.tune.baselines import baselines_of
 from tilewright.tune.callbacks import AddToDatabase, UpdateCostModel
 from tilewright.tune.events import PhaseChanged, RoundMeasured
-from tilewright.tune.funnel import funnel_of
+from tilewright.tune.fallback import baselines_of
 from tilewright.tune.logs import log_trials
 from tilewright.tune.measuring import RoundResults
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.session import TuningSession
-from tilewright.tune.task import Round, TaskRecord
+from tilewright.tune.task import Round, TaskRecord, funnel_of
 
 # A strategy may propose nothing for a while; for so long it is asked again.
 _MOST_EMPTY_ROUNDS = 100

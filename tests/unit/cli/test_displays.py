@@ -27,9 +27,8 @@ from tilewright.tune.events import (
     TuningFinished,
     TuningStarted,
 )
-from tilewright.tune.funnel import Funnel, FunnelStage
 from tilewright.tune.options import UNLIMITED_TRIALS
-from tilewright.tune.task import TaskRecord
+from tilewright.tune.task import Funnel, FunnelStage, TaskRecord
 
 # 2 cores x 8 lanes x 4 operations x 3.5 GHz = 224 GFLOPS
 TARGET = Target("llvm -mcpu=haswell -num-cores=2")

@@ -13,8 +13,7 @@ import pytest
 
 from tilewright.cost_model import MLPModel, SegmentSumMLPConfig, TrainerConfig
 from tilewright.cost_model.networks import fresh_parameters, network_named
-from tilewright.cost_model.networks.base import Parameters
-from tilewright.cost_model.networks.lambda_rank import loss_and_gradient
+from tilewright.cost_model.networks.base import Parameters, loss_and_gradient
 from tilewright.cost_model.networks.numpy_network import NumPyNetwork
 from tilewright.cost_model.pack_sum import PackSum
 from tilewright.errors import TuneError

@@ -8,8 +8,7 @@ from tilewright.cost_model.prior import operations_per_cycle
 from tilewright.database import MemoryDatabase
 from tilewright.ir import as_module
 from tilewright.report.collect import collect
-from tilewright.report.peaks import BuiltFor, MeasuredPeaks
-from tilewright.report.roofline import roofline_of
+from tilewright.report.roofline import BuiltFor, MeasuredPeaks, roofline_of
 from tilewright.target import Target
 from tilewright.testing.conformance.database import a_record, matmul
 

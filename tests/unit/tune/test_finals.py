@@ -15,7 +15,7 @@ from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner
 from tilewright.testing.small_search import matmul, tile_all
 from tilewright.tune import tune_tir
 from tilewright.tune.events import Event, TuningStarted
-from tilewright.tune.heats import MOST_HEATS
+from tilewright.tune.measuring import MOST_HEATS
 
 Again = Callable[[int], float]  # seconds in the final of the program with a hash
 

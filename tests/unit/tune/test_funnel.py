@@ -18,8 +18,7 @@ from tilewright.testing.small_search import matmul, nothing, tile_all
 from tilewright.tune import tune_tir
 from tilewright.tune.context import TuneContext
 from tilewright.tune.events import Event, RoundMeasured
-from tilewright.tune.funnel import funnel_of
-from tilewright.tune.task import TaskRecord
+from tilewright.tune.task import TaskRecord, funnel_of
 
 OK = BuilderResult("a")
 FAST = RunnerResult((1.0,), checked=True)

@@ -15,8 +15,8 @@ from tilewright.cost_model.networks.base import (
     Parameters,
     SegmentSumMLPConfig,
     TrainerConfig,
+    loss_and_gradient,
 )
-from tilewright.cost_model.networks.lambda_rank import loss_and_gradient
 from tilewright.cost_model.pack_sum import PackSum
 
 _BETAS, _ADAM_EPSILON = (0.9, 0.999), 1e-8

@@ -16,8 +16,8 @@ from tilewright.cost_model.networks.base import (
     Parameters,
     SegmentSumMLPConfig,
     TrainerConfig,
+    pair_weights,
 )
-from tilewright.cost_model.networks.lambda_rank import pair_weights
 from tilewright.cost_model.pack_sum import PackSum
 
 _EPSILON = 1e-10
