@@ -288,6 +288,12 @@ def operations_per_cycle(target: Target, dtypes: Sequence[str] = ()) -> float:
     return single * max((_factor(target, dtype) for dtype in dtypes), default=1.0)
 
 
+def operations_per_second(target: Target, dtypes: Sequence[str] = ()) -> float:
+    """The same for all cores together, in a second."""
+    machine = Machine.of(target)
+    return machine.cores * operations_per_cycle(target, dtypes) * machine.hertz
+
+
 def _factor(target: Target, dtype: str) -> float:
     """Operations on a type for each one on single precision."""
     for name, feature, factor in _NARROW:

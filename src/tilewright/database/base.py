@@ -230,7 +230,8 @@ class Database(ABC):
         `query_schedule` gives that of the stored program, which may only count as equal.
         """
         record = self.query_tuning_record(mod, target, workload_name)
-        if record is None or _is_same_program(mod, record.workload.mod):
+        ways = _ways_to_call(mod)
+        if record is None or any(structural_equal(way, record.workload.mod) for way in ways):
             return self.query_schedule(mod, target, workload_name)
         adapted = _adapted(record, mod, target)
         return None if adapted is None else self._usable(adapted, target)
@@ -397,10 +398,6 @@ def _ways_to_call(mod: IRModule) -> Iterator[IRModule]:
         other = other_way_to_call(func)
         if other is not None:
             yield mod.with_function(name, other)
-
-
-def _is_same_program(mod: IRModule, known: IRModule) -> bool:
-    return any(structural_equal(way, known) for way in _ways_to_call(mod))
 
 
 def _adapted(record: TuningRecord, mod: IRModule, target: Target) -> TuningRecord | None:

@@ -19,20 +19,15 @@ from tilewright.target import Target
 class QueryOnlyDatabase(Database):
     """What all of them refuse, and what follows from the databases that they ask."""
 
-    _members: tuple[Database, ...] = ()
-
-    def members(self) -> tuple[Database, ...]:
-        """The databases that are asked."""
-        return self._members
+    _members: tuple[Database, ...] = ()  # the databases that are asked
 
     @property
     def allows_unsafe(self) -> bool:  # type: ignore[override] # what its members allow
         """All of its members do."""
-        members = self.members()
-        return bool(members) and all(member.allows_unsafe for member in members)
+        return bool(self._members) and all(member.allows_unsafe for member in self._members)
 
     def has_workload(self, mod: IRModule) -> bool:
-        return any(db.has_workload(mod) for db in self.members())
+        return any(db.has_workload(mod) for db in self._members)
 
     def commit_workload(self, mod: IRModule) -> Workload:
         self._refuse("commit_workload")
@@ -53,10 +48,10 @@ class QueryOnlyDatabase(Database):
         return True  # has no length, yet it is a database
 
     def workloads(self) -> list[Workload]:
-        return [workload for db in self.members() for workload in db.workloads()]
+        return [workload for db in self._members for workload in db.workloads()]
 
     def valid_records(self, mod: IRModule) -> list[TuningRecord]:
-        records = [record for db in self.members() for record in db.valid_records(mod)]
+        records = [record for db in self._members for record in db.valid_records(mod)]
         return sorted(records, key=speed_order)
 
     def _refuse(self, operation: str) -> NoReturn:

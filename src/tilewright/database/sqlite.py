@@ -17,7 +17,7 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, check_top_k, databases, logger
 from tilewright.database.compatibility import Fit, fit, fit_of_record, identity_of
 from tilewright.database.history import History, trial_of
-from tilewright.database.problem import Problem, readable, reading_row
+from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import (
     COLUMNS,
@@ -29,7 +29,7 @@ from tilewright.database.sqlite_rows import (
 )
 from tilewright.database.sqlite_workloads import SQLiteTargets, SQLiteWorkloads
 from tilewright.database.stored_record import record_key, trace_text
-from tilewright.errors import DatabaseError, StoredDataError, TilewrightError
+from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload
 from tilewright.support.decoding import decoding
@@ -80,18 +80,14 @@ class SQLiteDatabase(Database):
                 with self._file.transaction():
                     yield
             except BaseException:
-                if is_outermost:
-                    self._forget_new()
+                if is_outermost:  # their ids will be given again
+                    for row_id in self._new_workloads:
+                        self._workloads.forget(row_id)
+                    self._targets.forget_all()
                 raise
             finally:
                 if is_outermost:
                     self._new_workloads.clear()
-
-    def _forget_new(self) -> None:
-        # Their ids will be given again.
-        for row_id in self._new_workloads:
-            self._workloads.forget(row_id)
-        self._targets.forget_all()
 
     # --- workloads --------------------------------------------------------------------------
 
@@ -192,9 +188,8 @@ class SQLiteDatabase(Database):
         return readable("records", row[0], row, self._read_or_raise, self._report)
 
     def _read_or_raise(self, row: tuple[Any, ...]) -> TuningRecord:
-        with reading_row("records", row[0]):
-            target, identity = self._targets.load(row[2])
-            return record_from_row(row, self._workloads.load(row[1]), target, identity)
+        target, identity = self._targets.load(row[2])
+        return record_from_row(row, self._workloads.load(row[1]), target, identity)
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         return self._records("TRUE", ())
@@ -256,19 +251,13 @@ class SQLiteDatabase(Database):
         checks: list[tuple[str, str, Callable[[Any], object]]] = [
             ("workloads", "id", lambda row: self._workloads.load(row[0])),
             ("targets", "id", lambda row: self._targets.load(row[0])),
-            ("records", COLUMNS, self._check),
+            ("records", COLUMNS, lambda row: self._read_or_raise(row).trace.insts),
         ]
-        found = []
+        found: list[Problem] = []
         for table, columns, check in checks:
             for row in self._file.rows(f"SELECT {columns} FROM {table} ORDER BY id"):
-                try:
-                    check(row)
-                except TilewrightError as error:
-                    found.append(Problem.of(table, row[0], error))
+                readable(table, row[0], row, check, found.append)
         return [*self._file.problems, *found, *self._history.problems()]
-
-    def _check(self, row: tuple[object, ...]) -> None:
-        _ = self._read_or_raise(row).trace.insts
 
     def _report(self, problem: Problem) -> None:
         if problem not in self._reported:

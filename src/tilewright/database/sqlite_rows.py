@@ -54,7 +54,9 @@ def insertion(
     """The values for `INSERT` and `UPDATE`; the key comes first."""
     extra = dict(record.extra)
     trace = trace_text(record.trace)
-    seconds = None if record.run_secs is None else [_finite(secs) for secs in record.run_secs]
+    seconds = record.plain_secs
+    if seconds is not None:
+        seconds = [secs if math.isfinite(secs) else FAILED_RUN_SECS for secs in seconds]
     args = None if record.args_info is None else [info.as_json() for info in record.args_info]
     return (
         record_key(workload_hash, trace, record),
@@ -74,10 +76,6 @@ def insertion(
         to_json(extra, "extra"),
         SCHEMA_VERSION,
     )
-
-
-def _finite(secs: float) -> float:
-    return float(secs) if math.isfinite(secs) else FAILED_RUN_SECS
 
 
 def to_json(value: object, what: str) -> str:

@@ -164,7 +164,8 @@ class ArgumentCache:
         key = (name_of(reference), seed)
         if key not in self._expectations:
             self._expectations.clear()
-            stored = Path(folder) / _file_name(*key) if folder else None
+            name = f"{hashlib.sha256(key[0].encode()).hexdigest()}.{seed}.expected"
+            stored = Path(folder) / name if folder else None
             self._expectations[key] = self._find_out(reference, infos, seed, stored)
         return self._expectations[key]
 
@@ -207,10 +208,6 @@ def _doubts(module: Module, found: Expectation, arguments: ArgumentSet) -> list[
     # Sums of either sign stay small: those of numbers that are alike show what gets lost.
     ran = run_reference(module, arguments.alike())
     return inexact_outputs(names, ran.results, ran.precise, found.rounding)
-
-
-def _file_name(reference: str, seed: int) -> str:
-    return f"{hashlib.sha256(reference.encode()).hexdigest()}.{seed}.expected"
 
 
 def _is_finite(array: Array) -> bool:

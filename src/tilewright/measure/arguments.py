@@ -65,10 +65,6 @@ class GuardedArray:
         behind = np.flatnonzero(self._back != _GUARD)
         return f"{int(behind[0])} bytes behind its end" if behind.size else ""
 
-    def copy_from(self, other: Array) -> None:
-        """Take over the contents of an array of the same size, given as bytes."""
-        self.bytes[:] = other
-
 
 def random_values(info: TensorSpec, rng: np.random.Generator, *, positive: bool = False) -> Array:
     """Random contents for an argument.
@@ -141,7 +137,7 @@ class ArgumentSet:
             if original is None:
                 guarded.poison()
             else:
-                guarded.copy_from(original)
+                guarded.bytes[:] = original
             guarded.reset_guards()
 
     def outputs(self) -> list[tuple[int, GuardedArray]]:

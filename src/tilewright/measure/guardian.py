@@ -62,7 +62,9 @@ def _guard(worker: int, requests: int, replies: int) -> None:
     _end_group(worker)
     _end_children()
     code = os.waitstatus_to_exitcode(status)
-    _say(replies, Farewell(code, usage.ru_maxrss * _MAXRSS_UNIT))
+    os.set_blocking(replies, False)  # a pool that does not listen any more waits for our end
+    with contextlib.suppress(OSError):
+        os.write(replies, frame(Farewell(code, usage.ru_maxrss * _MAXRSS_UNIT)))
     os._exit(code if code >= 0 else 128 - code)
 
 
@@ -100,12 +102,9 @@ def _children() -> list[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (ChildProcessError, AttributeError):  # there are none, or the system does not tell
         return []
-    return [pid for pid in _all_processes() if _parent_of(pid) == os.getpid()]
-
-
-def _all_processes() -> list[int]:
     with contextlib.suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [pid for pid in pids if _parent_of(pid) == os.getpid()]
     return []
 
 
@@ -114,9 +113,3 @@ def _parent_of(pid: int) -> int | None:
         # The name of the program is in brackets and may contain anything.
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
     return None
-
-
-def _say(replies: int, farewell: Farewell) -> None:
-    os.set_blocking(replies, False)  # a pool that does not listen any more waits for our end
-    with contextlib.suppress(OSError):
-        os.write(replies, frame(farewell))

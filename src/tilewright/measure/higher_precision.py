@@ -133,7 +133,8 @@ class _Widener(ir.BufferRewriter):
 
     def visit_buffer_store(self, node: ir.BufferStore) -> ir.Stmt:
         made: ir.BufferStore = super().visit_buffer_store(node)
-        return ir.replace(made, value=ir.cast(_type_in(made), made.value))
+        stored = ir.BufferLoad(made.buffer, made.indices).dtype
+        return ir.replace(made, value=ir.cast(stored, made.value))
 
     # --- values ---
 
@@ -181,8 +182,3 @@ def _wide_type(dtype: ir.DType) -> ir.DType:
 
 def _as_wide(value: ir.PrimExpr) -> ir.PrimExpr:
     return ir.cast(_wide_type(value.dtype), value)
-
-
-def _type_in(store: ir.BufferStore) -> ir.DType:
-    """The type of what a statement stores."""
-    return ir.BufferLoad(store.buffer, store.indices).dtype

@@ -13,14 +13,13 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
-from tilewright.cost_model.prior import Machine, operations_per_cycle
+from tilewright.cost_model.prior import Machine, operations_per_cycle, operations_per_second
 from tilewright.database import Database
 from tilewright.driver import build
 from tilewright.errors import StoredDataError
@@ -41,29 +40,18 @@ _SUMS = 8
 _SMALLEST, _LARGEST = 32 << 10, 64 << 20  # bytes that are read; more is memory, too
 
 
-class Peaks(ABC):
-    """Operations of single precision and bytes a second, with all cores."""
-
-    @abstractmethod
-    def operations(self) -> float:
-        """Operations a second."""
-
-    @abstractmethod
-    def bandwidth(self, size: int) -> float:
-        """Bytes a second, read from as many bytes again and again."""
-
-
 @dataclass(frozen=True)
-class BuiltFor(Peaks):
-    """What the vector units and caches of a target are built for, roughly."""
+class BuiltFor:
+    """What the vector units and caches of a target are built for, roughly, with all cores."""
 
     target: Target
 
     def operations(self) -> float:
-        machine = Machine.of(self.target)
-        return machine.cores * operations_per_cycle(self.target) * machine.hertz
+        """Operations of single precision a second."""
+        return operations_per_second(self.target)
 
     def bandwidth(self, size: int) -> float:
+        """Bytes a second, read from as many bytes again and again."""
         machine = Machine.of(self.target)
         if size <= machine.cores * machine.l2_bytes:
             speed = machine.l2_bytes_per_cycle
@@ -75,8 +63,8 @@ class BuiltFor(Peaks):
 
 
 @dataclass
-class MeasuredPeaks(Peaks):
-    """What was measured on this machine; of several measurements the best."""
+class MeasuredPeaks:
+    """The same as it was measured on this machine; of several measurements the best."""
 
     target: Target
     best_operations: float = 0.0
@@ -144,6 +132,9 @@ class MeasuredPeaks(Peaks):
     def covers(self, size: int) -> bool:
         """Is everything known already that a program of that size needs?"""
         return bool(self.best_operations) and _rounded(size) in self.best_bandwidth
+
+
+Peaks: TypeAlias = BuiltFor | MeasuredPeaks
 
 
 class _Stored(msgspec.Struct, frozen=True):

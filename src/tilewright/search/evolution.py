@@ -16,35 +16,22 @@ from tilewright.space.base import Mutator
 Scorer = Callable[[Sequence[Draft]], None]  # sets `score` of each
 
 
-@dataclass(frozen=True)
-class EvolutionSettings:
-    """How drafts evolve."""
+@dataclass(eq=False, kw_only=True)
+class Evolution:
+    """Evolves drafts in one round, with scores that do not change in between."""
 
     population_size: int
     generations: int
     mutate_prob: float
     max_fail_count: int  # attempts to make a child, besides the first one
+    mutators: Mapping[Mutator, float]
+    replayer: Replayer
+    known: KnownCandidates
+    score: Scorer
+    random: RandomEngine
 
-
-class Evolution:
-    """Evolves drafts in one round, with scores that do not change in between."""
-
-    def __init__(
-        self,
-        settings: EvolutionSettings,
-        replayer: Replayer,
-        mutators: Mapping[Mutator, float],
-        known: KnownCandidates,
-        score: Scorer,
-        random: RandomEngine,
-    ) -> None:
-        self.settings = settings
-        self.replayer = replayer
-        self.mutators = list(mutators)
-        self.chances = mutator_chances(list(mutators.values()), settings.mutate_prob)
-        self.known = known
-        self.score = score
-        self.random = random
+    def __post_init__(self) -> None:
+        self.chances = mutator_chances(list(self.mutators.values()), self.mutate_prob)
         self.best: dict[int, Draft] = {}
         self.seen: set[int] = set()  # all drafts of this round
 
@@ -52,10 +39,10 @@ class Evolution:
         """The best different drafts that are not known, best first, at most `keep`."""
         drafts = list(population)
         self.seen.update(draft.shash for draft in drafts)
-        for generation in range(self.settings.generations + 1):
+        for generation in range(self.generations + 1):
             self.score(drafts)
             self._remember(drafts, keep)
-            if generation == self.settings.generations or not drafts:
+            if generation == self.generations or not drafts:
                 break
             before = self.replayer.statistics.copy()
             drafts = self._next_generation(drafts)
@@ -81,7 +68,7 @@ class Evolution:
         unchanged: set[int] = set()  # parents that live on as they are
         return [
             self._child(population, pick_parent, pick_mutator, unchanged)
-            for _ in range(self.settings.population_size)
+            for _ in range(self.population_size)
         ]
 
     def _child(
@@ -92,7 +79,8 @@ class Evolution:
         unchanged: set[int],
     ) -> Draft:
         """A mutant of some parent, or the parent itself, each of them once."""
-        for _ in range(self.settings.max_fail_count + 1):
+        mutators = list(self.mutators)
+        for _ in range(self.max_fail_count + 1):
             place = pick_parent()
             chosen = pick_mutator()
             if chosen == 0:
@@ -101,17 +89,15 @@ class Evolution:
                     return population[place]
                 continue
             parent = population[place]
-            mutant = self._mutant(self.mutators[chosen - 1], parent.trace)
+            mutant = self._mutant(mutators[chosen - 1], parent.trace)
             if mutant is not None:
                 draft = self.replayer.mutate(parent, mutant, self.random.fork_seed())
                 if draft is not None:
-                    self._count_duplicate(draft)
+                    is_known = draft.shash in self.seen or draft in self.known
+                    self.replayer.statistics.duplicates += is_known
+                    self.seen.add(draft.shash)
                     return draft
         return population[place]
-
-    def _count_duplicate(self, draft: Draft) -> None:
-        self.replayer.statistics.duplicates += draft.shash in self.seen or draft in self.known
-        self.seen.add(draft.shash)
 
     def _mutant(self, mutator: Mutator, trace: Trace) -> Trace | None:
         statistics, name = self.replayer.statistics, type(mutator).__name__
@@ -167,7 +153,8 @@ def pick_with_eps_greedy(
     """
     num_bests = count - int(count * eps_greedy)
     best = iter(bests)
-    other = (others[place] for place in _permutation(random, len(others)))
+    order = random.without_replacement(len(others), len(others)) if others else []
+    other = (others[place] for place in order)
     picked: list[Draft] = []
     for place in range(count):
         sources = (best, other) if place < num_bests else (other, best)
@@ -177,10 +164,6 @@ def pick_with_eps_greedy(
         known.add(draft)
         picked.append(draft)
     return picked
-
-
-def _permutation(random: RandomEngine, count: int) -> list[int]:
-    return random.without_replacement(count, count) if count else []
 
 
 def _next_new(drafts: Iterator[Draft], known: KnownCandidates) -> Draft | None:

@@ -14,7 +14,7 @@ from tilewright.records import TuningRecord
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import search_strategies
-from tilewright.search.evolution import Evolution, EvolutionSettings, pick_with_eps_greedy
+from tilewright.search.evolution import Evolution, pick_with_eps_greedy
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning, restored, traces_as_json
 
@@ -200,19 +200,16 @@ class EvolutionarySearch(TaskSearch):
         return draft
 
     def _evolve(self, tuning: Tuning, population: Sequence[Draft], keep: int) -> list[Draft]:
-        settings = EvolutionSettings(
-            self.population_size,
-            self.genetic_num_iters,
-            self.genetic_mutate_prob,
-            self.genetic_max_fail_count,
-        )
         evolution = Evolution(
-            settings,
-            tuning.replayer,
-            self.space.mutator_probs,
-            tuning.known,
-            partial(self._score, tuning, {}),
-            self._engine,
+            population_size=self.population_size,
+            generations=self.genetic_num_iters,
+            mutate_prob=self.genetic_mutate_prob,
+            max_fail_count=self.genetic_max_fail_count,
+            mutators=self.space.mutator_probs,
+            replayer=tuning.replayer,
+            known=tuning.known,
+            score=partial(self._score, tuning, {}),
+            random=self._engine,
         )
         bests = evolution.run(population, keep)
         self.context.logger.info(

@@ -7,8 +7,10 @@ where making a draft costs milliseconds, so drafts that were made before need no
 from __future__ import annotations
 
 import logging
+import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from tilewright.errors import ScheduleError, TuneError
@@ -54,23 +56,16 @@ class Sketch:
         decisions = [trace.decisions.get(trace.insts[place]) for place in self.places]
         if any(decision is None for decision in decisions):
             return None
-        return self.number, tuple(_frozen(decision) for decision in decisions)
-
-
-def _frozen(decision: object) -> Hashable:
-    return tuple(decision) if isinstance(decision, list) else decision
+        frozen = (tuple(each) if isinstance(each, list) else each for each in decisions)
+        return self.number, tuple(frozen)
 
 
 def same_steps(one: Trace, other: Trace) -> bool:
     """True when `other` has the very steps of `one`, as far as it goes before post-processing."""
     length = len(other.insts)
-    if length > len(one.insts) or not all(map(_is, one.insts, other.insts)):
+    if length > len(one.insts) or not all(map(operator.is_, one.insts, other.insts)):
         return False
     return length == len(one.insts) or one.insts[length].step.is_postproc
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 class DraftCache:
@@ -119,24 +114,18 @@ class Draft:
         return trace
 
 
+@dataclass(eq=False)
 class Replayer:
     """Makes drafts of one program."""
 
-    def __init__(
-        self,
-        mod: IRModule,
-        args_info: tuple[TensorInfo, ...],
-        postprocs: Sequence[Postproc],
-        statistics: SearchStatistics,
-        logger: logging.Logger,
-        failures: MemberFailures | None = None,
-    ) -> None:
-        self.failures = failures or MemberFailures()
-        self.mod = mod
-        self.args_info = args_info
-        self.postprocs = postprocs
-        self.statistics = statistics
-        self.logger = logger
+    mod: IRModule
+    args_info: tuple[TensorInfo, ...]
+    postprocs: Sequence[Postproc]
+    statistics: SearchStatistics
+    logger: logging.Logger
+    failures: MemberFailures = field(default_factory=MemberFailures)
+
+    def __post_init__(self) -> None:
         self._seen: set[tuple[str, str]] = set()  # who and why, once logged
         self._cache = DraftCache(_CACHED_DRAFTS)
 

@@ -51,8 +51,8 @@ class SearchStatistics:
         lines = []
         for number, postproc in enumerate(postprocs):
             name = type(postproc).__name__
-            failed = (n for why, n in self.postproc_failures.items() if _member(why) == name)
-            total = self.rejected[name] + sum(failed)
+            causes = self.postproc_failures.items()  # each begins with its member
+            total = self.rejected[name] + sum(n for why, n in causes if why.split(":")[0] == name)
             lines.append(f"Postproc #{number} [{name}]: {total} failure(s)")
         for cause, count in self.replay_failures.most_common():
             lines.append(f"Replay [{cause}]: {count} failure(s)")
@@ -77,8 +77,3 @@ class SearchStatistics:
             is_counter = isinstance(getattr(result, item.name), Counter)
             setattr(result, item.name, Counter(value or {}) if is_counter else int(value))
         return result
-
-
-def _member(cause: str) -> str:
-    """The member that a cause begins with."""
-    return cause.split(":", 1)[0]

@@ -182,7 +182,10 @@ def _tune(
     store = make_database(options.database, options.work_dir, options.module_equality)
     builder, runner = options.builder, options.runner
     if runner == REPLAY:
-        runner, store = replay_runner(store), MemoryDatabase(options.module_equality)
+        # It answers with what the records said when they were made: with the seed of the run that
+        # made them the search goes the same way again.
+        runner = ReplayRunner(record.as_made() for record in store.get_all_tuning_records())
+        store = MemoryDatabase(options.module_equality)
         builder = REPLAY if builder == "local" else builder
     with ExitStack() as closing:
         logger = run_logger(options.work_dir, console=options.console)
@@ -282,14 +285,6 @@ def make_database(given: Database | str, work_dir: str | Path | None, equality: 
         make_folder(work_dir)
         options["work_dir"] = work_dir
     return databases.create(given, module_equality=equality, **options)
-
-
-def replay_runner(database: Database) -> ReplayRunner:
-    """A runner that answers with what the records of a database said when they were made.
-
-    With the seed of the run that made the records the search goes the same way again.
-    """
-    return ReplayRunner(record.as_made() for record in database.get_all_tuning_records())
 
 
 def make_scheduler(

@@ -147,10 +147,6 @@ def _for_all_sizes(module: IRModule, ranked: Sequence[Schedule], target: Target)
     return Schedule(module)
 
 
-def _steps_of(trace: Trace) -> int:
-    return sum(SLOW_STEPS.get(inst.primitive, 1) for inst in trace.insts)
-
-
 def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
     assert context.mod is not None
     assert context.space_generator is not None
@@ -167,7 +163,7 @@ def _drafts(context: TuneContext, sketches: Sequence[Schedule]) -> list[Draft]:
     for number in range(max(DRAFTS, len(sketches)) if sketches else 0):
         trace = sketches[number % len(sketches)].trace
         assert trace is not None
-        left -= _steps_of(trace)
+        left -= sum(SLOW_STEPS.get(inst.primitive, 1) for inst in trace.insts)
         if left < 0 and number >= len(sketches):
             break
         draft = replayer.replay(Trace(trace.insts), engine.fork_seed())
@@ -186,17 +182,17 @@ def stand_in_sizes(func: PrimFunc) -> dict[Var, int]:
     sizes: dict[Var, int] = {}
     used: set[int] = set()
     for symbol in symbols_of(func):
-        buffers = [buffer for buffer in func.buffer_map.values() if _uses(buffer, symbol)]
+        buffers = [
+            buffer
+            for buffer in func.buffer_map.values()
+            if any(var is symbol for var in _symbols(buffer))
+        ]
         if not buffers:
             continue  # a stride may be any number
         size = min(_size(buffer) for buffer in buffers)
         sizes[symbol] = next(prime for prime in _primes_below(size) if prime not in used)
         used.add(sizes[symbol])
     return sizes
-
-
-def _uses(buffer: Buffer, symbol: Var) -> bool:
-    return any(var is symbol for var in _symbols(buffer))
 
 
 def _symbols(buffer: Buffer) -> list[Var]:
@@ -236,11 +232,6 @@ def baselines_of(task: TaskRecord) -> dict[str, MeasureCandidate]:
     if best is None or structural_equal(best.mod, mod):
         return found
     return {ZERO_SEARCH: MeasureCandidate(best, infos), **found}
-
-
-def has_result(task: TaskRecord, database: Database) -> bool:
-    """Is there a schedule of the task that works on its target?"""
-    return database.query_tuning_record(task.mod, task.target, task.ctx.task_name) is not None
 
 
 def keep_without_search(task: TaskRecord, database: Database, measurer: Measuring) -> None:

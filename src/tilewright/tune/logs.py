@@ -45,7 +45,8 @@ def task_loggers(work_dir: str | Path | None, task_names: Sequence[str]) -> list
     digits = len(str(max(0, len(task_names) - 1)))
     loggers = []
     for number, name in enumerate(task_names):
-        label = f"{ROOT}.task_{number:0{digits}d}_{_file_name(name)}"
+        fit = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80]
+        label = f"{ROOT}.task_{number:0{digits}d}_{fit}"
         logger = logging.getLogger(label)
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
@@ -68,10 +69,6 @@ def close_loggers(loggers: Sequence[logging.Logger]) -> None:
     for logger in loggers:
         _drop_handlers(logger)
         logger.propagate = True
-
-
-def _file_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80]
 
 
 class _LogFile(logging.FileHandler):

@@ -13,7 +13,7 @@ from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.support.machine_faults import as_machine_faults
 from tilewright.support.member_failures import MemberFailures
 from tilewright.tune.events import PhaseChanged, TaskFinished, TuningFinished, TuningStarted
-from tilewright.tune.fallback import has_result, keep_without_search
+from tilewright.tune.fallback import keep_without_search
 from tilewright.tune.finals import hold_final
 from tilewright.tune.measuring import Measuring
 from tilewright.tune.options import TuneOptions
@@ -207,7 +207,7 @@ class TuningLoop:
         if database is None:
             return
         for number, task in enumerate(self._tasks):
-            if not has_result(task, database):
+            if database.query_tuning_record(task.mod, task.target, task.ctx.task_name) is None:
                 self._session.tell(PhaseChanged(number, "zero-search", 1))
                 keep_without_search(task, database, self._measurer)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from statistics import mean, median, stdev
 from typing import Protocol, TypeVar
 
-from tilewright.cost_model.prior import Machine, operations_per_cycle
+from tilewright.cost_model.prior import operations_per_second
 from tilewright.errors import TuneError
 from tilewright.measure import Builder, FinishedFuture, Runner
 from tilewright.measure.build_task import as_called
@@ -161,7 +161,8 @@ class Measurer:
         results, is_first = self._results(inputs), True
         for built, result in zip(measured.built, known, strict=True):
             if result is None and built.artifact_path is None:
-                result = _not_built(built)
+                why = built.failure or FailureKind.BUILD_ERROR
+                result = RunnerResult(None, built.error_msg, why)
             elif result is None:
                 if not is_first and not has_time():
                     return
@@ -298,13 +299,10 @@ def _check_count(member: object, expected: int, found: int) -> None:
 
 def _least_secs(task: TaskRecord) -> float | None:
     """What no candidate can be faster than."""
-    target = task.target
-    if not target.is_cpu:
+    if not task.target.is_cpu:
         return None
-    machine = Machine.of(target)
     dtypes = [info.dtype for info in args_info_of(task.mod)]
-    peak = machine.cores * operations_per_cycle(target, dtypes) * machine.hertz
-    return task.flop / peak / IMPOSSIBLE
+    return task.flop / operations_per_second(task.target, dtypes) / IMPOSSIBLE
 
 
 def _checked(result: RunnerResult) -> RunnerResult:
@@ -318,10 +316,6 @@ def _checked(result: RunnerResult) -> RunnerResult:
 
 def _not_run(text: str) -> RunnerResult:
     return RunnerResult(None, text, FailureKind.RUN_ERROR)
-
-
-def _not_built(result: BuilderResult) -> RunnerResult:
-    return RunnerResult(None, result.error_msg, result.failure or FailureKind.BUILD_ERROR)
 
 
 EQUAL = 0.02  # who takes so much longer at most is as good

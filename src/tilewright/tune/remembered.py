@@ -44,7 +44,9 @@ class ProgramMemory(Generic[ValueT]):
         new = {key: each for key, each in zip(keys, candidates, strict=True) if not self._has(key)}
         made = dict(zip(new, compute(list(new.values())), strict=True)) if new else {}
         found = [made[key] if key in made else self._values[key] for key in keys]
-        self._keep({key: value for key, value in made.items() if new[key].shash is not None})
+        self._values.update((key, made[key]) for key in made if new[key].shash is not None)
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)
         return found
 
     def _has(self, key: tuple[int, int]) -> bool:
@@ -52,11 +54,6 @@ class ProgramMemory(Generic[ValueT]):
             self._values.move_to_end(key)
             return True
         return False
-
-    def _keep(self, made: dict[tuple[int, int], ValueT]) -> None:
-        self._values.update(made)
-        while len(self._values) > self._most:
-            self._values.popitem(last=False)
 
 
 class RememberedFeatures(FeatureExtractor):

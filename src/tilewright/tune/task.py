@@ -329,11 +329,6 @@ class TaskRecord:
                 self.notes.append(text)
                 logger.warning("%s: %s", self.ctx.task_name, text)
 
-    def read_records(self, records: TaskRecords, fingerprint: str) -> None:
-        """Take over what is known of the program from earlier runs; it is read once."""
-        self.records, self.measured = records, MeasuredResults(records.earlier)
-        self.fingerprint = fingerprint
-
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `as_json` wrote; nothing is changed if that cannot be read."""
         counts, search = TrialCounts.from_json(state), SearchProgress.from_json(state)

@@ -122,14 +122,9 @@ def loss_and_gradient(scores: Array, labels: Array) -> tuple[float, Array]:
     """
     order, weights = pair_weights(scores, labels)
     ranked = scores[order]
-    right = _sigmoid(ranked[:, None] - ranked[None, :])
+    right = 0.5 * (1 + np.tanh(0.5 * (ranked[:, None] - ranked[None, :])))  # the sigmoid
     loss = -(weights * np.log2(np.maximum(right, _EPSILON))).sum()
     slope = -weights * (1 - right) / np.log(2)
     gradient = np.zeros_like(scores)
     gradient[order] = slope.sum(axis=1) - slope.sum(axis=0)
     return float(loss), gradient
-
-
-def _sigmoid(values: Array) -> Array:
-    result: Array = 0.5 * (1 + np.tanh(0.5 * values))
-    return result

@@ -40,10 +40,6 @@ def read_module(text: str | bytes) -> ir.IRModule:
 # --- containers and attributes ------------------------------------------------------------------
 
 
-def _value(graph: ObjectGraph, content: object) -> object:
-    return content
-
-
 def _map(graph: ObjectGraph, content: Any) -> dict[Any, Any]:
     """Positions of keys and values in turn; 0.14 writes texts as keys by themselves."""
     if isinstance(content, Mapping):
@@ -84,10 +80,6 @@ def _variable(kind: type[ir.Var]) -> Maker:
     return make
 
 
-def _prim_type(graph: ObjectGraph, fields: Fields) -> ir.DType:
-    return ir.DType(fields["dtype"])
-
-
 def _pointer_type(graph: ObjectGraph, fields: Fields) -> ir.PointerType | None:
     element = graph.object_at(fields["element_type"])
     if not isinstance(element, ir.DType):
@@ -113,10 +105,6 @@ def _buffer(graph: ObjectGraph, fields: Fields) -> ir.Buffer:
         factor,
         tuple(int(separator) for separator in separators),
     )
-
-
-def _global_var(graph: ObjectGraph, fields: Fields) -> ir.GlobalVar:
-    return ir.GlobalVar(str(graph.object_at(fields["name_hint"])))
 
 
 # --- nodes whose fields are ours -----------------------------------------------------------------
@@ -193,28 +181,22 @@ def _module(graph: ObjectGraph, fields: Fields) -> ir.IRModule:
     return ir.IRModule(made, {key: _plain(value) for key, value in attrs.items()})
 
 
-def _nothing(graph: ObjectGraph, content: object) -> None:
-    return None
-
-
 _MAKERS: Mapping[str, Maker] = {
     **EXPR_MAKERS,
     **{node_class.__name__: _node(node_class) for node_class in _SAME_FIELDS},
     "SBlock": _node(ir.Block),
     "SBlockRealize": _node(ir.BlockRealize),
     "For": _for,
-    "bool": _value,
-    "int": _value,
-    "float": _value,
+    **dict.fromkeys(("bool", "int", "float"), lambda graph, content: content),
     "Map": _map,
     "DictAttrs": _dict_attrs,
     "Var": _variable(ir.Var),
     "SizeVar": _variable(ir.SizeVar),
-    "PrimType": _prim_type,
+    "PrimType": lambda graph, fields: ir.DType(fields["dtype"]),
     "PointerType": _pointer_type,
-    "TupleType": _nothing,
+    "TupleType": lambda graph, fields: None,
     "Buffer": _buffer,
-    "GlobalVar": _global_var,
+    "GlobalVar": lambda graph, fields: ir.GlobalVar(str(graph.object_at(fields["name_hint"]))),
     "PrimFunc": _prim_func,
     "IRModule": _module,
 }

@@ -18,6 +18,7 @@ from typing import Any
 
 from tilewright.database import Database
 from tilewright.errors import StoredDataError
+from tilewright.search.measured import MeasuredResults
 from tilewright.space.base import SpaceGenerator
 from tilewright.support.decoding import decoding
 from tilewright.tune.abilities import Configured
@@ -38,8 +39,9 @@ def load_search(task: TaskRecord, database: Database) -> bool:
 
     Either way nothing that was measured of its program is measured again.
     """
-    records = database.task_records(task.mod, task.target)
-    task.read_records(records, fingerprint_of(task.ctx))
+    task.records = database.task_records(task.mod, task.target)
+    task.measured = MeasuredResults(task.records.earlier)
+    task.fingerprint = fingerprint_of(task.ctx)
     state = database.load_state(_key(task))
     head = _head(task)
     if not isinstance(state, Mapping) or any(state.get(name) != head[name] for name in head):
