@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.errors import ScheduleError, TargetError, TuneError
+from tilewright.errors import ScheduleError, TargetError, TilewrightError, TuneError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_hash
 from tilewright.ir.json import load_json, save_json
 from tilewright.nest.reading import Reading, read
@@ -252,6 +252,13 @@ class TuningRecord:
             self.trace.apply_to_schedule(sch, remove_postproc=False)
         return MeasureCandidate(sch, args_info_of(sch.mod))
 
+    def as_candidate_or_none(self) -> MeasureCandidate | None:
+        """The same; None if the trace cannot be replayed: it may be of another version."""
+        try:
+            return self.as_measure_candidate()
+        except TilewrightError:
+            return None
+
     @staticmethod
     def of(
         candidate: MeasureCandidate,
@@ -302,17 +309,13 @@ class TuningRecord:
 
     def as_json(self) -> list[Any]:
         """`[trace, run_secs, target, args_info]`, as TVM writes it."""
+        target = None if self.target is None else self.target.export()
         return [
             self.trace.as_json(),
             self.plain_secs,
-            self._target_description(),
+            target if self.identity is None else self.identity.description,
             None if self.args_info is None else [info.as_json() for info in self.args_info],
         ]
-
-    def _target_description(self) -> Mapping[str, object] | None:
-        if self.identity is not None:
-            return self.identity.description
-        return None if self.target is None else self.target.export()
 
     @staticmethod
     def from_json(json_obj: object, workload: Workload) -> TuningRecord:

@@ -8,7 +8,7 @@ cores. Rough in absolute terms; what counts is that it ranks candidates before a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -261,24 +261,14 @@ _PER_LANE = 4.0  # two multiply-adds
 # Processors that do one multiply-add of 512 bits a cycle: two halves of it, or one unit for it.
 _HALF_AS_MANY_IF_WIDE = frozenset({"znver4", "icelake-client", "rocketlake", "tigerlake"})
 
-# What instructions for narrow types make of it: a type, a feature of the CPU ("": any CPU), and how
-# many times the operations of single precision that is. The first line that fits counts.
-_NARROW: tuple[tuple[str, str, float], ...] = (
-    ("int8", "amx-int8", 32.0),
-    ("int8", "i8mm", 8.0),
-    ("int8", "", 4.0),
-    ("uint8", "amx-int8", 32.0),
-    ("uint8", "i8mm", 8.0),
-    ("uint8", "", 4.0),
-    ("bfloat16", "amx-bf16", 16.0),
-    ("bfloat16", "bf16", 4.0),
-    ("bfloat16", "avx512bf16", 2.0),
-    ("float16", "amx-fp16", 16.0),
-    ("float16", "avx512fp16", 2.0),
-    ("float16", "fullfp16", 2.0),
-    ("int16", "", 2.0),
-    ("uint16", "", 2.0),
-)
+# What instructions for narrow types make of it: a feature of the CPU ("": any CPU), and how many
+# times the operations of single precision that is. The first that fits counts.
+_NARROW: Mapping[str, Sequence[tuple[str, float]]] = {
+    **dict.fromkeys(("int8", "uint8"), (("amx-int8", 32.0), ("i8mm", 8.0), ("", 4.0))),
+    **dict.fromkeys(("int16", "uint16"), (("", 2.0),)),
+    "bfloat16": (("amx-bf16", 16.0), ("bf16", 4.0), ("avx512bf16", 2.0)),
+    "float16": (("amx-fp16", 16.0), ("avx512fp16", 2.0), ("fullfp16", 2.0)),
+}
 
 
 def operations_per_cycle(target: Target, dtypes: Sequence[str] = ()) -> float:
@@ -296,7 +286,7 @@ def operations_per_second(target: Target, dtypes: Sequence[str] = ()) -> float:
 
 def _factor(target: Target, dtype: str) -> float:
     """Operations on a type for each one on single precision."""
-    for name, feature, factor in _NARROW:
-        if name == dtype and (not feature or feature in target.features):
+    for feature, factor in _NARROW.get(dtype, ()):
+        if not feature or feature in target.features:
             return factor
     return 32 / max(32, DType(dtype).bits)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
@@ -322,12 +321,7 @@ class Database(ABC):
         self.__dict__.setdefault("_build_scopes", []).append(scope)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         _scopes.set(_scopes.get()[:-1])
         self.__dict__["_build_scopes"].pop().__exit__(None, None, None)
 

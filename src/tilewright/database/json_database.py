@@ -8,6 +8,7 @@ in turn: each takes a lock and reads what the others have added first.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +23,10 @@ from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_rows import to_json
 from tilewright.database.tvm_format.dialects import TVM_014, get_dialect
 from tilewright.database.tvm_format.json_lines import (
-    RecordLineReader,
     dialect_of_lines,
     module_from_line,
     record_content,
+    record_from_line,
     record_line,
     workload_line,
 )
@@ -68,7 +69,6 @@ class JSONDatabase(TableDatabase):
         self._index: dict[Workload, int] = {}  # of those whose line is on disk
         self._records = {}  # by their lines: no line counts twice
         self._table = RecordTable()
-        self._reader = RecordLineReader()
         self._problems: list[Problem] = []
         self._guard = threading.RLock()
         self._pending: _Pending | None = None  # of the transaction
@@ -91,18 +91,19 @@ class JSONDatabase(TableDatabase):
             self._read_record(number, line)
 
     def _read_workload(self, number: int, line: bytes) -> Workload | None:
-        def read(line: bytes) -> Workload:
-            return self._workloads.adopt(Workload(module_from_line(line), 0))[0]
-
-        workload = readable(WORKLOAD_FILE, number, line, read, self._report)
+        workload = readable(
+            WORKLOAD_FILE,
+            number,
+            line,
+            lambda line: self._workloads.adopt(Workload(module_from_line(line), 0))[0],
+            self._report,
+        )
         if workload is not None:
             self._index.setdefault(workload, len(self._rows))
         return workload
 
     def _read_record(self, number: int, line: bytes) -> None:
-        def read(line: bytes) -> TuningRecord:
-            return self._reader.read(line, self._rows)
-
+        read = functools.partial(record_from_line, workloads=self._rows)
         record = readable(RECORD_FILE, number, line, read, self._report)
         if record is not None:
             self._keep(line, record)

@@ -5,19 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+from tilewright import ir
 from tilewright.errors import ScheduleError, TuneError
-from tilewright.ir import (
-    AllocateConst,
-    Block,
-    BlockRealize,
-    IRModule,
-    Node,
-    PrimFunc,
-    SeqStmt,
-    Stmt,
-    structural_equal,
-    structural_hash,
-)
 from tilewright.ir.node import map_children, replace
 from tilewright.ir.patterns import nodes_of
 from tilewright.records import entry_function
@@ -31,11 +20,11 @@ class ModuleEquality(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def hash(self, mod: IRModule) -> int:
+    def hash(self, mod: ir.IRModule) -> int:
         """A 64-bit number, the same in every process."""
 
     @abstractmethod
-    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
+    def equal(self, lhs: ir.IRModule, rhs: ir.IRModule) -> bool:
         """Are the two the same workload?"""
 
 
@@ -53,11 +42,11 @@ class StructuralEquality(ModuleEquality):
 
     name = "structural"
 
-    def hash(self, mod: IRModule) -> int:
-        return structural_hash(mod)
+    def hash(self, mod: ir.IRModule) -> int:
+        return ir.structural_hash(mod)
 
-    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
-        return structural_equal(lhs, rhs)
+    def equal(self, lhs: ir.IRModule, rhs: ir.IRModule) -> bool:
+        return ir.structural_equal(lhs, rhs)
 
 
 @module_equalities.register("ignore-tensor")
@@ -67,11 +56,11 @@ class IgnoreConstantsEquality(ModuleEquality):
 
     name = "ignore-ndarray"
 
-    def hash(self, mod: IRModule) -> int:
-        return structural_hash(without_constants(mod))
+    def hash(self, mod: ir.IRModule) -> int:
+        return ir.structural_hash(without_constants(mod))
 
-    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
-        return structural_equal(without_constants(lhs), without_constants(rhs))
+    def equal(self, lhs: ir.IRModule, rhs: ir.IRModule) -> bool:
+        return ir.structural_equal(without_constants(lhs), without_constants(rhs))
 
 
 @module_equalities.register("anchor-block")
@@ -80,20 +69,20 @@ class AnchorBlockEquality(ModuleEquality):
 
     name = "anchor-block"
 
-    def hash(self, mod: IRModule) -> int:
-        return structural_hash(_subject(mod))
+    def hash(self, mod: ir.IRModule) -> int:
+        return ir.structural_hash(_subject(mod))
 
-    def equal(self, lhs: IRModule, rhs: IRModule) -> bool:
+    def equal(self, lhs: ir.IRModule, rhs: ir.IRModule) -> bool:
         ours, theirs = _subject(lhs), _subject(rhs)
-        return type(ours) is type(theirs) and structural_equal(ours, theirs, map_free_vars=True)
+        return type(ours) is type(theirs) and ir.structural_equal(ours, theirs, map_free_vars=True)
 
 
-def _subject(mod: IRModule) -> Node:
+def _subject(mod: ir.IRModule) -> ir.Node:
     block = find_anchor_block(mod)
     return without_constants(mod) if block is None else _stripped(block)
 
 
-def without_constants(mod: IRModule) -> IRModule:
+def without_constants(mod: ir.IRModule) -> ir.IRModule:
     """The program with empty constant arrays."""
     functions = {name: func.with_body(_stripped(func.body)) for name, func in mod.functions.items()}
     if all(functions[name] is mod.functions[name] for name in functions):
@@ -103,10 +92,10 @@ def without_constants(mod: IRModule) -> IRModule:
 
 def _stripped(node: Any) -> Any:
     node = map_children(node, _stripped)
-    return replace(node, data=()) if isinstance(node, AllocateConst) else node
+    return replace(node, data=()) if isinstance(node, ir.AllocateConst) else node
 
 
-def find_anchor_block(mod: IRModule) -> Block | None:
+def find_anchor_block(mod: ir.IRModule) -> ir.Block | None:
     """The reduction block with the most operations in its loop nest; None without reductions."""
     try:
         func = entry_function(mod)
@@ -115,7 +104,7 @@ def find_anchor_block(mod: IRModule) -> Block | None:
     candidates = [
         (nest, block)
         for nest in _top_level(func.body)
-        for block in nodes_of(nest, Block)
+        for block in nodes_of(nest, ir.Block)
         if block.init is not None
     ]
     if len(candidates) <= 1:
@@ -123,14 +112,14 @@ def find_anchor_block(mod: IRModule) -> Block | None:
     return max(candidates, key=lambda candidate: _flops(candidate[0]))[1]
 
 
-def _top_level(body: Stmt) -> tuple[Stmt, ...]:
-    if isinstance(body, BlockRealize) and not body.iter_values:
+def _top_level(body: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    if isinstance(body, ir.BlockRealize) and not body.iter_values:
         body = body.block.body
-    return body.seq if isinstance(body, SeqStmt) else (body,)
+    return body.seq if isinstance(body, ir.SeqStmt) else (body,)
 
 
-def _flops(nest: Stmt) -> float:
+def _flops(nest: ir.Stmt) -> float:
     try:
-        return estimate_tir_flops(PrimFunc((), nest))
+        return estimate_tir_flops(ir.PrimFunc((), nest))
     except ScheduleError:
         return 0.0  # symbolic extents: there is nothing to compare

@@ -21,9 +21,10 @@ from tilewright.config import user_cache_dir
 from tilewright.database import similarity
 from tilewright.database.stored_record import digest, trace_text
 from tilewright.errors import TilewrightError, TuneError
-from tilewright.ir import Call, DType, IRModule, Node, post_order_visit
+from tilewright.ir import Call, DType, IRModule
 from tilewright.ir.json import save_json
 from tilewright.ir.op import CallEffect, Op
+from tilewright.ir.patterns import nodes_of
 from tilewright.measure.argument_cache import ArgumentCache
 from tilewright.measure.build_task import Scheduled, as_called, build_candidate, build_with_twins
 from tilewright.measure.evaluator import AdaptiveProtocol
@@ -120,10 +121,7 @@ def why_not_compared(plain: IRModule, target: Target) -> str:
 
 def _calls_functions(mod: IRModule) -> bool:
     """Is there a call that may do more than compute a value?"""
-    nodes: list[Node] = []
-    for func in mod.functions.values():
-        post_order_visit(func.body, nodes.append)
-    ops = (node.op for node in nodes if isinstance(node, Call))
+    ops = [call.op for func in mod.functions.values() for call in nodes_of(func.body, Call)]
     return any(not isinstance(op, Op) or op.effect >= CallEffect.UPDATE_STATE for op in ops)
 
 

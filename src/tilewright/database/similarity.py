@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.database.module_equality import find_anchor_block
 from tilewright.errors import IRError
@@ -77,7 +76,8 @@ def nearest(mod: IRModule, workloads: Iterable[Workload]) -> Similar | None:
     for workload in workloads:
         known = _encoded(workload.mod)
         if known.tokens == asked.tokens:
-            distance = _distance(known.numbers, asked.numbers)
+            pairs = zip(known.numbers, asked.numbers, strict=True)
+            distance = sum(abs(math.log2((abs(a) + 1) / (abs(b) + 1))) for a, b in pairs)
         elif _block_structure(workload.mod) == structure:
             distance = math.inf
         else:
@@ -87,11 +87,6 @@ def nearest(mod: IRModule, workloads: Iterable[Workload]) -> Similar | None:
     if best is None:
         return None
     return Similar(best[1], _difference(best[1].mod, mod, is_same_kind=best[0] < math.inf))
-
-
-def _distance(known: Sequence[int], asked: Sequence[int]) -> float:
-    pairs = zip(known, asked, strict=True)
-    return sum(abs(math.log2((abs(a) + 1) / (abs(b) + 1))) for a, b in pairs)
 
 
 def _difference(known: IRModule, asked: IRModule, is_same_kind: bool) -> str:
@@ -125,7 +120,8 @@ def _name_and_shape(mod: IRModule) -> tuple[str, str]:
     if block is None:
         return (functions or ["main"])[0], ""
     name = functions[0] if len(mod.functions) == 1 and functions else block.name_hint
-    return name, "x".join(_extent(iter_var.dom) for iter_var in block.iter_vars)
+    domains = [iter_var.dom for iter_var in block.iter_vars]
+    return name, "x".join("?" if each is None else str(each.extent) for each in domains)
 
 
 def _last_computing_block(mod: IRModule) -> Block | None:
@@ -136,7 +132,3 @@ def _last_computing_block(mod: IRModule) -> Block | None:
         if block.iter_vars
     ]
     return blocks[-1] if blocks else None
-
-
-def _extent(domain: Any) -> str:
-    return "?" if domain is None else str(domain.extent)

@@ -108,19 +108,18 @@ def _export_json(database: Database, path: Path) -> int:
         places.setdefault(record.workload, len(places))
     document = {
         "tilewright_database": _DOCUMENT_VERSION,
-        "workloads": [_workload_entry(workload) for workload in places],
+        "workloads": [
+            {
+                "name": similarity.describe(workload.mod),
+                "hash": f"{workload.shash:016x}",
+                "module": save_json(workload.mod),
+            }
+            for workload in places
+        ],
         "records": [_record_entry(record, places[record.workload]) for record in records],
     }
     write_whole(path, msgspec.json.encode(document))
     return len(records)
-
-
-def _workload_entry(workload: Workload) -> dict[str, object]:
-    return {
-        "name": similarity.describe(workload.mod),
-        "hash": f"{workload.shash:016x}",
-        "module": save_json(workload.mod),
-    }
 
 
 def _record_entry(record: TuningRecord, workload: int) -> dict[str, object]:

@@ -180,23 +180,16 @@ class ArgumentCache:
         accesses = accesses_of(entry_of(module))
         if stored is not None and stored.exists():
             return _load(stored, Expectation(accesses, False, rounding, {}), infos)
-        ran = self._run_reference(module, infos, seed, positive=False)
-        positive = not all(map(_is_finite, ran.results.values()))
-        if positive:
-            ran = self._run_reference(module, infos, seed, positive=True)
+        for positive in (False, True):
+            (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
+            ran = run_reference(module, arguments)
+            if all(map(_is_finite, ran.results.values())):
+                break
         found = Expectation(accesses, positive, rounding, ran.results, ran.precise)
         if stored is not None:
             _save(stored, found)
-        (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
         notes = tuple(_doubts(module, found, arguments))
         return dataclasses.replace(found, notes=notes, plain_secs=ran.secs)
-
-    def _run_reference(
-        self, module: Module, infos: Sequence[TensorSpec], seed: int, *, positive: bool
-    ) -> ReferenceRun:
-        accesses = accesses_of(entry_of(module))
-        (arguments,) = self.argument_sets(infos, accesses, seed, positive=positive)
-        return run_reference(module, arguments)
 
 
 def _doubts(module: Module, found: Expectation, arguments: ArgumentSet) -> list[str]:

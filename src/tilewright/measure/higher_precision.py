@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright import ir
 from tilewright.ir.op import MATH_OPS
+from tilewright.ir.patterns import nodes_of
 from tilewright.measure.artifact import precise_name
 from tilewright.schedule.caches.copy_block import (
     make_copy_block,
@@ -81,32 +82,19 @@ def _copy(name: str, source: ir.Buffer, target: ir.Buffer) -> ir.Stmt:
     return realize_in_loops(loops, [variable for variable, _ in loops], block)
 
 
-class _Written(ir.Visitor):
-    """The buffers that a program writes."""
-
-    def __init__(self) -> None:
-        self.found: set[ir.Buffer] = set()
-
-    def visit_buffer_store(self, node: ir.BufferStore) -> None:
-        self.found.add(node.buffer)
-
-    def visit_block(self, node: ir.Block) -> None:
-        self.found |= {region.buffer for region in node.writes}
-        self.generic_visit(node)
-
-
 class _Widener(ir.BufferRewriter):
     """Every float expression becomes one of float64; all other types stay what they are."""
 
     def __init__(self, func: ir.PrimFunc) -> None:
-        written = _Written()
-        written.visit(func.body)
+        written = {store.buffer for store in nodes_of(func.body, ir.BufferStore)}
+        for block in nodes_of(func.body, ir.Block):
+            written |= {region.buffer for region in block.writes}
         arguments = tuple(func.buffer_map.values())
         # By argument; a compact buffer, whatever the strides of the argument are.
         self.results = {
             buffer: ir.replace(_widened(buffer), strides=(), elem_offset=None)
             for buffer in arguments
-            if buffer in written.found and _is_narrow(buffer.dtype)
+            if buffer in written and _is_narrow(buffer.dtype)
         }
         self._buffers = {buffer: self.results.get(buffer, buffer) for buffer in arguments}
         self._vars: dict[ir.Var, ir.Var] = {}

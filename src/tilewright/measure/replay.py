@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from tilewright.errors import TilewrightError, TuneError
+from tilewright.errors import TuneError
 from tilewright.ir import IRModule, structural_hash
 from tilewright.measure.base import Builder, FinishedFuture, Runner, builders, runners
 from tilewright.records import (
@@ -80,12 +80,10 @@ def _index(records: Iterable[TuningRecord]) -> tuple[Mapping[str, RunnerResult],
     results: dict[str, RunnerResult] = {}
     unreadable = 0
     for record in records:
-        try:
-            key = _key_of(record.as_measure_candidate().sch.mod)
-        except TilewrightError:  # of another version, or of rules that are gone
-            unreadable += 1
-            continue
-        results.setdefault(key, _result_of(record))
+        candidate = record.as_candidate_or_none()
+        unreadable += candidate is None
+        if candidate is not None:
+            results.setdefault(_key_of(candidate.sch.mod), _result_of(record))
     return results, unreadable
 
 

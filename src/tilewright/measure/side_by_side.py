@@ -138,6 +138,4 @@ def measure_alone(mod: IRModule, target: Target) -> float:
     """Seconds of one run of a program."""
     version = kernel("it", mod, target)
     compare([version])
-    if not version.rows:
-        raise TuneError("the program was not run")
     return version.secs

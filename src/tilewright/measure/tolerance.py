@@ -11,7 +11,8 @@ import math
 
 import msgspec
 
-from tilewright.ir import Block, Cast, DType, IntImm, IRModule, IterType, Visitor
+from tilewright.ir import Block, Cast, DType, IntImm, IRModule, IterType
+from tilewright.ir.patterns import nodes_of
 
 _UNITS = {  # the distance from 1 to the next number of a type
     "float64": 2.0**-52,
@@ -71,33 +72,25 @@ def _unit(dtype: str) -> float:
     return _UNITS.get(str(DType(dtype).element_of), 0.0) if dtype else 0.0
 
 
-class _Sums(Visitor):
-    """The buffers and the reductions of a program."""
-
-    def __init__(self) -> None:
-        self.dtypes: set[str] = set()
-        self.sums: list[tuple[str, int]] = []
-
-    def visit_block(self, node: Block) -> None:
-        terms = 1
-        for iterator in node.iter_vars:
-            if iterator.iter_type is IterType.COMM_REDUCE:
-                extent = None if iterator.dom is None else iterator.dom.extent
-                terms *= extent.value if isinstance(extent, IntImm) else _ASSUMED_TERMS
-        self.dtypes |= {str(region.buffer.dtype) for region in node.writes}
-        if terms > 1 and node.writes:
-            self.sums.append((str(node.writes[0].buffer.dtype), terms))
-        self.generic_visit(node)
-
-    def visit_cast(self, node: Cast) -> None:
-        self.dtypes.add(str(node.dtype))
-        self.generic_visit(node)
-
-
 def rounding_of(mod: IRModule) -> Rounding:
     """The rounding errors to expect of a program, read off its blocks."""
-    found = _Sums()
+    dtypes: set[str] = set()
+    sums: list[tuple[str, int]] = []
     for func in mod.functions.values():
-        found.visit(func.body)
-    floats = sorted(dtype for dtype in found.dtypes if _unit(dtype))
-    return Rounding(tuple(floats), tuple(found.sums))
+        dtypes |= {str(node.dtype) for node in nodes_of(func.body, Cast)}
+        for block in nodes_of(func.body, Block):
+            dtypes |= {str(region.buffer.dtype) for region in block.writes}
+            terms = _terms(block)
+            if terms > 1 and block.writes:
+                sums.append((str(block.writes[0].buffer.dtype), terms))
+    return Rounding(tuple(sorted(filter(_unit, dtypes))), tuple(sums))
+
+
+def _terms(block: Block) -> int:
+    """How many values a block adds up, or reduces in another way."""
+    terms = 1
+    for iterator in block.iter_vars:
+        if iterator.iter_type is IterType.COMM_REDUCE:
+            extent = None if iterator.dom is None else iterator.dom.extent
+            terms *= extent.value if isinstance(extent, IntImm) else _ASSUMED_TERMS
+    return terms

@@ -141,7 +141,8 @@ def _perform(call: TaskCall) -> bytes:
 def _failure(number: int, error: BaseException) -> Reply:
     """Whose fault an exception is: the task's or the machine's."""
     fault = machine_fault(error)
-    if _is_lack_of_memory(error):
+    of_kernel = isinstance(error, KernelAssertError) and "out of memory" in str(error)
+    if of_kernel or is_lack_of_memory(error):
         text = f"{type(error).__name__}: {error}"
         if _machine_has_memory():
             return Reply(number, failure=OUT_OF_MEMORY, message=text)
@@ -150,11 +151,6 @@ def _failure(number: int, error: BaseException) -> Reply:
         return Reply(number, failure=MACHINE, message=str(fault))
     text = "".join(traceback.format_exception(error))
     return Reply(number, failure=RUN_ERROR, message=text)
-
-
-def _is_lack_of_memory(error: BaseException) -> bool:
-    of_kernel = isinstance(error, KernelAssertError) and "out of memory" in str(error)
-    return of_kernel or is_lack_of_memory(error)
 
 
 def _machine_has_memory() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.errors import TilewrightError
 from tilewright.ir import IRModule
 from tilewright.lowering.prepacking import packed_weights
 from tilewright.records import TuningRecord
@@ -24,10 +23,8 @@ def packed_before(mod: IRModule) -> list[str]:
 
 def packed_by(record: TuningRecord) -> list[str]:
     """The same for a record; nothing if it cannot be replayed here."""
-    try:
-        return packed_before(record.as_measure_candidate().sch.mod)
-    except TilewrightError:
-        return []
+    candidate = record.as_candidate_or_none()
+    return [] if candidate is None else packed_before(candidate.sch.mod)
 
 
 def packing_note(names: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright.database import Trial
 
 LEAST = 3  # candidates whose order says something
@@ -83,14 +85,6 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 def _ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 0; equal values share the mean of theirs."""
-    order = sorted(range(len(values)), key=lambda place: values[place])
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for place in order[start : end + 1]:
-            ranks[place] = (start + end) / 2
-        start = end + 1
-    return ranks
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = counts.cumsum()
+    return [float(rank) for rank in (ends - (counts + 1) / 2)[places]]

@@ -90,18 +90,14 @@ class Plot:
     def vertical(self, x: float, label: str) -> None:
         """A dashed line from top to bottom."""
         place = f"{self._px(x):.1f}"
-        self._marks.append(
-            f'<line class="mark" x1="{place}" x2="{place}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}">'
-            f"<title>{escape(label)}</title></line>"
-        )
+        ends = f'x1="{place}" x2="{place}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"'
+        self._marks.append(f'<line class="mark" {ends}><title>{escape(label)}</title></line>')
 
     def horizontal(self, y: float, label: str) -> None:
         """A dashed line from side to side."""
-        place = self._py(y)
-        self._marks.append(
-            f'<line class="mark" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" '
-            f'y1="{place:.1f}" y2="{place:.1f}"><title>{escape(label)}</title></line>'
-        )
+        place = f"{self._py(y):.1f}"
+        ends = f'x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{place}" y2="{place}"'
+        self._marks.append(f'<line class="mark" {ends}><title>{escape(label)}</title></line>')
 
     def svg(self) -> str:
         """The picture."""

@@ -5,12 +5,12 @@ Both happen before any time is spent on a search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright import ir
 from tilewright.errors import IRError, TuneError
 from tilewright.ir.numpy_bridge import to_numpy
+from tilewright.ir.patterns import nodes_of
 from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import has_trivial_binding
 from tilewright.schedule.conditions.checks import why_not_compact
@@ -139,7 +139,8 @@ def left_alone(mod: ir.IRModule) -> list[str]:
         sentences += [
             f"loop {loop.loop_var.name!r} runs as often as its data say (`{loop.extent}`), so it "
             "stays as written; the loops around it are tuned"
-            for loop in _dynamic_loops(root.stmt)
+            for loop in nodes_of(root.stmt, ir.For)
+            if not isinstance(loop.extent, ir.IntImm)
         ]
     return sentences
 
@@ -163,10 +164,3 @@ def _rest(tuned: int) -> str:
             "carries values on into the block"
         )
     return "the other block is tuned" if tuned == 1 else f"the other {tuned} blocks are tuned"
-
-
-def _dynamic_loops(stmt: ir.Node) -> Iterator[ir.For]:
-    if isinstance(stmt, ir.For) and not isinstance(stmt.extent, ir.IntImm):
-        yield stmt
-    for child in ir.children(stmt):
-        yield from _dynamic_loops(child)

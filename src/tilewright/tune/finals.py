@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tilewright.database import Database, TaskRecords
-from tilewright.errors import TilewrightError
 from tilewright.records import (
     FAILED_RUN_SECS,
-    MeasureCandidate,
     RunnerResult,
     TuningRecord,
 )
@@ -91,7 +89,7 @@ def _turn_secs(records: Sequence[TuningRecord]) -> float:
 def _measure(
     task: TaskRecord, measurer: Measuring, records: Sequence[TuningRecord], seconds: float
 ) -> list[Contender]:
-    replayed = [(record, _replayed(record)) for record in records]
+    replayed = [(record, record.as_candidate_or_none()) for record in records]
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
     candidates = [candidate for _, candidate in found]
     results = measurer.rematch(task, candidates, _rows(records), seconds)
@@ -100,13 +98,6 @@ def _measure(
         for (record, _), result in zip(found, results, strict=True)
         if result is not None
     ]
-
-
-def _replayed(record: TuningRecord) -> MeasureCandidate | None:
-    try:
-        return record.as_measure_candidate()
-    except TilewrightError:  # of another version
-        return None
 
 
 def _scale(ran: Sequence[Contender]) -> float:

@@ -11,7 +11,6 @@ import contextvars
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from typing_extensions import Self
 
@@ -35,12 +34,7 @@ class Profiler:
         _current.set((*_current.get(), self))
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         _current.set(_current.get()[:-1])
         assert self._started is not None
         self._seconds["Total"] = time.perf_counter() - self._started

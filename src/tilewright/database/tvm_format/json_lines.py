@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import struct
 from collections.abc import Mapping
 from json.encoder import encode_basestring
@@ -119,8 +120,6 @@ class _Content(NamedTuple):
 _LINE = msgspec.json.Decoder(tuple[int, _Content])
 _TARGET = msgspec.json.Decoder(dict[str, Any] | None)
 _ARGUMENTS = msgspec.json.Decoder(list[Any] | None)
-_Machine = tuple[Target | None, TargetIdentity | None]
-_Arguments = tuple[TensorInfo, ...] | None
 
 
 def record_line(content: str, workload_index: int) -> str:
@@ -139,42 +138,36 @@ def record_content(record: TuningRecord, dialect: Dialect) -> str:
     return dumps([trace_in_dialect(trace, dialect), run_secs, target, args_info])
 
 
-class RecordLineReader:
-    """Reads lines; targets and arguments that recur are made once."""
+def record_from_line(line: bytes, workloads: list[Workload | None]) -> TuningRecord:
+    """The record of a line; its trace stays text."""
+    with decoding("the line is not a record", StoredDataError):
+        index, content = _LINE.decode(line)
+        target, identity = _machine(bytes(content.target))
+        args_info = _args_info(bytes(content.args_info))
+    if not 0 <= index < len(workloads):
+        raise StoredDataError(f"its workload {index} is missing")
+    workload = workloads[index]
+    if workload is None:
+        raise StoredDataError(f"its workload {index} cannot be read")
+    trace = StoredTrace(bytes(content.trace))
+    return TuningRecord(trace, workload, content.run_secs, target, args_info, identity=identity)
 
-    def __init__(self) -> None:
-        self._machines: dict[bytes, _Machine] = {}
-        self._arguments: dict[bytes, _Arguments] = {}
 
-    def read(self, line: bytes, workloads: list[Workload | None]) -> TuningRecord:
-        """The record of a line; its trace stays text."""
-        with decoding("the line is not a record", StoredDataError):
-            index, content = _LINE.decode(line)
-            target, identity = self._machine(bytes(content.target))
-            args_info = self._args_info(bytes(content.args_info))
-        if not 0 <= index < len(workloads):
-            raise StoredDataError(f"its workload {index} is missing")
-        workload = workloads[index]
-        if workload is None:
-            raise StoredDataError(f"its workload {index} cannot be read")
-        trace = StoredTrace(bytes(content.trace))
-        return TuningRecord(trace, workload, content.run_secs, target, args_info, identity=identity)
+# Targets and arguments recur in line after line, so they are made once.
 
-    def _machine(self, text: bytes) -> _Machine:
-        if text not in self._machines:
-            description = _TARGET.decode(text)
-            if description is None:
-                self._machines[text] = None, None
-            else:
-                identity = completed(TargetIdentity(description))
-                self._machines[text] = _read_target(description), identity
-        return self._machines[text]
 
-    def _args_info(self, text: bytes) -> _Arguments:
-        if text not in self._arguments:
-            infos = _ARGUMENTS.decode(text)
-            self._arguments[text] = infos and tuple(map(TensorInfo.from_json, infos))
-        return self._arguments[text]
+@functools.lru_cache(maxsize=256)
+def _machine(text: bytes) -> tuple[Target | None, TargetIdentity | None]:
+    description = _TARGET.decode(text)
+    if description is None:
+        return None, None
+    return _read_target(description), completed(TargetIdentity(description))
+
+
+@functools.lru_cache(maxsize=256)
+def _args_info(text: bytes) -> tuple[TensorInfo, ...] | None:
+    infos = _ARGUMENTS.decode(text)
+    return infos and tuple(map(TensorInfo.from_json, infos))
 
 
 def _read_target(description: Mapping[str, object]) -> Target | None:

@@ -101,9 +101,8 @@ def _replayed(lesson: Lesson) -> tuple[list[MeasureCandidate], list[RunnerResult
     """The candidates of a lesson, and their results before a final corrected them."""
     candidates, results = [], []
     for record in lesson.records:
-        try:
-            candidates.append(record.as_measure_candidate())
-        except TilewrightError:  # of another version
-            continue
-        results.append(record.as_made().as_result())
+        candidate = record.as_candidate_or_none()
+        if candidate is not None:
+            candidates.append(candidate)
+            results.append(record.as_made().as_result())
     return candidates, results
