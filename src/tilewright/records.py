@@ -46,7 +46,7 @@ class TensorInfo:
         object.__setattr__(self, "dtype", str(self.dtype))
         object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
 
-    def as_json(self) -> list[Any]:
+    def as_json(self) -> list[object]:
         """As tuning records write it."""
         return ["TENSOR", self.dtype, list(self.shape)]
 
@@ -186,7 +186,7 @@ class RunnerFuture(Protocol):
 class TargetIdentity:
     """A target as it was on the machine that measured, in plain values that travel."""
 
-    description: Mapping[str, Any]  # as `Target.export()` gives it
+    description: Mapping[str, object]  # as `Target.export()` gives it
     fingerprint: str | None = None  # None: unknown
     features: tuple[str, ...] | None = None  # of the CPU; None: unknown
     is_complete: bool = False  # what follows from the description is filled in
@@ -265,7 +265,7 @@ class TuningRecord:
         workload: Workload,
         target: Target | None,
         result: RunnerResult,
-        extra: Mapping[str, Any],
+        extra: Mapping[str, object],
     ) -> TuningRecord:
         """The record of a candidate that was measured; what `extra` has no value for is left out.
 

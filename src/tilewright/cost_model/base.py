@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +40,7 @@ class CostModel(Member, ABC):
         """One score a candidate."""
 
     @staticmethod
-    def create(kind: str, *args: Any, **options: Any) -> CostModel | None:
+    def create(kind: str, *args: object, **options: object) -> CostModel | None:
         """A model by name; "none" is none."""
         if kind == "none":
             return None

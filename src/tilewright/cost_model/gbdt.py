@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -85,7 +85,7 @@ _MANY_ROWS = 16_000
 class Prior(Protocol):
     """Knows something about candidates before anything was measured."""
 
-    def score(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Any:
+    def score(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
         """An array: the predicted log2 of the seconds that each candidate takes."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zipfile
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from tilewright.support.files import replacing
 
 Rows = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float64]
+AnyArray: TypeAlias = npt.NDArray[Any]
 FORMAT = "tilewright-cost-model-1"
 
 
@@ -85,7 +86,7 @@ class SampleStore:
     def __len__(self) -> int:
         return sum(len(group.costs) for group in self)
 
-    def as_arrays(self) -> dict[str, Any]:
+    def as_arrays(self) -> dict[str, AnyArray]:
         """Everything, as arrays for a file."""
         features = [rows for group in self for rows in group.features]
         return {
@@ -99,7 +100,7 @@ class SampleStore:
         }
 
     @staticmethod
-    def from_arrays(arrays: Any) -> SampleStore:
+    def from_arrays(arrays: Mapping[str, AnyArray]) -> SampleStore:
         """What `as_arrays` gave."""
         store = SampleStore()
         ends = np.cumsum(arrays["num_rows"])[:-1]
@@ -170,13 +171,14 @@ class LearnedModel(CostModel):
         self.last_quality = ranking_quality(scores[ran], costs[ran])
 
 
-def write_arrays(path: str, kind: str, **arrays: Any) -> None:
+def write_arrays(path: str, kind: str, **arrays: AnyArray) -> None:
     """Write the arrays of a kind of model under exactly this name."""
     with replacing(path) as file:
-        np.savez_compressed(file, format=np.array(FORMAT), kind=np.array(kind), **arrays)
+        named = {"format": np.array(FORMAT), "kind": np.array(kind), **arrays}
+        np.savez_compressed(file, **named)  # type: ignore[arg-type]  # none is `allow_pickle`
 
 
-def read_arrays(path: str, kind: str) -> dict[str, Any]:
+def read_arrays(path: str, kind: str) -> dict[str, AnyArray]:
     """Read what `write_arrays` wrote."""
     try:
         with np.load(path, allow_pickle=False) as loaded:

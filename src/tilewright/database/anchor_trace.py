@@ -63,7 +63,8 @@ def _inline_around_anchor(sch: Schedule, trace: Trace, target: Target) -> None:
         for block in _blocks(sch)
         if block.name not in known | before and all_iters_spatial(block.block)
     ]
-    rule = _auto_inline(target)
+    rules = create_schedule_rules(kind_of_target(target))
+    rule = next(rule for rule in rules if isinstance(rule, AutoInline))
     for block in sorted(todo, key=lambda block: is_output_block(sch, block)):
         rule.apply(sch, block)
 
@@ -74,11 +75,6 @@ def _with_producers(sch: Schedule, block: StmtSRef) -> set[str]:
     for producer in neighbours(sch, block, before=True):
         found |= _with_producers(sch, producer)
     return found
-
-
-def _auto_inline(target: Target) -> AutoInline:
-    rules = create_schedule_rules(kind_of_target(target))
-    return next(rule for rule in rules if isinstance(rule, AutoInline))
 
 
 def _blocks(sch: Schedule) -> list[StmtSRef]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from typing_extensions import Self
 
@@ -369,7 +368,7 @@ class Database(ABC):
 
 databases: Family[Database] = Family("database", "tilewright.database")
 # What schedules a program that no database knows; (mod, target) -> Schedule.
-fallback_schedules: Family[Any] = Family("fallback schedule", "tilewright.fallback_schedule")
+fallback_schedules: Family[Schedule] = Family("fallback schedule", "tilewright.fallback_schedule")
 
 
 def by_task(records: Iterable[TuningRecord]) -> dict[tuple[Workload, str], list[TuningRecord]]:

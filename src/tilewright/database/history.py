@@ -107,6 +107,7 @@ def funnel_totals(counts: Iterable[FunnelCount]) -> dict[tuple[str, str], int]:
     return dict(totals)
 
 
+_logger = logging.getLogger("tilewright.database")
 _RowT = TypeVar("_RowT", Run, Trial, FunnelCount)
 
 # The columns of a table are the fields of its class, in order.
@@ -205,12 +206,9 @@ class History:
         table = _TABLES[kind]
         rows = self._file.rows(f"SELECT * FROM {table} {condition}", values)
         read = functools.partial(_made, kind)
-        found = (readable(table, row[0], row, read, report or _warn) for row in rows)
+        report = report or functools.partial(_logger.warning, "skipped a row: %s")
+        found = (readable(table, row[0], row, read, report) for row in rows)
         return [value for value in found if value is not None]
-
-
-def _warn(problem: Problem) -> None:
-    logging.getLogger("tilewright.database").warning("skipped a row: %s", problem)
 
 
 def _made(kind: type[_RowT], row: Sequence[Any]) -> _RowT:

@@ -16,6 +16,18 @@ from tilewright.schedule import Schedule
 from tilewright.target import Target
 
 
+def _refusal(operation: str) -> Callable[..., NoReturn]:
+    """A method that says what cannot be done."""
+
+    def refuse(self: Database, *args: object) -> NoReturn:
+        raise NotSupportedError(
+            f"{type(self).__name__} only answers queries, {operation} is not one; "
+            "use the database that keeps the records"
+        )
+
+    return refuse
+
+
 class QueryOnlyDatabase(Database):
     """What all of them refuse, and what follows from the databases that they ask."""
 
@@ -29,20 +41,11 @@ class QueryOnlyDatabase(Database):
     def has_workload(self, mod: IRModule) -> bool:
         return any(db.has_workload(mod) for db in self._members)
 
-    def commit_workload(self, mod: IRModule) -> Workload:
-        self._refuse("commit_workload")
-
-    def commit_tuning_record(self, record: TuningRecord) -> None:
-        self._refuse("commit_tuning_record")
-
-    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        self._refuse("get_top_k")
-
-    def get_all_tuning_records(self) -> list[TuningRecord]:
-        self._refuse("get_all_tuning_records")
-
-    def __len__(self) -> int:
-        self._refuse("len")
+    commit_workload = _refusal("commit_workload")
+    commit_tuning_record = _refusal("commit_tuning_record")
+    get_top_k = _refusal("get_top_k")
+    get_all_tuning_records = _refusal("get_all_tuning_records")
+    __len__ = _refusal("len")
 
     def __bool__(self) -> bool:
         return True  # has no length, yet it is a database
@@ -53,12 +56,6 @@ class QueryOnlyDatabase(Database):
     def valid_records(self, mod: IRModule) -> list[TuningRecord]:
         records = [record for db in self._members for record in db.valid_records(mod)]
         return sorted(records, key=speed_order)
-
-    def _refuse(self, operation: str) -> NoReturn:
-        raise NotSupportedError(
-            f"{type(self).__name__} only answers queries, {operation} is not one; "
-            "use the database that keeps the records"
-        )
 
 
 @databases.register("union")

@@ -23,6 +23,7 @@ from tilewright.database.sqlite_rows import (
     COLUMNS,
     INSERT,
     UPDATE,
+    RecordRow,
     insertion,
     record_from_row,
     to_json,
@@ -183,11 +184,11 @@ class SQLiteDatabase(Database):
         rows = self._file.rows(f"SELECT {COLUMNS} FROM records WHERE id = ?", (record_id,))
         return self._read(rows[0]) if rows else None
 
-    def _read(self, row: tuple[Any, ...]) -> TuningRecord | None:
+    def _read(self, row: RecordRow) -> TuningRecord | None:
         """The record of a row; None, and a warning, if it is damaged."""
         return readable("records", row[0], row, self._read_or_raise, self._report)
 
-    def _read_or_raise(self, row: tuple[Any, ...]) -> TuningRecord:
+    def _read_or_raise(self, row: RecordRow) -> TuningRecord:
         target, identity = self._targets.load(row[2])
         return record_from_row(row, self._workloads.load(row[1]), target, identity)
 

@@ -131,7 +131,7 @@ class SQLiteFile:
 
     # --- reading ----------------------------------------------------------------------------
 
-    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         """All rows at once, so that no read transaction stays open."""
         with self.lock:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -39,13 +38,13 @@ COLUMNS = (
     "id, workload_id, target_id, mean, run_secs, trace, trace_digest, args_info, failure, "
     "error_msg, extra"
 )
-_Row = tuple[
+RecordRow = tuple[
     int, int, int | None, float, str | None, str, bytes, str | None, str | None, str | None, str
 ]
 
 _SECONDS = msgspec.json.Decoder(tuple[float, ...])
-_ARGUMENTS = msgspec.json.Decoder(list[Any])
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_ARGUMENTS = msgspec.json.Decoder(list[object])
+_OBJECT = msgspec.json.Decoder(dict[str, object])
 
 
 def insertion(
@@ -95,7 +94,7 @@ def record_from_row(
     identity: TargetIdentity | None,
 ) -> TuningRecord:
     """The record in a row; its trace stays text."""
-    values = msgspec.convert(row, _Row)
+    values = msgspec.convert(row, RecordRow)
     _, _, _, mean, seconds, trace, trace_digest, args, failure, error_msg, extra = values
     if digest(trace.encode()) != trace_digest:
         raise StoredDataError("the trace is not the one that was written")

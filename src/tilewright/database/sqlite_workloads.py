@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -250,7 +249,7 @@ class SQLiteTargets:
 _TargetRow = tuple[str, str, str | None, str | None]
 
 
-def _target_from_row(row: tuple[Any, ...]) -> tuple[Target | None, TargetIdentity]:
+def _target_from_row(row: tuple[object, ...]) -> tuple[Target | None, TargetIdentity]:
     given, description, fingerprint, features = msgspec.convert(row, _TargetRow)
     identity = TargetIdentity(
         object_from_json(description),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -22,7 +22,7 @@ from tilewright.schedule import Trace
 from tilewright.support.decoding import decoding
 from tilewright.support.nesting import nested_deeply
 
-_SHALLOW: Any = msgspec.json.Decoder(tuple[list[msgspec.Raw], msgspec.Raw])
+_SHALLOW = msgspec.json.Decoder(tuple[list[msgspec.Raw], msgspec.Raw])
 
 
 class StoredTrace(Trace):
@@ -94,7 +94,7 @@ class _Known(msgspec.Struct, frozen=True):
     elapsed: float | None = None
 
 
-def checked_extra(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+def checked_extra(extra: Mapping[str, object]) -> Mapping[str, object]:
     """`extra` as it was read; a known key with a value of another type is a `ValueError`."""
     msgspec.convert(extra, _Known)
     return extra
@@ -119,7 +119,7 @@ def as_hex(value: int) -> str:
     return f"{value:016x}"
 
 
-def usable_module(read: Any) -> IRModule:
+def usable_module(read: object) -> IRModule:
     """A program that was read back, unless listings, searches and compilers would fall over it."""
     if not isinstance(read, IRModule):
         raise StoredDataError("it is not a module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, by_task, logger, speed_order
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.json_database import JSONDatabase
-from tilewright.database.problem import Problem, readable
+from tilewright.database.problem import readable
 from tilewright.database.stored_record import checked_extra, usable_module
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json, save_json
@@ -161,10 +162,7 @@ def import_json(path: str | Path, destination: Database) -> int:
 
 def _readable(table: str, entries: list[Any], read: Callable[[Any], _T]) -> list[_T | None]:
     """What the entries hold; None, with a warning, for one that is damaged."""
-
-    def report(problem: Problem) -> None:
-        logger.warning("skipped an entry: %s", problem)
-
+    report = functools.partial(logger.warning, "skipped an entry: %s")
     numbered = enumerate(entries, 1)
     return [readable(table, number, entry, read, report) for number, entry in numbered]
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,8 +32,8 @@ from tilewright.target import Target
 PERFORM = "tilewright.measure.build_task:perform"
 PRELOAD = "tilewright.measure.build_task:preload"
 
-Build = Callable[..., Any]
-Export = Callable[[Any], str]
+Build = Callable[..., object]
+Export = Callable[..., object]
 
 
 class Parameter(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +95,7 @@ def build_candidate(
     """Compile with the hooks, or with ours where there are none; the path of the artefact."""
     compiled = (f_build or default_build)(given.mod, given.target, given.params)
     if f_export is not None:
-        path: Any = f_export(compiled)
+        path = f_export(compiled)
         if not isinstance(path, str | Path):
             raise TuneError(f"f_export must return the path of the artefact, got {path!r}")
         return str(path)

@@ -10,7 +10,6 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,11 @@ from tilewright.measure.artifact import SUFFIX, write_artifact
 from tilewright.measure.evaluator import EvaluatorConfig, evaluate_as_tvm
 from tilewright.measure.tolerance import Rounding
 from tilewright.runtime import ndarray
+from tilewright.runtime.devices import Device
 from tilewright.runtime.module import Module
 from tilewright.runtime.ndarray import NDArray
+
+ArgInfos = Sequence[tuple[str, str, Sequence[int]]]  # ("TENSOR", dtype, shape) each
 
 
 def default_export(mod: Module) -> str:
@@ -31,7 +33,7 @@ def default_export(mod: Module) -> str:
 
 
 def default_alloc_argument(
-    device: Any, args_info: Sequence[Any], alloc_repeat: int
+    device: Device, args_info: ArgInfos, alloc_repeat: int
 ) -> list[list[NDArray]]:
     """`alloc_repeat` sets of arrays with random contents."""
     rng = np.random.default_rng(secrets.randbits(64))

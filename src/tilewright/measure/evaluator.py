@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.errors import TuneError
 from tilewright.runtime.module import CompiledFunction
@@ -30,7 +29,7 @@ class EvaluatorConfig:
 
     def __post_init__(self) -> None:
         for name in ("number", "repeat"):
-            value: Any = getattr(self, name)
+            value: object = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise TuneError(
                     f"EvaluatorConfig: {name} must be a whole number from 1, got {value!r}"

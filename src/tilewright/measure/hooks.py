@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.errors import TuneError
 from tilewright.runtime.registry import get_global_func
 
-Hook = str | Callable[..., Any]
+Hook = str | Callable[..., object]
 
 
 def resolve_hook(hook: Hook) -> Callable[..., Any]:
@@ -27,15 +27,14 @@ def resolve_hook(hook: Hook) -> Callable[..., Any]:
         return get_global_func(hook)
     module_name, _, path = hook.partition(":")
     try:
-        value: Any = importlib.import_module(module_name)
+        value: object = importlib.import_module(module_name)
     except ImportError as error:
         raise TuneError(f"hook {hook!r}: cannot import {module_name!r}: {error}") from error
     for part in path.split("."):
         value = getattr(value, part, None)
     if not callable(value):
         raise TuneError(f"hook {hook!r}: {module_name} has no function {path!r}")
-    function: Callable[..., Any] = value
-    return function
+    return value
 
 
 def importable_name(hook: Hook) -> str | None:

@@ -130,8 +130,8 @@ class CandidateRuns:
 
     def _expect(self, request: RunRequest) -> Prepared:
         """Make sure that the expected results of a request's workload are known."""
-        assert request.reference is not None
-        found = _expectation(request, request.reference, self.arguments)
+        found = _expectation(request, self.arguments)
+        assert found is not None
         return Prepared(found.notes, found.plain_secs)
 
     def _look_at(self, request: RunRequest) -> RunReport:
@@ -173,10 +173,12 @@ class CandidateRuns:
         return [contender.report() for contender in contenders]
 
 
-def _expectation(
-    request: RunRequest, reference: Artifact | str, arguments: ArgumentCache
-) -> Expectation:
-    return arguments.expectation(reference, request.args_info, request.seed, request.folder)
+def _expectation(request: RunRequest, arguments: ArgumentCache) -> Expectation | None:
+    """What the reference computes; None without one, and for arguments of the user's own."""
+    if request.reference is None or request.hooks.f_alloc_argument is not None:
+        return None
+    known = request.args_info, request.seed, request.folder
+    return arguments.expectation(request.reference, *known)
 
 
 _runs = functools.cache(CandidateRuns)  # of this worker
@@ -239,17 +241,11 @@ class _Run:
             self.device = self.module.device
             self.function = entry_of(self.module)
         with self._step("expect"):
-            self.expectation = self._expectation()
+            self.expectation = _expectation(request, self.arguments)
         with self._step("allocate"):
             self._given_sets = self._allocate()
             self.sets = [packed(self.module, args) for args in self._given_sets]
         self.is_loaded = True
-
-    def _expectation(self) -> Expectation | None:
-        request = self.request
-        if request.reference is None or request.hooks.f_alloc_argument is not None:
-            return None
-        return _expectation(request, request.reference, self.arguments)
 
     def _allocate(self) -> list[list[Any]]:
         """The sets of arguments to run with."""

@@ -76,20 +76,13 @@ class FrameBuffer:
         """Add a piece; the bodies of the frames that are complete now."""
         self._data += piece
         bodies = []
-        while (body := self._next()) is not None:
-            bodies.append(body)
+        while len(self._data) >= _LENGTH.size:
+            end = _LENGTH.size + int(_LENGTH.unpack_from(self._data)[0])
+            if len(self._data) < end:
+                break
+            bodies.append(bytes(self._data[_LENGTH.size : end]))
+            del self._data[:end]
         return bodies
-
-    def _next(self) -> bytes | None:
-        if len(self._data) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._data)
-        end = _LENGTH.size + length
-        if len(self._data) < end:
-            return None
-        body = bytes(self._data[_LENGTH.size : end])
-        del self._data[:end]
-        return body
 
 
 def read_frame(descriptor: int) -> bytes | None:

@@ -49,9 +49,9 @@ def derived_object(cls: ClassT) -> ClassT:
     return cls
 
 
-def _itself(member: Any) -> Any:
+def _itself(member: object) -> object:
     return member
 
 
-def _text(member: Any) -> str:
+def _text(member: object) -> str:
     return f"meta_schedule.{type(member).__name__}({id(member):#x})"

@@ -1,7 +1,6 @@
 """Runners."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from tilewright.measure import (
     EvaluatorConfig as EvaluatorConfig,
@@ -12,6 +11,7 @@ from tilewright.measure import (
     Runner as Runner,
 )
 from tilewright.measure.default_hooks import (
+    ArgInfos,
     default_alloc_argument as default_alloc_argument,
     default_cleanup as default_cleanup,
     default_run_evaluator as default_run_evaluator,
@@ -21,10 +21,12 @@ from tilewright.records import (
     RunnerInput as RunnerInput,
     RunnerResult as RunnerResult,
 )
+from tilewright.runtime.devices import Device
+from tilewright.runtime.ndarray import NDArray
 
-T_ARG_INFO_JSON_OBJ = list[Any]
+T_ARG_INFO_JSON_OBJ = list[object]
 T_ARG_INFO_JSON_OBJ_LIST = list[T_ARG_INFO_JSON_OBJ]
-T_ARGUMENT = Any
+T_ARGUMENT = object
 T_ARGUMENT_LIST = list[T_ARGUMENT]
 PyRunner = Runner
 PyRunnerFuture = _RunnerFuture
@@ -35,8 +37,11 @@ run_evaluator_common = default_run_evaluator
 
 
 def alloc_argument_common(
-    f_random_fill: Callable[[Any], Any], device: Any, args_info: Sequence[Any], alloc_repeat: int
-) -> list[T_ARGUMENT_LIST]:
+    f_random_fill: Callable[[NDArray], object],
+    device: Device,
+    args_info: ArgInfos,
+    alloc_repeat: int,
+) -> list[list[NDArray]]:
     """`alloc_repeat` sets of arrays that `f_random_fill` has filled."""
     made = default_alloc_argument(device, args_info, alloc_repeat)
     for arguments in made:

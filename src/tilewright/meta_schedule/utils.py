@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -33,8 +32,8 @@ def shash2hex(mod: IRModule) -> str:
 
 
 def get_global_func_with_default_on_worker(
-    name: str | Callable[..., Any] | None, default: Callable[..., Any]
-) -> Callable[..., Any]:
+    name: str | Callable[..., object] | None, default: Callable[..., object]
+) -> Callable[..., object]:
     """The function that a hook means: a registered one by name, itself, or the default for none."""
     if name is None:
         return default

@@ -14,7 +14,7 @@ import functools
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -157,7 +157,7 @@ def _lanes(target: Target) -> int:
     return max(1, target.vector_bits // 32)
 
 
-def _most_a_second(function: CompiledFunction, *arguments: Any) -> float:
+def _most_a_second(function: CompiledFunction, *arguments: object) -> float:
     """How many repetitions a second a kernel does in its best row."""
     repeat = 1
     seconds = function.run_in_a_row([*arguments, repeat])

@@ -265,7 +265,7 @@ _SHARES = ("init_measured_ratio", "genetic_mutate_prob", "eps_greedy", "carry_ov
 _POSITIVE = ("population_size", "max_fail_count", "num_empty_iters_before_early_stop")
 
 
-def _check(settings: Mapping[str, Any]) -> None:
+def _check(settings: Mapping[str, float]) -> None:
     for name, value in settings.items():
         if name in _SHARES:
             if not 0.0 <= value <= 1.0:

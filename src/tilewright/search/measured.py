@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.schedule import Trace
@@ -69,14 +68,14 @@ class KnownCandidates:
         """Remember a draft."""
         self.hashes.add(draft.shash)
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, list[str]]:
         """Plain values."""
         return {
             "hashes": [f"{shash:016x}" for shash in sorted(self.hashes)],
             "traces": sorted(self.traces),
         }
 
-    def include(self, state: Any) -> None:
+    def include(self, state: Mapping[str, Iterable[str]]) -> None:
         """Add what `as_json` wrote."""
         self.hashes.update(int(text, 16) for text in state["hashes"])
         self.traces.update(state["traces"])

@@ -223,7 +223,7 @@ def traces_as_json(drafts: Sequence[Draft]) -> list[object]:
     return [draft.trace.as_json(remove_postproc=True) for draft in drafts]
 
 
-def restored(replayer: Replayer, traces: Sequence[Any]) -> list[Draft]:
+def restored(replayer: Replayer, traces: Sequence[object]) -> list[Draft]:
     """Rebuilds drafts from `traces_as_json`; what no longer works is left out."""
     found = (replayer.replay_json(trace) for trace in traces)
     return [draft for draft in found if draft is not None]

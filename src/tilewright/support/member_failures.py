@@ -11,7 +11,6 @@ import sysconfig
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from tilewright.errors import MemberError
 from tilewright.support.machine_faults import machine_fault
@@ -38,7 +37,7 @@ class MemberFailures:
         self.show = show
         self._shown: set[tuple[str, str]] = set()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> MemberFailures:
+    def __deepcopy__(self, memo: dict[int, object]) -> MemberFailures:
         """Members that are cloned go on to report to the same place."""
         return self
 
@@ -75,7 +74,7 @@ def _member_error(kind: type[Exception]) -> type[MemberError]:
     return type(MemberError.__name__, (MemberError, built_in), {**usual, **plain})
 
 
-def _as_member_error(error: MemberError) -> tuple[type[MemberError], tuple[Any, ...]]:
+def _as_member_error(error: MemberError) -> tuple[type[MemberError], tuple[object, ...]]:
     """What is pickled of such an exception: a class made here cannot be found by its name."""
     return MemberError, error.args
 

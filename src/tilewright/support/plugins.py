@@ -10,9 +10,12 @@ A package offers a member of its own with an entry point in the group of that fa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tilewright.errors import RegistryError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 MemberT = TypeVar("MemberT")
 MakerT = TypeVar("MakerT", bound=Callable[..., Any])
@@ -60,11 +63,11 @@ class Family(Generic[MemberT]):
             ) from error
         return member
 
-    def create(self, name: str, *args: Any, **kwargs: Any) -> MemberT:
+    def create(self, name: str, *args: object, **kwargs: object) -> MemberT:
         """Make a member by name."""
         return self.get(name)(*args, **kwargs)
 
-    def _offered(self) -> dict[str, Any]:
+    def _offered(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points  # takes longer to load than most families need
 
         return {point.name: point for point in entry_points(group=self.group)}

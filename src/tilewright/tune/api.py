@@ -269,7 +269,7 @@ def _seeds(
 __all__ = ["compile_tir", "tune_tasks", "tune_te", "tune_tir"]
 
 
-SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., Any]
+SpaceLike: TypeAlias = SpaceGenerator | str | Callable[..., object]
 REPLAY = "replay"
 MemberT = TypeVar("MemberT")
 

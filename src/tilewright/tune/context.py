@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from typing_extensions import Self
 
@@ -50,7 +49,7 @@ class TuneContext:
         mod: PrimFunc | IRModule | None = None,
         *,
         target: Target | str | Mapping[str, object] | None = None,
-        space_generator: SpaceGenerator | str | Callable[..., Any] | None = None,
+        space_generator: SpaceGenerator | str | Callable[..., object] | None = None,
         search_strategy: SearchStrategy | str | None = None,
         task_name: str = "main",
         rand_state: int = -1,

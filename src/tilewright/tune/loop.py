@@ -11,12 +11,9 @@ from tilewright.database import Database
 from tilewright.errors import DatabaseError, MachineError, TilewrightError, TuneError
 from tilewright.measure.interrupts import lasting_interrupts
 from tilewright.support.machine_faults import as_machine_faults
-from tilewright.support.member_failures import MemberFailures
 from tilewright.tune.events import PhaseChanged, TaskFinished, TuningFinished, TuningStarted
 from tilewright.tune.fallback import keep_without_search
 from tilewright.tune.finals import hold_final
-from tilewright.tune.measuring import Measuring
-from tilewright.tune.options import TuneOptions
 from tilewright.tune.profiler import Profiler
 from tilewright.tune.resume.saved_search import load_search, save_search
 from tilewright.tune.resume.start_search import retrain, start_search
@@ -25,32 +22,17 @@ from tilewright.tune.session import TuningSession
 from tilewright.tune.task import TaskRecord
 
 if TYPE_CHECKING:
-    from tilewright.tune.policy import TaskScheduler
+    pass
 
 FINISHED, INTERRUPTED, FAILED = "finished", "interrupted", "failed"  # in the history
 
 
-class TuningLoop:
+class TuningLoop(TuningSession):
     """Tunes the tasks of a policy. Whatever was measured is kept when it ends or is ended."""
-
-    def __init__(
-        self,
-        policy: TaskScheduler,
-        options: TuneOptions,
-        measurer: Measuring,
-        failures: MemberFailures | None = None,
-    ) -> None:
-        failures = failures or MemberFailures(keep_going=options.keep_going)
-        self._session = TuningSession(policy, options, measurer, failures)
-        self._policy, self._options, self._measurer = policy, options, measurer
-
-    @property
-    def _tasks(self) -> list[TaskRecord]:
-        return self._policy.tasks
 
     def run(self) -> None:
         """Tune until a limit is reached."""
-        database, run = self._policy.database, None
+        database, run = self.policy.database, None
         status, reason = FAILED, "failed"
         try:
             with as_machine_faults():
@@ -72,7 +54,7 @@ class TuningLoop:
             raise
         except Exception as error:
             if not isinstance(error, TilewrightError):
-                self._session.failures.take("code of your own", error)
+                self.failures.take("code of your own", error)
             raise
         finally:
             self._post_tuning()
@@ -80,83 +62,82 @@ class TuningLoop:
                 # Why a run ended is more important than that this cannot be noted.
                 with suppress(*([] if status is FINISHED else [DatabaseError])):
                     database.history.finish_run(run, status)
-            self._session.tell(TuningFinished(reason, self._session.budget.elapsed))
+            self.tell(TuningFinished(reason, self.budget.elapsed))
 
     # --- the beginning --------------------------------------------------------------------------
 
     def _resume(self) -> None:
         """Let tasks go on from where earlier calls stopped; nothing is searched or built yet."""
-        logger, database = self._session.logger, self._policy.database
-        for number, task in enumerate(self._tasks):
+        logger, database = self.logger, self.policy.database
+        for number, task in enumerate(self.tasks):
             logger.info('Initializing Task #%d: "%s"', number, task.ctx.task_name)
-            task.ctx.report_to(self._session.failures)
+            task.ctx.report_to(self.failures)
             if database is not None and load_search(task, database):
                 logger.info(
                     "Task #%d goes on from an earlier run: %d trial(s) are known already",
                     number,
                     task.trials,
                 )
-        self._session.earlier_secs = max((task.elapsed for task in self._tasks), default=0.0)
+        self.earlier_secs = max((task.elapsed for task in self.tasks), default=0.0)
 
     def _begin_run(self, database: Database) -> int:
         """The number of the run in the history; a run that is resumed keeps its own."""
-        earlier = {task.run for task in self._tasks}
+        earlier = {task.run for task in self.tasks}
         (run,) = earlier if len(earlier) == 1 else (None,)
         if run is None or not database.history.resume_run(run):
-            first, options = self._tasks[0], self._options
+            first, options = self.tasks[0], self.options
             run = database.history.begin_run(
-                ", ".join(task.ctx.task_name for task in self._tasks),
+                ", ".join(task.ctx.task_name for task in self.tasks),
                 target=str(first.target),
                 seed=first.seed if first.asked_seed is None else first.asked_seed,
                 options={"max_trials": options.trials, "budget_secs": options.budget_secs},
             )
-        for task in self._tasks:
+        for task in self.tasks:
             task.run = run
         return run
 
     def _begin(self) -> None:
         """Make the search spaces of the tasks that need one."""
-        session, policy = self._session, self._policy
-        ends = [self._nothing_to_do(task) for task in self._tasks]
+        ends = [self._nothing_to_do(task) for task in self.tasks]
         if not all(ends):
-            self._measurer.warm_up()
-        for number, task in enumerate(self._tasks):
+            self.measurer.warm_up()
+        for number, task in enumerate(self.tasks):
             if not ends[number]:
-                start = partial(start_search, task, session)
+                start = partial(start_search, task, self)
                 with Profiler.timeit("InitializeTask"):
-                    ends[number] = session.search_failure(number, start, "search space or strategy")
-        if policy.cost_model is not None:
-            alive = [task for task in self._tasks if task.search.is_running]
+                    ends[number] = self.search_failure(number, start, "search space or strategy")
+        model = self.policy.cost_model
+        if model is not None:
+            alive = [task for task in self.tasks if task.search.is_running]
             with Profiler.timeit("MeasureCallback/UpdateCostModel"):
-                retrain(policy.cost_model, alive, session.model_failed)
-        session.tell(TuningStarted(self._tasks, self._options.trials, self._options.budget_secs))
+                retrain(model, alive, self.model_failed)
+        self.tell(TuningStarted(self.tasks, self.options.trials, self.options.budget_secs))
         for number, end in enumerate(ends):
             if end:
                 self.end_task(number, end)
 
     def _nothing_to_do(self, task: TaskRecord) -> str:
         """Why a task needs no search at all: everything was done by earlier calls."""
-        if task.trials and self._session.trials_left(task) <= 0:
+        if task.trials and self.trials_left(task) <= 0:
             return f"all {task.trials} trials are known already, nothing is measured again"
         if task.search.finished:
             return f"known already: {task.search.finished}"
-        return self._session.plateau(task)
+        return self.plateau(task)
 
     # --- the rounds -----------------------------------------------------------------------------
 
     def _run_rounds(self, check_interrupt: Callable[[], None]) -> str:
-        session = self._session
-        while sum(task.trials for task in self._tasks) < self._options.trials:
+        while sum(task.trials for task in self.tasks) < self.options.trials:
             check_interrupt()
-            if not session.budget.allows_round():
+            if not self.budget.allows_round():
                 return "budget"
-            task_id = self._policy.next_task_id()
+            task_id = self.policy.next_task_id()
             if task_id < 0:
                 break
-            if session.trials_left(self._tasks[task_id]) <= 0:
+            if self.trials_left(self.tasks[task_id]) <= 0:
                 self.end_task(task_id, "all its trials are done")
                 continue
-            end = run_round(session, task_id)
+            end = run_round(self, task_id)
             if end.task_ends:
                 self.end_task(task_id, end.task_ends)
             if end.out_of_time:
@@ -167,52 +148,50 @@ class TuningLoop:
 
     def end_task(self, task_id: int, reason: str) -> None:
         """Give a task no more trials; the others go on."""
-        if not self._tasks[task_id].is_terminated:
+        if not self.tasks[task_id].is_terminated:
             self._finish(task_id, reason)
-            self._session.tell(TaskFinished(task_id, reason))
+            self.tell(TaskFinished(task_id, reason))
 
     def _finish(self, task_id: int, reason: str) -> None:
         """Measure the best candidates of a task against each other; then it is finished."""
-        self._tasks[task_id].is_terminated = True
-        if self._session.kept_in is not None:
-            self._hold_final(task_id, self._session.kept_in)
-        left = sum(not task.is_terminated for task in self._tasks)
-        self._session.logger.info(
-            "Task #%d has finished (%s). Remaining task(s): %d", task_id, reason, left
-        )
+        self.tasks[task_id].is_terminated = True
+        if self.kept_in is not None:
+            self._hold_final(task_id, self.kept_in)
+        left = sum(not task.is_terminated for task in self.tasks)
+        self.logger.info("Task #%d has finished (%s). Remaining task(s): %d", task_id, reason, left)
 
     def _hold_final(self, task_id: int, database: Database) -> None:
-        task, session = self._tasks[task_id], self._session
+        task = self.tasks[task_id]
         if task.counts.rematched_at != task.trials:
-            session.tell(PhaseChanged(task_id, "final", 0))
+            self.tell(PhaseChanged(task_id, "final", 0))
             with Profiler.timeit("Final"):
-                ranked = hold_final(task, self._measurer, session.budget.final_secs())
+                ranked = hold_final(task, self.measurer, self.budget.final_secs())
             for place, contender in enumerate(ranked, 1):
-                session.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
+                self.logger.info("Final of Task #%d, place %d: %s", task_id, place, contender)
             task.counts.rematched_at = task.trials
         save_search(task, database)
 
     def _end_tasks(self, reason: str) -> None:
         why = "the time is used up" if reason == "budget" else "all trials are done"
-        for number, task in enumerate(self._tasks):
+        for number, task in enumerate(self.tasks):
             if not task.is_terminated:
                 self._finish(number, why)
-        error = self._session.error
-        if error is not None and not any(task.trials for task in self._tasks):
+        error = self.error
+        if error is not None and not any(task.trials for task in self.tasks):
             raise error
 
     def _keep_results(self) -> None:
         """Every task has a result: at least the schedule that needs no search."""
-        database = self._session.kept_in
+        database = self.kept_in
         if database is None:
             return
-        for number, task in enumerate(self._tasks):
+        for number, task in enumerate(self.tasks):
             if database.query_tuning_record(task.mod, task.target, task.ctx.task_name) is None:
-                self._session.tell(PhaseChanged(number, "zero-search", 1))
-                keep_without_search(task, database, self._measurer)
+                self.tell(PhaseChanged(number, "zero-search", 1))
+                keep_without_search(task, database, self.measurer)
 
     def _post_tuning(self) -> None:
-        for task in self._tasks:
+        for task in self.tasks:
             if task.search.is_running:
                 task.search.is_running = False
                 task.ctx.post_tuning()

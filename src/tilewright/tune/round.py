@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tilewright.records import MeasureCandidate
@@ -108,12 +109,11 @@ def _end_round(
 ) -> str:
     """Tell the strategy about a round that is complete."""
     task, results = session.tasks[task_id], measured.results
+    notify = partial(task.ctx.notify_runner_results, some, results)
     if task.round.baselines:
-        failure = session.search_failure(task_id, lambda: task.ctx.notify_known(some))
-        task.end_round()
-        return failure
-    failure = session.search_failure(task_id, lambda: task.ctx.notify_runner_results(some, results))
-    task.end_round(funnel_of(task, measured.built, results))
+        notify = partial(task.ctx.notify_known, some)
+    failure = session.search_failure(task_id, notify)
+    task.end_round(None if task.round.baselines else funnel_of(task, measured.built, results))
     return failure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.database import Database
@@ -29,13 +29,15 @@ class TuningSession:
     policy: TaskScheduler
     options: TuneOptions
     measurer: Measuring
-    failures: MemberFailures
+    reported_to: InitVar[MemberFailures | None] = None  # else by what the options say
+    failures: MemberFailures = field(init=False)
     budget: Budget = field(init=False)
     earlier_secs: float = 0.0  # of earlier calls that this run goes on from
     empty_rounds: int = 0  # in a row
     error: Exception | None = None  # the first of a search
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, reported_to: MemberFailures | None) -> None:
+        self.failures = reported_to or MemberFailures(keep_going=self.options.keep_going)
         self.failures.show = self._show
         self.budget = Budget(self.options.budget_secs, self.policy.clock, len(self.tasks))
 

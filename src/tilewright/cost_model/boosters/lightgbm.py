@@ -46,7 +46,7 @@ class LightGBMBooster:
         )
         booster = lightgbm.Booster(params, dataset)
 
-        def objective(row_scores: Vector, _: Any) -> tuple[Vector, Vector]:
+        def objective(row_scores: Vector, _: object) -> tuple[Vector, Vector]:
             scores[:] = row_scores
             return data.gradients(row_scores)
 
@@ -58,7 +58,7 @@ class LightGBMBooster:
         return LightGBMTrees(booster, start)
 
 
-def _params(config: BoosterConfig) -> dict[str, Any]:
+def _params(config: BoosterConfig) -> dict[str, object]:
     return {
         "objective": "none",
         "verbose": -1,

@@ -31,7 +31,7 @@ class XGBoostBooster:
         booster = xgboost.Booster(_params(config), [matrix])
         scores = np.zeros(len(data.rows))
 
-        def objective(row_scores: Vector, _: Any) -> tuple[Vector, Vector]:
+        def objective(row_scores: Vector, _: object) -> tuple[Vector, Vector]:
             scores[:] = row_scores
             return data.gradients(scores)
 
@@ -43,7 +43,7 @@ class XGBoostBooster:
         return XGBoostTrees(booster, xgboost.DMatrix)
 
 
-def _params(config: BoosterConfig) -> dict[str, Any]:
+def _params(config: BoosterConfig) -> dict[str, object]:
     return {
         "max_depth": config.max_depth,
         "gamma": config.gamma,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tilewright.cost_model.networks.base import (
 )
 from tilewright.cost_model.pack_sum import PackSum
 
+Tensor: TypeAlias = Any  # PyTorch need not be installed
 _EPSILON = 1e-10
 
 
@@ -39,7 +40,7 @@ class TorchNetwork:
         return import_module("torch")
 
     def set_parameters(self, parameters: Parameters) -> None:
-        self._tensors: dict[str, Any] = {
+        self._tensors: dict[str, Tensor] = {
             name: self._torch.tensor(value, requires_grad=name not in (NORM_MEAN, NORM_VARIANCE))
             for name, value in parameters.items()
         }
@@ -47,7 +48,7 @@ class TorchNetwork:
             self._trained_tensors(), weight_decay=self._trainer.weight_decay
         )
 
-    def _trained_tensors(self) -> list[Any]:
+    def _trained_tensors(self) -> list[Tensor]:
         return [tensor for tensor in self._tensors.values() if tensor.requires_grad]
 
     def parameters(self) -> Parameters:
@@ -68,14 +69,14 @@ class TorchNetwork:
         self._optimiser.step()
         return float(loss.detach())
 
-    def _loss(self, scores: Any, labels: Array) -> Any:
+    def _loss(self, scores: Tensor, labels: Array) -> Tensor:
         torch = self._torch
         order, weights = pair_weights(scores.detach().numpy(), labels)
         ranked = scores[torch.from_numpy(order)]
         right = torch.sigmoid(ranked[:, None] - ranked[None, :])
         return -(torch.from_numpy(weights) * torch.log2(right.clamp(min=_EPSILON))).sum()
 
-    def _forward(self, batch: PackSum, training: bool) -> Any:
+    def _forward(self, batch: PackSum, training: bool) -> Tensor:
         torch = self._torch
         hidden = self._layer("encoder_0", torch.from_numpy(batch.rows).double())
         hidden = self._layer("encoder_1", hidden)
@@ -97,8 +98,8 @@ class TorchNetwork:
         scores = self._linear("decoder", summed)[:, 0]
         return torch.sigmoid(scores) if self._config.use_sigmoid else scores
 
-    def _linear(self, name: str, inputs: Any) -> Any:
+    def _linear(self, name: str, inputs: Tensor) -> Tensor:
         return inputs @ self._tensors[f"{name}.weight"] + self._tensors[f"{name}.bias"]
 
-    def _layer(self, name: str, inputs: Any) -> Any:
+    def _layer(self, name: str, inputs: Tensor) -> Tensor:
         return self._torch.relu(self._linear(name, inputs))

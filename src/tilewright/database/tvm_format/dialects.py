@@ -23,7 +23,7 @@ class Dialect:
         [str, Mapping[str, object]], dict[str, object]
     ]  # kind and fields -> entry of a graph
     array: Callable[[list[int]], dict[str, object]]
-    mapping: Callable[[list[int], list[int]], dict[str, Any]]  # positions of keys and values
+    mapping: Callable[[list[int], list[int]], dict[str, object]]  # positions of keys and values
     text: Callable[[str], dict[str, object]]
     operator: Callable[[str], dict[str, object]]
     document: Callable[[list[object], int], dict[str, object]]

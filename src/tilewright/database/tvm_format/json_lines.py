@@ -7,7 +7,7 @@ import functools
 import struct
 from collections.abc import Mapping
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -118,8 +118,8 @@ class _Content(NamedTuple):
 
 
 _LINE = msgspec.json.Decoder(tuple[int, _Content])
-_TARGET = msgspec.json.Decoder(dict[str, Any] | None)
-_ARGUMENTS = msgspec.json.Decoder(list[Any] | None)
+_TARGET = msgspec.json.Decoder(dict[str, object] | None)
+_ARGUMENTS = msgspec.json.Decoder(list[object] | None)
 
 
 def record_line(content: str, workload_index: int) -> str:

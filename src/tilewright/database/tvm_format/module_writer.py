@@ -59,7 +59,7 @@ class _Graph:
     def array(self, values: Iterable[object]) -> int:
         return self._append(self.dialect.array([self.value(value) for value in values]))
 
-    def mapping(self, values: Mapping[Any, Any]) -> int:
+    def mapping(self, values: Mapping[Any, object]) -> int:
         keys = [self.value(key) for key in values]
         return self._append(
             self.dialect.mapping(keys, [self.value(item) for item in values.values()])
@@ -82,7 +82,7 @@ class _Graph:
                 return self.array(value)
         raise DatabaseError(f"TVM has nothing like {value!r}")
 
-    def _number(self, value: Any) -> int:
+    def _number(self, value: int | float) -> int:
         if self.dialect.has_plain_numbers:
             return self._append({"type": type(value).__name__, "data": value})
         if isinstance(value, float):
@@ -118,7 +118,7 @@ class _Graph:
             fields["dtype"] = str(node.dtype)
         return self.add(kind, **fields)
 
-    def _field(self, value: Any) -> Any:
+    def _field(self, value: object) -> object:
         """Types and enumerations stand in the object itself, all else in one of its own."""
         if isinstance(value, ir.DType):
             return str(value)
@@ -141,7 +141,7 @@ class _Graph:
             type_definitions=no_attrs,
         )
 
-    def attrs(self, attrs: Mapping[str, Any]) -> int:
+    def attrs(self, attrs: Mapping[str, object]) -> int:
         prefix = self.dialect.attr_prefix
         renamed = {key.replace("tir.", prefix, 1): value for key, value in attrs.items()}
         return self.add("DictAttrs", __dict__=self.mapping(renamed))
@@ -168,11 +168,11 @@ class _Graph:
 # --- fields that TVM has in another form, or besides ours ----------------------------------------
 
 
-def _number(graph: _Graph, node: ir.IntImm | ir.FloatImm) -> dict[str, Any]:
+def _number(graph: _Graph, node: ir.IntImm | ir.FloatImm) -> dict[str, object]:
     return {"value": node.value}
 
 
-def _var(graph: _Graph, node: ir.Var) -> dict[str, Any]:
+def _var(graph: _Graph, node: ir.Var) -> dict[str, object]:
     pointer = node.type_annotation
     kind = graph.add("PrimType", dtype=str(node.dtype if pointer is None else pointer.element_type))
     if pointer is not None:
@@ -181,7 +181,7 @@ def _var(graph: _Graph, node: ir.Var) -> dict[str, Any]:
     return {"type_annotation": kind}
 
 
-def _buffer(graph: _Graph, node: ir.Buffer) -> dict[str, Any]:
+def _buffer(graph: _Graph, node: ir.Buffer) -> dict[str, object]:
     offset = ir.IntImm(ir.INT32, 0) if node.elem_offset is None else node.elem_offset
     return {
         "elem_offset": graph.node(offset),
@@ -193,12 +193,12 @@ def _buffer(graph: _Graph, node: ir.Buffer) -> dict[str, Any]:
     }
 
 
-def _lanes(graph: _Graph, node: ir.Ramp | ir.Broadcast) -> dict[str, Any]:
+def _lanes(graph: _Graph, node: ir.Ramp | ir.Broadcast) -> dict[str, object]:
     is_node = graph.dialect.has_plain_numbers
     return {"lanes": graph.node(ir.IntImm(ir.INT32, node.lanes)) if is_node else node.lanes}
 
 
-_SPECIAL: Mapping[type, Callable[[_Graph, Any], dict[str, Any]]] = {
+_SPECIAL: Mapping[type, Callable[[_Graph, Any], dict[str, object]]] = {
     ir.IntImm: _number,
     ir.FloatImm: _number,
     ir.Var: _var,

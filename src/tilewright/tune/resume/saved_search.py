@@ -13,8 +13,7 @@ A search goes on only if its fingerprint is the same: its space and its strategy
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from tilewright.database import Database
 from tilewright.errors import StoredDataError
@@ -114,5 +113,5 @@ def _member(member: object) -> str:
     return f"{_name(type(member))}{sorted(chosen)}"
 
 
-def _name(value: Any) -> str:
+def _name(value: Callable[..., object]) -> str:
     return f"{value.__module__}.{value.__qualname__}"

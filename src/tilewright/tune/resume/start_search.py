@@ -5,8 +5,7 @@ A cost model is then trained again, in the order in which it had learned when th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import MachineError, TilewrightError
@@ -60,47 +59,46 @@ def _pre_tuning(task: TaskRecord, session: TuningSession) -> None:
 Failed = Callable[[Exception], object]  # called if a model cannot learn
 
 
-@dataclass
-class Lesson:
-    """The records that a model was told about after a round."""
-
-    task: TaskRecord
-    elapsed: float
-    records: list[TuningRecord] = field(default_factory=list)
-
-
 def retrain(model: CostModel, tasks: Sequence[TaskRecord], failed: Failed) -> None:
     """Tell a model about the complete rounds of searches that go on."""
-    lessons = [lesson for task in tasks for lesson in _lessons_of(task)]
-    for lesson in sorted(lessons, key=lambda lesson: lesson.elapsed):
+    lessons = [(task, records) for task in tasks for records in _lessons_of(task)]
+    for task, records in sorted(lessons, key=lambda lesson: _elapsed(lesson[1][0])):
         try:
-            model.update(lesson.task.ctx, *_replayed(lesson))
+            model.update(task.ctx, *_replayed(sorted(records, key=_trial)))
         except Exception as error:
             failed(error)
             break
 
 
-def _lessons_of(task: TaskRecord) -> list[Lesson]:
+def _elapsed(record: TuningRecord) -> float:
+    return float(record.extra.get("elapsed", 0.0))
+
+
+def _trial(record: TuningRecord) -> int:
+    return int(record.extra.get("trial", 0))
+
+
+def _lessons_of(task: TaskRecord) -> Iterable[list[TuningRecord]]:
+    """The records that a model was told about after each round."""
     if not task.counts.rounds or task.records is None:
         return []
-    lessons: dict[int, Lesson] = {}
+    lessons: dict[int, list[TuningRecord]] = {}
     for record in task.records.earlier:
         number = record.extra.get("round")
         is_own = record.extra.get("seed") == task.seed and record.baseline != PLAIN
         if not is_own or not isinstance(number, int) or not record.extra.get("built", True):
             continue
         if number < task.counts.rounds:
-            elapsed = float(record.extra.get("elapsed", 0.0))
-            lessons.setdefault(number, Lesson(task, elapsed)).records.append(record)
-    for lesson in lessons.values():
-        lesson.records.sort(key=lambda record: record.extra.get("trial", 0))
-    return list(lessons.values())
+            lessons.setdefault(number, []).append(record)
+    return lessons.values()
 
 
-def _replayed(lesson: Lesson) -> tuple[list[MeasureCandidate], list[RunnerResult]]:
-    """The candidates of a lesson, and their results before a final corrected them."""
+def _replayed(
+    records: Sequence[TuningRecord],
+) -> tuple[list[MeasureCandidate], list[RunnerResult]]:
+    """The candidates of records, and their results before a final corrected them."""
     candidates, results = [], []
-    for record in lesson.records:
+    for record in records:
         candidate = record.as_candidate_or_none()
         if candidate is not None:
             candidates.append(candidate)
