@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+import msgspec
+
 from tilewright.database import Database, TaskRecords
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
@@ -120,18 +122,17 @@ FAILED_MS = 1e9  # the latency of a candidate that failed
 REAL_GAIN = 0.01
 
 
-@dataclass
-class TrialCounts:
+class TrialCounts(msgspec.Struct, rename={"restored": "begun", "rematched_at": "settled"}):
     """Counts of trials, failed ones too; saved, so that a later call goes on from them."""
 
     rounds: int = 0  # complete ones
     restored: int = 0  # candidates of an incomplete round that are counted already
-    reused: int = 0  # trials whose measurement was known already
     rematched_at: int = 0  # trials after which the best were measured against each other
-    latency_ms: list[float] = field(default_factory=list)
-    best_history: list[float] = field(default_factory=list)  # ms, one entry a round
-    failures: Counter[str] = field(default_factory=Counter)
+    latency_ms: list[float] = []
+    best_history: list[float] = []  # ms, one entry a round
+    failures: dict[str, int] = {}
     last_error: str | None = None
+    reused: int = 0  # trials whose measurement was known already
 
     @property
     def best_secs(self) -> float | None:
@@ -158,7 +159,8 @@ class TrialCounts:
 
     def _count(self, result: RunnerResult) -> None:
         if result.failure is not None or not result.run_secs:
-            self.failures[result.failure.value if result.failure else "run_error"] += 1
+            cause = result.failure.value if result.failure else "run_error"
+            self.failures[cause] = self.failures.get(cause, 0) + 1
             self.last_error = result.error_msg
             self.latency_ms.append(FAILED_MS)
         else:
@@ -177,30 +179,18 @@ class TrialCounts:
 
     def as_json(self) -> dict[str, object]:
         """Plain values, under the names that databases have them."""
-        return {
-            "rounds": self.rounds,
-            "begun": self.restored,
-            "settled": self.rematched_at,
-            "latency_ms": list(self.latency_ms),
-            "best_history": list(self.best_history),
-            "failures": dict(self.failures),
-            "last_error": self.last_error,
-        }
+        saved: dict[str, object] = msgspec.to_builtins(self)
+        return {name: saved[name] for name in _SAVED}
 
     @staticmethod
-    def from_json(state: Mapping[str, Any]) -> TrialCounts:
+    def from_json(state: Mapping[str, object]) -> TrialCounts:
         """Read back what `as_json` wrote; all trials were measured by an earlier call."""
-        latency = [float(value) for value in state["latency_ms"]]
-        return TrialCounts(
-            rounds=int(state["rounds"]),
-            restored=int(state["begun"]),
-            reused=len(latency),
-            rematched_at=int(state["settled"]),
-            latency_ms=latency,
-            best_history=[float(value) for value in state["best_history"]],
-            failures=Counter({str(cause): int(n) for cause, n in state["failures"].items()}),
-            last_error=state["last_error"],
-        )
+        counts = msgspec.convert({name: state[name] for name in _SAVED}, TrialCounts)
+        counts.reused = len(counts.latency_ms)
+        return counts
+
+
+_SAVED = [name for name in TrialCounts.__struct_encode_fields__ if name != "reused"]
 
 
 @dataclass
@@ -305,7 +295,7 @@ class TaskRecord:
     @property
     def build_error_count(self) -> int:
         """Candidates that did not compile."""
-        return self.counts.failures["build_error"]
+        return self.counts.failures.get("build_error", 0)
 
     @property
     def run_error_count(self) -> int:
