@@ -20,8 +20,7 @@ from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.features.per_store import PerStoreFeature
 from tilewright.records import MeasureCandidate, args_info_of
 from tilewright.schedule import Trace
-from tilewright.search.replayer import Replayer
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import Replayer, SearchStatistics
 from tilewright.testing.te_workload import create_te_workload
 
 WORKLOADS = (

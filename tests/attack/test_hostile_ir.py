@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.database.problem import reading_row
-from tilewright.database.stored_record import usable_module
+from tilewright.database.stored_record import reading_row, usable_module
 from tilewright.errors import IRError, StoredDataError
 from tilewright.ir import Add, For, ForKind, PrimExpr, Stmt, Var, const, no_op
 from tilewright.ir.json import load_json, save_json

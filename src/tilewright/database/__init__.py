@@ -24,7 +24,6 @@ from tilewright.database.module_equality import (
     module_equalities as module_equalities,
 )
 from tilewright.database.opening import open_database as open_database
-from tilewright.database.problem import Problem as Problem
 from tilewright.database.query_only import (
     OrderedUnionDatabase as OrderedUnionDatabase,
     ScheduleFnDatabase as ScheduleFnDatabase,
@@ -32,6 +31,7 @@ from tilewright.database.query_only import (
 )
 from tilewright.database.similarity import Similar as Similar
 from tilewright.database.sqlite import SQLiteDatabase as SQLiteDatabase
+from tilewright.database.stored_record import Problem as Problem
 from tilewright.database.transfer import (
     export as export,
     import_json as import_json,

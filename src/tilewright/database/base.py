@@ -19,8 +19,8 @@ from tilewright.database.anchor_trace import schedule_using_anchor_trace
 from tilewright.database.compatibility import fit_of_record
 from tilewright.database.history import History
 from tilewright.database.module_equality import without_constants
-from tilewright.database.problem import Problem
 from tilewright.database.record_check import complaint_about, unsafe_step
+from tilewright.database.stored_record import Problem
 from tilewright.driver import schedules_from
 from tilewright.errors import DatabaseError, TilewrightError
 from tilewright.ir import IRModule, PrimFunc, replace, structural_equal

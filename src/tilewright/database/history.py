@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_file import SQLiteFile, in_memory
 from tilewright.database.sqlite_rows import object_from_json, to_json
+from tilewright.database.stored_record import Problem, readable
 from tilewright.errors import DatabaseError
 from tilewright.records import FAILED_RUN_SECS, FailureKind, TuningRecord
 

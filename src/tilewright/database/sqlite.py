@@ -17,7 +17,6 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, check_top_k, databases, logger
 from tilewright.database.compatibility import Fit, fit, fit_of_record, identity_of
 from tilewright.database.history import History, trial_of
-from tilewright.database.problem import Problem, readable
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import (
     COLUMNS,
@@ -29,7 +28,7 @@ from tilewright.database.sqlite_rows import (
     to_json,
 )
 from tilewright.database.sqlite_workloads import SQLiteTargets, SQLiteWorkloads
-from tilewright.database.stored_record import record_key, trace_text
+from tilewright.database.stored_record import Problem, readable, record_key, trace_text
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir import IRModule
 from tilewright.records import TuningRecord, Workload

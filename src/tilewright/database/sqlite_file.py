@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tilewright.database import sqlite_schema
-from tilewright.database.problem import Problem, reading_row
-from tilewright.database.stored_record import usable_module, workload_hashes
+from tilewright.database.stored_record import Problem, reading_row, usable_module, workload_hashes
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json
 

@@ -10,7 +10,6 @@ import msgspec
 from tilewright.database import similarity
 from tilewright.database.compatibility import identity_of, identity_of_record
 from tilewright.database.module_equality import ModuleEquality, get_module_equality
-from tilewright.database.problem import reading_row
 from tilewright.database.sqlite_file import SQLiteFile
 from tilewright.database.sqlite_rows import object_from_json, to_json
 from tilewright.database.stored_record import (
@@ -18,6 +17,7 @@ from tilewright.database.stored_record import (
     BLOCKS,
     MODES,
     as_hex,
+    reading_row,
     usable_module,
     workload_hashes,
 )

@@ -6,21 +6,74 @@ Programs are found by their hashes, and checked when they are read back.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Annotated
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from tilewright.database import similarity
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.module_equality import get_module_equality
-from tilewright.errors import IRError, ScheduleError, StoredDataError
+from tilewright.errors import IRError, ScheduleError, StoredDataError, TilewrightError
 from tilewright.ir import IRModule
 from tilewright.ir.verify import verify_well_formed
 from tilewright.records import TuningRecord
 from tilewright.schedule import Trace
 from tilewright.support.decoding import decoding
 from tilewright.support.nesting import nested_deeply
+from tilewright.support.text import printable
+
+_T = TypeVar("_T")
+_ContentT = TypeVar("_ContentT")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A row that could not be read and was skipped."""
+
+    table: str
+    row: int  # its id, or its line counted from 1; 0: all of the table
+    reason: str
+
+    def __str__(self) -> str:
+        return printable(f"{self.table} {self.row}: {self.reason}", "\n")
+
+    @staticmethod
+    def of(table: str, row: int, error: TilewrightError) -> Problem:
+        """What an error says about a row."""
+        return Problem(table, row, str(error).removeprefix(f"{table} {row}: "))
+
+
+@contextmanager
+def reading_row(table: str, row: int) -> Iterator[None]:
+    """Whatever makes a row unreadable inside becomes a `StoredDataError` that names the row."""
+    place = f"{table} {row}"
+    try:
+        with decoding(place, StoredDataError):
+            yield
+    except StoredDataError as error:
+        if str(error).startswith(f"{place}: "):
+            raise
+        raise StoredDataError(f"{place}: {error}") from error
+
+
+def readable(
+    table: str,
+    row: int,
+    content: _ContentT,
+    read: Callable[[_ContentT], _T],
+    report: Callable[[Problem], object],
+) -> _T | None:
+    """What a row holds; None, and a report, if it is damaged."""
+    try:
+        with reading_row(table, row):
+            return read(content)
+    except StoredDataError as error:
+        report(Problem.of(table, row, error))
+        return None
+
 
 _SHALLOW = msgspec.json.Decoder(tuple[list[msgspec.Raw], msgspec.Raw])
 

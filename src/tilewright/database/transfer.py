@@ -16,8 +16,7 @@ from tilewright.database import similarity
 from tilewright.database.base import Database, by_task, logger, speed_order
 from tilewright.database.compatibility import identity_of_record
 from tilewright.database.json_database import JSONDatabase
-from tilewright.database.problem import readable
-from tilewright.database.stored_record import checked_extra, usable_module
+from tilewright.database.stored_record import checked_extra, readable, usable_module
 from tilewright.errors import DatabaseError, StoredDataError
 from tilewright.ir.json import load_json, save_json
 from tilewright.records import FailureKind, TargetIdentity, TuningRecord, Workload

@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tilewright.records import (
-    BuilderFuture,
-    BuilderInput,
-    BuilderResult,
-    RunnerFuture,
-    RunnerInput,
-)
+from tilewright.records import BuilderFuture, BuilderInput, BuilderResult, RunnerFuture, RunnerInput
 from tilewright.support.plugins import Family
 
 ResultT = TypeVar("ResultT")

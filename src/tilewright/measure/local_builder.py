@@ -20,9 +20,8 @@ from tilewright.measure.build_task import BuildRequest, Parameter, Scheduled
 from tilewright.measure.higher_precision import with_precise_twin
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import PlacedMember, place, run_in_process
+from tilewright.measure.placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
-from tilewright.measure.session_folder import SessionFolder
 from tilewright.measure.tolerance import rounding_of
 from tilewright.records import BuilderInput, BuilderResult, FailureKind
 from tilewright.runtime.threads import available_cores

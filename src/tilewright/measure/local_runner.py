@@ -15,7 +15,7 @@ from tilewright.measure.base import FinishedFuture, Runner, runners
 from tilewright.measure.evaluator import AdaptiveProtocol, EvaluatorConfig
 from tilewright.measure.hooks import Hook
 from tilewright.measure.memory import usable_memory
-from tilewright.measure.placement import PlacedMember, place, run_in_process
+from tilewright.measure.placement import PlacedMember, SessionFolder, place, run_in_process
 from tilewright.measure.pool import Outcome, PoolOptions, Task, check_positive
 from tilewright.measure.row_offsets import argument_specs
 from tilewright.measure.run_task import (
@@ -26,7 +26,6 @@ from tilewright.measure.run_task import (
     RunRequest,
     Step,
 )
-from tilewright.measure.session_folder import SessionFolder
 from tilewright.records import FailureKind, RunnerFuture, RunnerInput, RunnerResult
 
 _ROUGH = "first look"

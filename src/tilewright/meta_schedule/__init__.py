@@ -33,7 +33,6 @@ from tilewright.meta_schedule.database import (
     TuningRecord as TuningRecord,
     Workload as Workload,
 )
-from tilewright.meta_schedule.derived_object import derived_object as derived_object
 from tilewright.meta_schedule.feature_extractor import FeatureExtractor as FeatureExtractor
 from tilewright.meta_schedule.measure_callback import MeasureCallback as MeasureCallback
 from tilewright.meta_schedule.module_paths import register_files as _register_files
@@ -47,6 +46,7 @@ from tilewright.meta_schedule.search_strategy import (
 )
 from tilewright.meta_schedule.space_generator import SpaceGenerator as SpaceGenerator
 from tilewright.meta_schedule.task_scheduler import TaskScheduler as TaskScheduler
+from tilewright.meta_schedule.utils import derived_object as derived_object
 from tilewright.tune import (
     Profiler as Profiler,
     TuneContext as TuneContext,

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tilewright.cost_model.base import CostModel
+from tilewright.database import Database
+from tilewright.errors import TuneError
+from tilewright.features.base import FeatureExtractor
 from tilewright.ir import IRModule, structural_hash
-from tilewright.meta_schedule.derived_object import derived_object as derived_object
+from tilewright.measure import Builder, Runner
+from tilewright.records import RunnerFuture
 from tilewright.runtime import get_global_func
-from tilewright.tune.callbacks import remove_build_dir as remove_build_dir
+from tilewright.search.base import SearchStrategy
+from tilewright.space.base import Mutator, Postproc, ScheduleRule, SpaceGenerator
+from tilewright.tune.callbacks import MeasureCallback, remove_build_dir as remove_build_dir
 from tilewright.tune.context import thread_count
+from tilewright.tune.policy import TaskScheduler
 
 # Found by name without being in the registry, which holds what users registered.
 _OWN = {"meta_schedule.remove_build_dir": remove_build_dir}
@@ -40,3 +49,41 @@ def get_global_func_with_default_on_worker(
     if not isinstance(name, str):
         return name
     return _OWN.get(name) or get_global_func(name)
+
+
+CONTRACTS = (
+    Builder,
+    CostModel,
+    Database,
+    FeatureExtractor,
+    MeasureCallback,
+    Mutator,
+    Postproc,
+    Runner,
+    RunnerFuture,
+    ScheduleRule,
+    SearchStrategy,
+    SpaceGenerator,
+    TaskScheduler,
+)
+ClassT = TypeVar("ClassT", bound=type)
+
+
+def derived_object(cls: ClassT) -> ClassT:
+    """The class itself, which must derive from one of the contracts (`PyScheduleRule`, ...)."""
+    if not issubclass(cls, CONTRACTS):
+        names = ", ".join(f"Py{contract.__name__}" for contract in CONTRACTS)
+        raise TuneError(f"@derived_object: {cls.__name__} derives from none of {names}")
+    derived: Any = cls
+    derived._outer = _itself
+    if derived.__str__ is object.__str__ and derived.__repr__ is object.__repr__:
+        derived.__str__ = _text
+    return cls
+
+
+def _itself(member: object) -> object:
+    return member
+
+
+def _text(member: object) -> str:
+    return f"meta_schedule.{type(member).__name__}({id(member):#x})"

@@ -6,4 +6,4 @@ from tilewright.search.base import (
 )
 from tilewright.search.evolutionary_search import EvolutionarySearch as EvolutionarySearch
 from tilewright.search.random_search import ReplayFunc as ReplayFunc, ReplayTrace as ReplayTrace
-from tilewright.search.statistics import SearchStatistics as SearchStatistics
+from tilewright.search.replayer import SearchStatistics as SearchStatistics

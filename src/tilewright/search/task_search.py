@@ -10,17 +10,12 @@ from typing import Any, ClassVar
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
-from tilewright.records import (
-    MeasureCandidate,
-    RunnerResult,
-    args_info_of,
-)
+from tilewright.records import MeasureCandidate, RunnerResult, args_info_of
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, MeasuredRecords, SearchStrategy
 from tilewright.search.measured import KnownCandidates, MeasuredResults
-from tilewright.search.replayer import Draft, Replayer, Sketch
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import Draft, Replayer, SearchStatistics, Sketch
 from tilewright.space.base import SpaceGenerator, TaskContext, fork_rand_state
 
 _STATE_VERSION = 1

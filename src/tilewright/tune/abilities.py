@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from tilewright.cost_model.quality import RankingQuality
 from tilewright.records import RunnerInput, RunnerResult
 from tilewright.search.base import MeasuredRecords
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import SearchStatistics
 from tilewright.support.plugins import Family
 
 MemberT = TypeVar("MemberT")

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.measure.interrupts import delayed_interrupts
-from tilewright.records import (
-    PLAIN,
-    BuilderResult,
-    MeasureCandidate,
-    RunnerResult,
-    TuningRecord,
-)
+from tilewright.records import PLAIN, BuilderResult, MeasureCandidate, RunnerResult, TuningRecord
 from tilewright.support.plugins import Family
 from tilewright.tune.resume.saved_search import save_search
 from tilewright.tune.task import keep_funnel

@@ -50,8 +50,7 @@ from tilewright.schedule.primitives.loop_kind import Parallel
 from tilewright.schedule.primitives.sample_compute_location import SampleComputeLocation
 from tilewright.schedule.trace.instruction import is_step
 from tilewright.schedule.trace.random import RandomEngine
-from tilewright.search.replayer import Draft, Replayer
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import Draft, Replayer, SearchStatistics
 from tilewright.target import Target
 from tilewright.tune.context import TuneContext, normalize_mod
 from tilewright.tune.measuring import Measuring

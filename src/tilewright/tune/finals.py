@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tilewright.database import Database, TaskRecords
-from tilewright.records import (
-    FAILED_RUN_SECS,
-    RunnerResult,
-    TuningRecord,
-)
+from tilewright.records import FAILED_RUN_SECS, RunnerResult, TuningRecord
 from tilewright.tune.measuring import LEAST_HEATS, Measuring
 from tilewright.tune.task import TaskRecord
 

@@ -27,7 +27,7 @@ from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import flop_of
 from tilewright.search.base import SearchStrategy
 from tilewright.search.measured import MeasuredResults
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import SearchStatistics
 from tilewright.target import Target
 from tilewright.tune.abilities import Counting
 from tilewright.tune.context import TuneContext

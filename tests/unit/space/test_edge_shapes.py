@@ -13,8 +13,7 @@ from tilewright.features.per_store import PerStoreFeature
 from tilewright.records import MeasureCandidate, RunnerResult, args_info_of
 from tilewright.report.roofline import roofline_of
 from tilewright.schedule import Trace
-from tilewright.search.replayer import Replayer
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import Replayer, SearchStatistics
 from tilewright.testing.edge_programs import EDGE_PROGRAMS
 from tilewright.tune.context import TuneContext
 

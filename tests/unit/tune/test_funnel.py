@@ -10,7 +10,7 @@ import pytest
 from tilewright.database import Database, funnel_totals
 from tilewright.records import BuilderResult, FailureKind, RunnerResult
 from tilewright.search import ReplayTrace
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import SearchStatistics
 from tilewright.space.base import Postproc
 from tilewright.space.generators import ScheduleFn
 from tilewright.testing.fake_measuring import FakeBuilder, FakeRunner

@@ -15,8 +15,7 @@ from tilewright.measure.arguments import ArgumentSet, TensorSpec
 from tilewright.records import args_info_of, normalize_mod
 from tilewright.schedule import Schedule
 from tilewright.script import tir as T
-from tilewright.search.replayer import Replayer
-from tilewright.search.statistics import SearchStatistics
+from tilewright.search.replayer import Replayer, SearchStatistics
 from tilewright.testing import oracle
 from tilewright.tune.checks import left_alone
 from tilewright.tune.context import TuneContext
