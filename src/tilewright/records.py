@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.errors import ScheduleError, TargetError, TilewrightError, TuneError
@@ -163,6 +163,10 @@ class RunnerResult:
     def __post_init__(self) -> None:
         if self.run_secs is not None:
             object.__setattr__(self, "run_secs", tuple(map(float, self.run_secs)))
+
+
+Candidates: TypeAlias = Sequence[MeasureCandidate]
+RunnerResults: TypeAlias = Sequence[RunnerResult]
 
 
 class BuilderFuture(Protocol):

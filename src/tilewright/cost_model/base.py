@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.records import MeasureCandidate, RunnerResult
+from tilewright.records import Candidates, RunnerResults
 from tilewright.space.base import Member, TaskContext
 from tilewright.support.plugins import Family
 
@@ -25,18 +24,11 @@ class CostModel(Member, ABC):
         """Write down everything that was learned."""
 
     @abstractmethod
-    def update(
-        self,
-        context: TaskContext,
-        candidates: Sequence[MeasureCandidate],
-        results: Sequence[RunnerResult],
-    ) -> None:
+    def update(self, context: TaskContext, candidates: Candidates, results: RunnerResults) -> None:
         """Learn from measurements."""
 
     @abstractmethod
-    def predict(
-        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
-    ) -> npt.NDArray[np.float64]:
+    def predict(self, context: TaskContext, candidates: Candidates) -> npt.NDArray[np.float64]:
         """One score a candidate."""
 
     @staticmethod

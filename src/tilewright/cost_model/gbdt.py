@@ -32,7 +32,7 @@ from tilewright.cost_model.samples import (
 from tilewright.cost_model.training import LABELS, RESIDUAL, Labels, TrainingWatch
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor
-from tilewright.records import MeasureCandidate
+from tilewright.records import Candidates
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import TaskContext
 
@@ -85,7 +85,7 @@ _MANY_ROWS = 16_000
 class Prior(Protocol):
     """Knows something about candidates before anything was measured."""
 
-    def score(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def score(self, context: TaskContext, candidates: Candidates) -> Vector:
         """An array: the predicted log2 of the seconds that each candidate takes."""
 
 
@@ -154,7 +154,7 @@ class GBDTModel(LearnedModel):
 
     # --- scores ---------------------------------------------------------------------------------
 
-    def predict(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def predict(self, context: TaskContext, candidates: Candidates) -> Vector:
         if not candidates:
             return np.zeros(0)
         if self._uses_trees:
@@ -176,7 +176,7 @@ class GBDTModel(LearnedModel):
         predicted = data.sum(self._trees.predict(data.rows)) if len(data.rows) else data.labels
         return self._labels.scores(predicted, priors, group)
 
-    def _prior_scores(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def _prior_scores(self, context: TaskContext, candidates: Candidates) -> Vector:
         if self.prior is None:
             return np.zeros(len(candidates))
         return np.asarray(self.prior.score(context, candidates), dtype=np.float64)
@@ -184,11 +184,7 @@ class GBDTModel(LearnedModel):
     # --- learning -------------------------------------------------------------------------------
 
     def _learn(
-        self,
-        context: TaskContext,
-        candidates: Sequence[MeasureCandidate],
-        features: Sequence[Rows],
-        costs: Vector,
+        self, context: TaskContext, candidates: Candidates, features: Sequence[Rows], costs: Vector
     ) -> None:
         priors = self._prior_scores(context, candidates)
         group = self._store.group(workload_key(context.mod))

@@ -28,7 +28,7 @@ from tilewright.cost_model.samples import (
 )
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, PerStoreFeature
-from tilewright.records import MeasureCandidate
+from tilewright.records import Candidates
 from tilewright.space.base import TaskContext
 
 _logger = logging.getLogger(__name__)
@@ -68,10 +68,10 @@ class MLPModel(LearnedModel):
 
     # --- scores ---------------------------------------------------------------------------------
 
-    def predict(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> Vector:
+    def predict(self, context: TaskContext, candidates: Candidates) -> Vector:
         return self._scores(self._extract(context, candidates))
 
-    def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
+    def _extract(self, context: TaskContext, candidates: Candidates) -> list[Rows]:
         matrices = super()._extract(context, candidates)
         for matrix in matrices:
             if matrix.shape[1] != self.config.input_dim:
@@ -95,11 +95,7 @@ class MLPModel(LearnedModel):
     # --- learning -------------------------------------------------------------------------------
 
     def _learn(
-        self,
-        context: TaskContext,
-        candidates: Sequence[MeasureCandidate],
-        features: Sequence[Rows],
-        costs: Vector,
+        self, context: TaskContext, candidates: Candidates, features: Sequence[Rows], costs: Vector
     ) -> None:
         if self._full_training_size:
             self._note_quality(self._scores(features), costs)

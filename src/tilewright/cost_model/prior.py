@@ -21,7 +21,7 @@ from tilewright.nest.access import MemoryAccess
 from tilewright.nest.loops import Loop
 from tilewright.nest.nests import StoreNest, nests_in
 from tilewright.nest.reading import Reading, read
-from tilewright.records import MeasureCandidate, entry_function
+from tilewright.records import Candidates, entry_function
 from tilewright.space.base import TaskContext
 from tilewright.space.cpu.vector_shape import VectorShape
 from tilewright.space.layout_free import has_bound_weights
@@ -68,9 +68,7 @@ class Machine:
 class AnalyticPrior:
     """Predicts the running time of candidates without running anything."""
 
-    def score(
-        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
-    ) -> npt.NDArray[np.float64]:
+    def score(self, context: TaskContext, candidates: Candidates) -> npt.NDArray[np.float64]:
         """The logarithm (base 2) of the seconds that each candidate would take."""
         target: Target | None = getattr(context, "target", None)
         seconds = [_seconds_of(candidate, target) for candidate in candidates]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.cost_model.base import CostModel, cost_models
 from tilewright.cost_model.samples import read_arrays, write_arrays
-from tilewright.records import MeasureCandidate, RunnerResult
+from tilewright.records import Candidates, RunnerResults
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.space.base import TaskContext
 
@@ -32,17 +30,10 @@ class RandomModel(CostModel):
         if self._seed is None:
             self._random = RandomEngine(context.rand_state)
 
-    def update(
-        self,
-        context: TaskContext,
-        candidates: Sequence[MeasureCandidate],
-        results: Sequence[RunnerResult],
-    ) -> None:
+    def update(self, context: TaskContext, candidates: Candidates, results: RunnerResults) -> None:
         """Nothing to learn."""
 
-    def predict(
-        self, context: TaskContext, candidates: Sequence[MeasureCandidate]
-    ) -> npt.NDArray[np.float64]:
+    def predict(self, context: TaskContext, candidates: Candidates) -> npt.NDArray[np.float64]:
         return np.array([self._random.canonical() * self.max_range for _ in candidates])
 
     def save(self, path: str) -> None:

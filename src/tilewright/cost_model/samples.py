@@ -16,7 +16,12 @@ from tilewright.cost_model.quality import RankingQuality, ranking_quality
 from tilewright.errors import TuneError
 from tilewright.features import FeatureExtractor, feature_extractors
 from tilewright.ir import IRModule, structural_hash
-from tilewright.records import FAILED_RUN_SECS, MeasureCandidate, RunnerResult
+from tilewright.records import (
+    FAILED_RUN_SECS,
+    Candidates,
+    RunnerResult,
+    RunnerResults,
+)
 from tilewright.space.base import TaskContext
 from tilewright.support.files import replacing
 
@@ -135,17 +140,12 @@ class LearnedModel(CostModel):
         """How many measurements there are to learn from."""
         return len(self._store)
 
-    def _extract(self, context: TaskContext, candidates: Sequence[MeasureCandidate]) -> list[Rows]:
+    def _extract(self, context: TaskContext, candidates: Candidates) -> list[Rows]:
         assert not isinstance(self.extractor, str)
         matrices = self.extractor.extract_from(context, candidates)
         return [np.asarray(matrix, dtype=np.float32) for matrix in matrices]
 
-    def update(
-        self,
-        context: TaskContext,
-        candidates: Sequence[MeasureCandidate],
-        results: Sequence[RunnerResult],
-    ) -> None:
+    def update(self, context: TaskContext, candidates: Candidates, results: RunnerResults) -> None:
         """Learn from measurements; a candidate without any store teaches nothing."""
         self.last_quality = None
         features = self._extract(context, candidates) if candidates else []
@@ -157,11 +157,7 @@ class LearnedModel(CostModel):
 
     @abstractmethod
     def _learn(
-        self,
-        context: TaskContext,
-        candidates: Sequence[MeasureCandidate],
-        features: Sequence[Rows],
-        costs: Vector,
+        self, context: TaskContext, candidates: Candidates, features: Sequence[Rows], costs: Vector
     ) -> None:
         """Keep what was measured of candidates with these features, and train."""
 

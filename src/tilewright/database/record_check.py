@@ -76,9 +76,11 @@ def _place(record: TuningRecord, target: Target) -> Path:
 
 def _read(place: Path) -> str | None:
     try:
-        if not _is_private(place.parent):
-            return None
-        return place.read_text(encoding="utf-8")
+        folder = place.parent.stat()
+        writers = stat.S_IWGRP | stat.S_IWOTH
+        # Nobody but this user could have written there.
+        is_private = folder.st_uid == os.getuid() and not folder.st_mode & writers
+        return place.read_text(encoding="utf-8") if is_private else None
     except (OSError, UnicodeError):
         return None
 
@@ -88,13 +90,6 @@ def _write(place: Path, found: str) -> None:
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(place, found)
-
-
-def _is_private(folder: Path) -> bool:
-    """Nobody but this user could have written there."""
-    found = folder.stat()
-    others = stat.S_IWGRP | stat.S_IWOTH
-    return found.st_uid == os.getuid() and not found.st_mode & others
 
 
 # Plain loops take about a second for so many operations, or to go over so much memory.

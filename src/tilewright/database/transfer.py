@@ -61,12 +61,9 @@ def export(database: Database, destination: str | Path, format: str) -> int:
     return writer(database, Path(destination))
 
 
-def _export_tvm(dialect: str) -> Callable[[Database, Path], int]:
-    def write(database: Database, directory: Path) -> int:
-        with unchanged_on_failure(directory):
-            return merge(JSONDatabase(work_dir=directory, dialect=dialect), database)
-
-    return write
+def _export_tvm(database: Database, directory: Path, dialect: str) -> int:
+    with unchanged_on_failure(directory):
+        return merge(JSONDatabase(work_dir=directory, dialect=dialect), database)
 
 
 _COLUMNS = (
@@ -185,8 +182,8 @@ def _read_record(entry: Mapping[str, Any], workloads: Mapping[int, Workload]) ->
 
 
 _FORMATS: Mapping[str, Callable[[Database, Path], int]] = {
-    "tvm": _export_tvm("0.14"),
-    "tvm-0.25": _export_tvm("0.25"),
+    "tvm": functools.partial(_export_tvm, dialect="0.14"),
+    "tvm-0.25": functools.partial(_export_tvm, dialect="0.25"),
     "csv": _export_csv,
     "json": _export_json,
 }

@@ -103,21 +103,17 @@ class Expectation:
             return damage
         for position, guarded in arguments.outputs():
             dtype = str(from_numpy(guarded.array.dtype))
+            precise, allowed = self.precise.get(position), self.rounding.precise_tolerance(dtype)
             found = difference(
                 self.results[position],
                 guarded.array,
                 dtype,
                 self.rounding.tolerance(dtype),
-                self._precise(position, dtype),
+                None if precise is None else Standard(precise, allowed),
             )
             if found:
                 return f"argument {position}: {found}"
         return ""
-
-    def _precise(self, position: int, dtype: str) -> Standard | None:
-        if position not in self.precise:
-            return None
-        return Standard(self.precise[position], self.rounding.precise_tolerance(dtype))
 
 
 def expectation_for(

@@ -11,7 +11,12 @@ from typing import Protocol
 
 from tilewright.cost_model.base import CostModel
 from tilewright.ir import IRModule
-from tilewright.records import MeasureCandidate, RunnerResult, TuningRecord
+from tilewright.records import (
+    Candidates,
+    MeasureCandidate,
+    RunnerResults,
+    TuningRecord,
+)
 from tilewright.schedule import Schedule
 from tilewright.space.base import Member
 from tilewright.support.plugins import Family
@@ -59,12 +64,10 @@ class SearchStrategy(Member, ABC):
         """The next candidates; None: nothing more to propose."""
 
     @abstractmethod
-    def notify_runner_results(
-        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
-    ) -> None:
+    def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         """What the candidates of the last call measured."""
 
-    def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
+    def notify_known(self, candidates: Candidates) -> None:
         """Candidates that were measured without being proposed: they need not be."""
 
     def state_dict(self) -> dict[str, object]:

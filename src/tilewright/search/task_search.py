@@ -10,7 +10,12 @@ from typing import Any, ClassVar
 from tilewright.cost_model.base import CostModel
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule
-from tilewright.records import MeasureCandidate, RunnerResult, args_info_of
+from tilewright.records import (
+    Candidates,
+    MeasureCandidate,
+    RunnerResults,
+    args_info_of,
+)
 from tilewright.schedule import Schedule
 from tilewright.schedule.trace.random import RandomEngine
 from tilewright.search.base import DatabaseLike, MeasuredRecords, SearchStrategy
@@ -156,14 +161,12 @@ class TaskSearch(SearchStrategy):
             tuning.pending = drafts
         return [draft.candidate for draft in tuning.pending]
 
-    def notify_runner_results(
-        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
-    ) -> None:
+    def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         tuning = self._running("notify_runner_results")
         tuning.trials += self._trials_of(tuning, len(results))
         tuning.pending = []
 
-    def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
+    def notify_known(self, candidates: Candidates) -> None:
         known = self._running("notify_known").known
         known.hashes.update(candidate.program_hash for candidate in candidates)
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Protocol, TypeVar, runtime_checkable
 
 from tilewright.cost_model.quality import RankingQuality
-from tilewright.records import RunnerInput, RunnerResult
+from tilewright.records import RunnerInput, RunnerResults
 from tilewright.search.base import MeasuredRecords
 from tilewright.search.replayer import SearchStatistics
 from tilewright.support.plugins import Family
@@ -37,9 +37,7 @@ class Closable(Protocol):
 class Rematchable(Protocol):
     """A runner that can measure contenders against each other, in turns."""
 
-    def measure_again(
-        self, runner_inputs: Sequence[RunnerInput], rounds: int
-    ) -> Sequence[RunnerResult]: ...
+    def measure_again(self, runner_inputs: Sequence[RunnerInput], rounds: int) -> RunnerResults: ...
 
 
 @runtime_checkable

@@ -13,8 +13,9 @@ from tilewright.database import MemoryDatabase
 from tilewright.errors import TuneError
 from tilewright.ir import IRModule, PrimFunc
 from tilewright.records import (
+    Candidates,
     MeasureCandidate,
-    RunnerResult,
+    RunnerResults,
     normalize_mod as normalize_mod,
     task_mod,
 )
@@ -116,13 +117,11 @@ class TuneContext:
         """The next candidates of the strategy."""
         return self._strategy().generate_measure_candidates()
 
-    def notify_runner_results(
-        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[RunnerResult]
-    ) -> None:
+    def notify_runner_results(self, measure_candidates: Candidates, results: RunnerResults) -> None:
         """Tell the strategy what its candidates measured."""
         self._strategy().notify_runner_results(measure_candidates, results)
 
-    def notify_known(self, candidates: Sequence[MeasureCandidate]) -> None:
+    def notify_known(self, candidates: Candidates) -> None:
         """Tell the strategy what was measured without it."""
         self._strategy().notify_known(candidates)
 

@@ -13,7 +13,11 @@ from pathlib import Path
 from statistics import median
 
 from tilewright.errors import TuneError
-from tilewright.records import BuilderResult, MeasureCandidate, RunnerResult
+from tilewright.records import (
+    BuilderResult,
+    Candidates,
+    RunnerResults,
+)
 from tilewright.support.files import make_folder
 from tilewright.tune.task import TaskRecord
 
@@ -120,9 +124,9 @@ def log_space(task: TaskRecord) -> None:
 def log_trials(
     task_id: int,
     task: TaskRecord,
-    candidates: Sequence[MeasureCandidate],
+    candidates: Candidates,
     built: Sequence[BuilderResult],
-    results: Sequence[RunnerResult],
+    results: RunnerResults,
 ) -> None:
     """The trials of a round that are not counted yet, each with its trace."""
     best = task.gflops or 0.0

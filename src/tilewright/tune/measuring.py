@@ -23,11 +23,13 @@ from tilewright.measure.build_task import as_called
 from tilewright.records import (
     BuilderInput,
     BuilderResult,
+    Candidates,
     FailureKind,
     MeasureCandidate,
     RunnerFuture,
     RunnerInput,
     RunnerResult,
+    RunnerResults,
     args_info_of,
 )
 from tilewright.support.member_failures import MemberFailures
@@ -68,7 +70,7 @@ class Measuring(Protocol):
     def measure(
         self,
         task: TaskRecord,
-        candidates: Sequence[MeasureCandidate],
+        candidates: Candidates,
         tell: Phase,
         has_time: HasTime = ...,
         *,
@@ -76,7 +78,7 @@ class Measuring(Protocol):
     ) -> RoundResults: ...
 
     def rematch(
-        self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float
+        self, task: TaskRecord, candidates: Candidates, rows: int, seconds: float
     ) -> list[RunnerResult | None]: ...
 
 
@@ -105,7 +107,7 @@ class Measurer:
     def measure(
         self,
         task: TaskRecord,
-        candidates: Sequence[MeasureCandidate],
+        candidates: Candidates,
         tell: Phase,
         has_time: HasTime = lambda: True,
         *,
@@ -131,9 +133,7 @@ class Measurer:
         del measured.built[len(measured.results) :]
         return measured
 
-    def _build(
-        self, task: TaskRecord, candidates: Sequence[MeasureCandidate]
-    ) -> list[BuilderResult]:
+    def _build(self, task: TaskRecord, candidates: Candidates) -> list[BuilderResult]:
         if not candidates:
             return []
         with Profiler.timeit("SendToBuilder"):
@@ -218,7 +218,7 @@ class Measurer:
             return failed(f"{name} failed: {type(error).__name__}: {error}")
 
     def rematch(
-        self, task: TaskRecord, candidates: Sequence[MeasureCandidate], rows: int, seconds: float
+        self, task: TaskRecord, candidates: Candidates, rows: int, seconds: float
     ) -> list[RunnerResult | None]:
         """Results of candidates that run in turns; None for those that cannot be built."""
         runner = self.runner
@@ -231,7 +231,7 @@ class Measurer:
     def _runner_inputs(
         self,
         task: TaskRecord,
-        candidates: Sequence[MeasureCandidate],
+        candidates: Candidates,
         built: Sequence[BuilderResult],
         is_quick: bool,
     ) -> list[RunnerInput]:
@@ -321,7 +321,7 @@ def _not_run(text: str) -> RunnerResult:
 EQUAL = 0.02  # who takes so much longer at most is as good
 LEAST_HEATS, MOST_HEATS = 3, 24
 
-Heat = Callable[[Sequence[RunnerInput]], Sequence[RunnerResult]]  # measures all, in turns
+Heat = Callable[[Sequence[RunnerInput]], RunnerResults]  # measures all, in turns
 
 
 @dataclass

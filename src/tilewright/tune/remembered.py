@@ -15,12 +15,11 @@ import numpy.typing as npt
 
 from tilewright.cost_model.gbdt import Prior
 from tilewright.features.base import FeatureExtractor, Matrix
-from tilewright.records import MeasureCandidate
+from tilewright.records import Candidates
 from tilewright.space.base import TaskContext
 
 MOST = 256
 ValueT = TypeVar("ValueT")
-Candidates = Sequence[MeasureCandidate]
 
 
 class ProgramMemory(Generic[ValueT]):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tilewright.records import MeasureCandidate
+from tilewright.records import Candidates, MeasureCandidate
 from tilewright.tune.abilities import SelfRating
 from tilewright.tune.callbacks import AddToDatabase, UpdateCostModel
 from tilewright.tune.events import PhaseChanged, RoundMeasured
@@ -33,7 +32,7 @@ def run_round(session: TuningSession, task_id: int) -> RoundEnd:
     """Search, measure, learn."""
     task = session.tasks[task_id]
     baselines = baselines_of(task)
-    candidates: Sequence[MeasureCandidate] = list(baselines.values())
+    candidates: Candidates = list(baselines.values())
     if not candidates:
         candidates, end = _search(session, task_id)
         if not candidates:
@@ -70,9 +69,7 @@ def _search(session: TuningSession, task_id: int) -> tuple[list[MeasureCandidate
     return found or [], failure
 
 
-def _measure(
-    session: TuningSession, task_id: int, candidates: Sequence[MeasureCandidate]
-) -> RoundResults:
+def _measure(session: TuningSession, task_id: int, candidates: Candidates) -> RoundResults:
     def tell(phase: str, count: int) -> None:
         session.logger.info("Sending %d sample(s) to %s", count, _MEMBERS[phase])
         session.tell(PhaseChanged(task_id, phase, count))
@@ -85,10 +82,7 @@ def _measure(
 
 
 def _learn(
-    session: TuningSession,
-    task_id: int,
-    candidates: Sequence[MeasureCandidate],
-    measured: RoundResults,
+    session: TuningSession, task_id: int, candidates: Candidates, measured: RoundResults
 ) -> str:
     """Count and keep the results, and tell whoever learns from them; why the task ends, if so."""
     task, results = session.tasks[task_id], measured.results

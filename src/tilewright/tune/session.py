@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.database import Database
-from tilewright.records import MeasureCandidate
+from tilewright.records import Candidates
 from tilewright.support.member_failures import MemberFailures
 from tilewright.tune.abilities import Predicting
 from tilewright.tune.budget import Budget
@@ -69,9 +69,7 @@ class TuningSession:
             return ""
         return f"no gain in the last {most} trials"
 
-    def predictions(
-        self, task: TaskRecord, candidates: Sequence[MeasureCandidate]
-    ) -> Sequence[float | None]:
+    def predictions(self, task: TaskRecord, candidates: Candidates) -> Sequence[float | None]:
         """The model's scores of candidates; most strategies have asked it already."""
         strategy: object = task.ctx.search_strategy
         model = self.policy.cost_model

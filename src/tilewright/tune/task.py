@@ -19,9 +19,10 @@ from tilewright.records import (
     BASELINE,
     PROGRAM_NOTES,
     BuilderResult,
+    Candidates,
     FailureKind,
-    MeasureCandidate,
     RunnerResult,
+    RunnerResults,
 )
 from tilewright.schedule import Schedule
 from tilewright.schedule.analysis import flop_of
@@ -61,9 +62,7 @@ class Funnel:
         return " -> ".join(map(str, self.stages))
 
 
-def funnel_of(
-    task: TaskRecord, built: Sequence[BuilderResult], results: Sequence[RunnerResult]
-) -> Funnel:
+def funnel_of(task: TaskRecord, built: Sequence[BuilderResult], results: RunnerResults) -> Funnel:
     """The funnel of the round that was measured last."""
     drafts = task.search.new_drafts(task.ctx.search_strategy, len(results))
     proposed, legal = FunnelStage(PROPOSED, drafts.proposed), FunnelStage(LEGAL, drafts.legal)
@@ -149,7 +148,7 @@ class TrialCounts(msgspec.Struct, rename={"restored": "begun", "rematched_at": "
                 best, position = latency, number + 1
         return len(self.latency_ms) - position
 
-    def add(self, results: Sequence[RunnerResult], reused: frozenset[int]) -> None:
+    def add(self, results: RunnerResults, reused: frozenset[int]) -> None:
         """Count the results of a round, but for those that were counted already."""
         new = range(self.restored, len(results))
         for number in new:
@@ -240,7 +239,7 @@ class Round:
     predictions: Sequence[float | None] = ()
     baselines: Sequence[str] = ()  # the names of its candidates, if they are not the search's
     reused: frozenset[int] = frozenset()  # those whose measurement was known already
-    results: Sequence[RunnerResult] = ()
+    results: RunnerResults = ()
     funnel: Funnel | None = None  # once it is complete
 
 
@@ -334,18 +333,13 @@ class TaskRecord:
             **self.search.as_json(self.ctx.search_strategy),
         }
 
-    def look_up(self, candidates: Sequence[MeasureCandidate]) -> list[RunnerResult | None]:
+    def look_up(self, candidates: Candidates) -> list[RunnerResult | None]:
         """The results of those candidates of a round that were measured before."""
         found = [self.measured.find(candidate) for candidate in candidates]
         self.round.reused = frozenset(n for n, result in enumerate(found) if result is not None)
         return found
 
-    def add_trials(
-        self,
-        candidates: Sequence[MeasureCandidate],
-        results: Sequence[RunnerResult],
-        elapsed: float,
-    ) -> None:
+    def add_trials(self, candidates: Candidates, results: RunnerResults, elapsed: float) -> None:
         """Count the results of a round, but for those that were counted already."""
         for number in range(self.counts.restored, len(results)):
             self.measured.add(candidates[number], results[number])

@@ -35,12 +35,21 @@ class Dialect:
     split_flags: int  # how many flags `Split` has
 
 
-_PREFIX_OF_KIND = {
-    **dict.fromkeys(
-        ("IntImm", "FloatImm", "Range", "GlobalVar", "DictAttrs", "IRModule", "SourceMap"), "ir."
-    ),
-    **dict.fromkeys(("PrimType", "PointerType", "TupleType"), "ir."),
-}
+# The kinds whose names begin with `ir.`, where they have a prefix.
+_OF_IR = frozenset(
+    [
+        "IntImm",
+        "FloatImm",
+        "Range",
+        "GlobalVar",
+        "DictAttrs",
+        "IRModule",
+        "SourceMap",
+        "PrimType",
+        "PointerType",
+        "TupleType",
+    ]
+)
 _RENAMED_025 = {"Block": "SBlock", "BlockRealize": "SBlockRealize"}
 # Fields that only one of the two has.
 _ONLY_025 = {
@@ -71,12 +80,12 @@ def _chosen(
 
 
 def _node_025(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
-    name = _PREFIX_OF_KIND.get(kind, "tirx.") + _RENAMED_025.get(kind, kind)
+    name = ("ir." if kind in _OF_IR else "tirx.") + _RENAMED_025.get(kind, kind)
     return {"type": name, "data": _chosen(kind, fields, _ONLY_014)}
 
 
 def _node_014(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
-    name = kind if kind in _PREFIX_OF_KIND else f"tir.{kind}"
+    name = kind if kind in _OF_IR else f"tir.{kind}"
     chosen = _chosen(kind, fields, _ONLY_025)
     return {"type_key": name, "attrs": {key: str(chosen[key]) for key in sorted(chosen)}}
 

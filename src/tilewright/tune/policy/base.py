@@ -18,7 +18,7 @@ from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.errors import TuneError
 from tilewright.measure import Builder, Runner, builders, runners
-from tilewright.records import RunnerResult
+from tilewright.records import RunnerResults
 from tilewright.support.member_failures import MemberFailures
 from tilewright.support.plugins import Family
 from tilewright.tune.abilities import make_member
@@ -136,7 +136,7 @@ class TaskScheduler(ABC):
     def touch_task(self, task_id: int) -> None:  # noqa: B027  (nobody need override it)
         """Join what is running of a task if it is done: nothing is running."""
 
-    def join_running_task(self, task_id: int) -> Sequence[RunnerResult]:
+    def join_running_task(self, task_id: int) -> RunnerResults:
         """The results of the last round of a task; called once after each round."""
         return self.tasks[task_id].round.results
 
