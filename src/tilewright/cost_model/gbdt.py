@@ -12,7 +12,6 @@ import numpy as np
 from tilewright.cost_model.base import cost_models
 from tilewright.cost_model.boosters import (
     BoosterConfig,
-    BoosterKind,
     Trees,
     first_installed,
     kinds_named,
@@ -222,15 +221,12 @@ class GBDTModel(LearnedModel):
             self.average_peak_n,
         )
         config = self._config.booster_config(data.num_samples, self.num_tuning_cores)
-        booster = self._kind_for(len(data.rows)).make()
-        self._trees = booster.train(data, config, watch.on_round)
+        is_auto, is_small = self.backend == "auto", len(data.rows) < _MANY_ROWS
+        has_own = is_auto and self.own_trees_first and is_small
+        kind = self._kinds[-1] if has_own else first_installed(self._kinds)
+        self._trees = kind.make().train(data, config, watch.on_round)
         watch.finish(self._trees.predict(data.rows))
         self.last_training = watch
-
-    def _kind_for(self, num_rows: int) -> BoosterKind:
-        if self.backend == "auto" and self.own_trees_first and num_rows < _MANY_ROWS:
-            return self._kinds[-1]
-        return first_installed(self._kinds)
 
     # --- files ----------------------------------------------------------------------------------
 

@@ -115,20 +115,12 @@ def describe(mod: IRModule) -> str:
 
 
 def _name_and_shape(mod: IRModule) -> tuple[str, str]:
-    block = find_anchor_block(mod) or _last_computing_block(mod)
+    blocks = [block for func in mod.functions.values() for block in nodes_of(func.body, Block)]
+    computing = [block for block in blocks if block.iter_vars]
+    block = find_anchor_block(mod) or (computing[-1] if computing else None)
     functions = [name for name in mod.functions if name != "main"]
     if block is None:
         return (functions or ["main"])[0], ""
     name = functions[0] if len(mod.functions) == 1 and functions else block.name_hint
     domains = [iter_var.dom for iter_var in block.iter_vars]
     return name, "x".join("?" if each is None else str(each.extent) for each in domains)
-
-
-def _last_computing_block(mod: IRModule) -> Block | None:
-    blocks = [
-        block
-        for func in mod.functions.values()
-        for block in nodes_of(func.body, Block)
-        if block.iter_vars
-    ]
-    return blocks[-1] if blocks else None

@@ -86,12 +86,8 @@ class SQLiteWorkloads:
             with reading_row("workloads", row_id):
                 mod = usable_module(load_json(rows[0][0]))
                 workload = Workload(mod, self.equality.hash(mod))
-            self._remember(row_id, workload)
+            self._loaded[row_id], self._ids[workload] = workload, row_id
         return self._loaded[row_id]
-
-    def _remember(self, row_id: int, workload: Workload) -> None:
-        self._loaded[row_id] = workload
-        self._ids[workload] = row_id
 
     def forget(self, row_id: int) -> None:
         """The row is not there any more."""
@@ -131,7 +127,8 @@ class SQLiteWorkloads:
         )
         row_id = int(cursor.lastrowid or 0)
         self._insert_hashes(row_id, workload_hashes(mod, [self.equality.name]))
-        self._remember(row_id, Workload(mod, self.equality.hash(mod)))
+        workload = self._loaded[row_id] = Workload(mod, self.equality.hash(mod))
+        self._ids[workload] = row_id
         return row_id
 
     def _insert_hashes(self, row_id: int, hashes: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from tilewright.runtime.devices import Device
 from tilewright.runtime.module import Module
 from tilewright.runtime.ndarray import NDArray
 
-ArgInfos = Sequence[tuple[str, str, Sequence[int]]]  # ("TENSOR", dtype, shape) each
+Infos = Sequence[tuple[str, str, Sequence[int]]]  # ("TENSOR", dtype, shape) each
 
 
 def default_export(mod: Module) -> str:
@@ -33,7 +33,7 @@ def default_export(mod: Module) -> str:
 
 
 def default_alloc_argument(
-    device: Device, args_info: ArgInfos, alloc_repeat: int
+    device: Device, args_info: Infos, alloc_repeat: int
 ) -> list[list[NDArray]]:
     """`alloc_repeat` sets of arrays with random contents."""
     rng = np.random.default_rng(secrets.randbits(64))

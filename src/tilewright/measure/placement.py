@@ -160,7 +160,11 @@ _JUST_MADE_SECS = 60.0  # a folder so young may be waiting for its lock
 
 
 class SessionFolder:
-    """A folder for the files of one session."""
+    """A temporary folder that goes away with its owner, even if the owner is killed.
+
+    The owner holds a lock on a file in it for as long as it lives. Whoever makes the next such
+    folder removes those whose lock nobody holds any more.
+    """
 
     def __init__(self) -> None:
         with as_machine_faults():

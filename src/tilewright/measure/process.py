@@ -148,9 +148,6 @@ class WorkerProcess:
             self.close()  # which ends the worker, too, if the guardian does not
             self._process.wait()
         self.close()
-        return self._return_code()
-
-    def _return_code(self) -> int:
         if self._farewell is not None:
             return self._farewell.code
         code: int = self._process.returncode

@@ -11,7 +11,7 @@ from tilewright.measure import (
     Runner as Runner,
 )
 from tilewright.measure.default_hooks import (
-    ArgInfos,
+    Infos,
     default_alloc_argument as default_alloc_argument,
     default_cleanup as default_cleanup,
     default_run_evaluator as default_run_evaluator,
@@ -37,10 +37,7 @@ run_evaluator_common = default_run_evaluator
 
 
 def alloc_argument_common(
-    f_random_fill: Callable[[NDArray], object],
-    device: Device,
-    args_info: ArgInfos,
-    alloc_repeat: int,
+    f_random_fill: Callable[[NDArray], object], device: Device, args_info: Infos, alloc_repeat: int
 ) -> list[list[NDArray]]:
     """`alloc_repeat` sets of arrays that `f_random_fill` has filled."""
     made = default_alloc_argument(device, args_info, alloc_repeat)

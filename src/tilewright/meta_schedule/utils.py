@@ -70,20 +70,16 @@ ClassT = TypeVar("ClassT", bound=type)
 
 
 def derived_object(cls: ClassT) -> ClassT:
-    """The class itself, which must derive from one of the contracts (`PyScheduleRule`, ...)."""
+    """The class itself, which must derive from one of the contracts (`PyScheduleRule`, ...).
+
+    TVM needs this around Python classes, we do not. It adds what code for TVM expects of such a
+    class: `_outer()`, which there leads to the object that C++ holds, and a text with its name.
+    """
     if not issubclass(cls, CONTRACTS):
         names = ", ".join(f"Py{contract.__name__}" for contract in CONTRACTS)
         raise TuneError(f"@derived_object: {cls.__name__} derives from none of {names}")
     derived: Any = cls
-    derived._outer = _itself
+    derived._outer = lambda member: member
     if derived.__str__ is object.__str__ and derived.__repr__ is object.__repr__:
-        derived.__str__ = _text
+        derived.__str__ = lambda member: f"meta_schedule.{type(member).__name__}({id(member):#x})"
     return cls
-
-
-def _itself(member: object) -> object:
-    return member
-
-
-def _text(member: object) -> str:
-    return f"meta_schedule.{type(member).__name__}({id(member):#x})"

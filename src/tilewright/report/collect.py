@@ -21,7 +21,6 @@ from tilewright.records import (
 )
 from tilewright.report.roofline import MeasuredPeaks, Roofline, bytes_of, flop_of, roofline_of
 from tilewright.report.units import short_target
-from tilewright.target import Target
 
 # How far a candidate got, in order; a candidate that left the way has a reason.
 STAGES = ("proposed", "legal", "built", "ran", "correct")
@@ -116,7 +115,7 @@ def _summarize(
         labels=tuple(labels),
         target=short_target(first.target),
         flop=flop_of(workload.mod),
-        roofline=_roofline(database, workload.mod, first.target),
+        roofline=roofline_of(workload.mod, first.target, _peaks(database, workload.mod, first)),
         records=tuple(records),
         trials=tuple(trials),
         funnel=tuple(_funnel(database, trials)),
@@ -124,12 +123,10 @@ def _summarize(
     )
 
 
-def _roofline(database: Database, mod: IRModule, target: Target | None) -> Roofline | None:
-    """With the peaks that were measured together with the records, if they were."""
-    if target is None:
-        return None
-    stored = MeasuredPeaks.stored(database, target)
-    return roofline_of(mod, target, stored if stored.covers(bytes_of(mod)) else None)
+def _peaks(database: Database, mod: IRModule, record: TuningRecord) -> MeasuredPeaks | None:
+    """The peaks that were measured together with the records, if they were."""
+    stored = None if record.target is None else MeasuredPeaks.stored(database, record.target)
+    return stored if stored is not None and stored.covers(bytes_of(mod)) else None
 
 
 def _in_order(records: Iterable[TuningRecord]) -> list[Trial]:

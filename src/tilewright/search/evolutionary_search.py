@@ -114,7 +114,9 @@ class EvolutionarySearch(TaskSearch):
         log.info("Sending %d candidates(s) for measurement", len(picked))
         self._carried = [draft for draft in bests if draft not in tuning.known][:carry]
         self._library.update((draft.shash, draft) for draft in picked)
-        return self._unless_exhausted(picked)
+        self._empty_iters += not picked
+        is_exhausted = self._empty_iters >= self.num_empty_iters_before_early_stop
+        return None if not picked and is_exhausted else picked
 
     def _fill_up(self, tuning: Tuning, missing: int) -> list[Draft]:
         """New random drafts for a batch for which evolution found too few."""
@@ -127,12 +129,6 @@ class EvolutionarySearch(TaskSearch):
                 tuning.known.add(draft)
                 drafts.append(draft)
         return drafts
-
-    def _unless_exhausted(self, picked: list[Draft]) -> list[Draft] | None:
-        if picked:
-            return picked
-        self._empty_iters += 1
-        return None if self._empty_iters >= self.num_empty_iters_before_early_stop else []
 
     def _measured(self, tuning: Tuning) -> list[Draft]:
         """The best drafts that were measured, in this run or an earlier one."""

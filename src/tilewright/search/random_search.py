@@ -9,7 +9,6 @@ from typing import Any
 from typing_extensions import Self
 
 from tilewright.errors import TuneError
-from tilewright.schedule import Schedule
 from tilewright.search.base import search_strategies
 from tilewright.search.replayer import Draft
 from tilewright.search.task_search import TaskSearch, Tuning
@@ -78,7 +77,12 @@ class ReplayFunc(RandomSearch):
     kind = "replay-func"
 
     def _draw(self, tuning: Tuning) -> Draft | None:
-        spaces = self._spaces(tuning)
+        try:
+            spaces = list(self.space.generate_design_space(tuning.replayer.mod))
+        except Exception as error:
+            counter = self.statistics.other_failures
+            tuning.replayer.failed(counter, error, "space generator", self.space)
+            return None
         if not spaces:
             return None
         return tuning.replayer.finish(spaces[self.random.integer(0, len(spaces))])
@@ -90,11 +94,3 @@ class ReplayFunc(RandomSearch):
     def _load_more_state(self, tuning: Tuning, state: Mapping[str, Any]) -> None:
         if isinstance(self.space, HasRandState) and state["generator"] is not None:
             self.space.rand_state = int(state["generator"])
-
-    def _spaces(self, tuning: Tuning) -> list[Schedule]:
-        try:
-            return list(self.space.generate_design_space(tuning.replayer.mod))
-        except Exception as error:
-            counter = self.statistics.other_failures
-            tuning.replayer.failed(counter, error, "space generator", self.space)
-            return []

@@ -51,7 +51,9 @@ class MemberFailures:
             raise fault from error
         if isinstance(error, MemberError) and not self.keep_going:
             raise error
-        if not (any(map(_is_users_class, members)) or _users_frames(error)):
+        kinds = [type(member) for member in members if member is not None]
+        is_users = any(not _is_our_module(kind.__module__) for kind in kinds)
+        if not (is_users or _users_frames(error)):
             return False
         story = f"{who} failed: {type(error).__name__}: {error}\n{_excerpt(error)}"
         if not self.keep_going:
@@ -77,10 +79,6 @@ def _member_error(kind: type[Exception]) -> type[MemberError]:
 def _as_member_error(error: MemberError) -> tuple[type[MemberError], tuple[object, ...]]:
     """What is pickled of such an exception: a class made here cannot be found by its name."""
     return MemberError, error.args
-
-
-def _is_users_class(member: object) -> bool:
-    return member is not None and not _is_our_module(type(member).__module__)
 
 
 def _is_our_module(name: str) -> bool:

@@ -49,7 +49,9 @@ def hold_final(task: TaskRecord, measurer: Measuring, seconds: float) -> list[Co
     ran = [c for c in contenders if c.result.run_secs]
     if not ran:
         return []
-    scale = _scale(ran)
+    slower = median(_secs(each.result) / each.record.mean_secs for each in ran)
+    # What to multiply times with so that they compare with those of other records.
+    scale = 1 / slower if slower > _DISTURBED else 1.0
     with database.transaction():
         for contender in contenders:
             _correct(contender, scale, task, database)
@@ -73,11 +75,6 @@ def _that_fit(records: Sequence[TuningRecord]) -> Sequence[TuningRecord]:
     return records
 
 
-def _rows(records: Sequence[TuningRecord]) -> int:
-    """How many rows each contender has in a heat."""
-    return max(1, min(MOST_ROWS, int(SECONDS / LEAST_HEATS / _turn_secs(records))))
-
-
 def _turn_secs(records: Sequence[TuningRecord]) -> float:
     return sum(max(record.mean_secs, _ROW_SECS) for record in records)
 
@@ -88,18 +85,14 @@ def _measure(
     replayed = [(record, record.as_candidate_or_none()) for record in records]
     found = [(record, candidate) for record, candidate in replayed if candidate is not None]
     candidates = [candidate for _, candidate in found]
-    results = measurer.rematch(task, candidates, _rows(records), seconds)
+    # How many rows each contender has in a heat.
+    rows = max(1, min(MOST_ROWS, int(SECONDS / LEAST_HEATS / _turn_secs(records))))
+    results = measurer.rematch(task, candidates, rows, seconds)
     return [
         Contender(record, result)
         for (record, _), result in zip(found, results, strict=True)
         if result is not None
     ]
-
-
-def _scale(ran: Sequence[Contender]) -> float:
-    """What to multiply times with so that they compare with those of other records."""
-    slower = median(_secs(each.result) / each.record.mean_secs for each in ran)
-    return 1 / slower if slower > _DISTURBED else 1.0
 
 
 def _correct(contender: Contender, scale: float, task: TaskRecord, database: Database) -> None:

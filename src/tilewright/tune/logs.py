@@ -184,12 +184,10 @@ def statistics_table(tasks: Sequence[TaskRecord]) -> str:
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Right-aligned cells between bars; fractions with four decimals."""
-    lines = [list(header), *([_cell(value) for value in row] for row in rows)]
+    lines = [list(header)]
+    for row in rows:
+        lines.append([f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row])
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     texts = ["|".join(f" {c:>{w}} " for c, w in zip(line, widths, strict=True)) for line in lines]
     dashes = "-" * (sum(widths) + 3 * len(widths) - 1)
     return "\n".join([texts[0], dashes, *texts[1:]])
-
-
-def _cell(value: object) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

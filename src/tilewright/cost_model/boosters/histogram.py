@@ -81,13 +81,13 @@ class _Tree:
     leaves: Vector
 
 
+@dataclass(frozen=True)
 class HistogramTrees:
     """Trained trees."""
 
-    def __init__(self, columns: _Columns, trees: list[_Tree], depth: int) -> None:
-        self._columns = columns
-        self._depth = depth
-        self._trees = trees
+    _columns: _Columns
+    _trees: list[_Tree]
+    _depth: int
 
     def predict(self, rows: Matrix) -> Vector:
         if not self._depth or not self._trees:
