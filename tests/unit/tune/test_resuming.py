@@ -12,7 +12,13 @@ import pytest
 from tilewright.cost_model import GBDTModel
 from tilewright.cost_model.prior import AnalyticPrior
 from tilewright.database import Database, MemoryDatabase, SQLiteDatabase
-from tilewright.records import CANDIDATE_HASH, MeasureCandidate, RunnerResult
+from tilewright.records import (
+    CANDIDATE_HASH,
+    MeasureCandidate,
+    RunnerResult,
+    TuningRecord,
+    Workload,
+)
 from tilewright.schedule import Schedule
 from tilewright.search import EvolutionarySearch
 from tilewright.search.base import SearchStrategy
@@ -116,6 +122,20 @@ def test_the_same_call_again_measures_nothing(database: Database) -> None:
     assert again.phases == []  # nothing was searched either
     assert again.ends == ["all 16 trials are known already, nothing is measured again"]
     assert len(database) == 16
+
+
+def test_a_search_asks_for_the_best_records_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def get_top_k(database: MemoryDatabase, workload: Workload, top_k: int) -> list[TuningRecord]:
+        asked.append(top_k)
+        return real(database, workload, top_k)
+
+    real = MemoryDatabase.get_top_k
+    monkeypatch.setattr(MemoryDatabase, "get_top_k", get_top_k)
+    Call(MemoryDatabase(), trials=24)  # six rounds, each with two of the best as parents
+    assert asked[0] == 2
+    assert asked.count(2) == 1
 
 
 def test_a_database_in_memory_remembers_too() -> None:
